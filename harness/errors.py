@@ -1,0 +1,67 @@
+"""What can go wrong apart from the system under test, and the exit status that each kind has.
+
+Errors are of three kinds and never mixed: the system under test misbehaved (a row in a table of
+findings, no exception), the user asked for something that cannot be (`UsageError`,
+`UnreadableInput`), or the environment failed (`EnvironmentFailure`). Each message is one sentence
+that says what to do; the command line prints it without a traceback.
+"""
+
+from enum import IntEnum
+
+
+class ExitStatus(IntEnum):
+    """What `run`, `check`, `suite` and `replay` return to the shell."""
+
+    VALID = 0
+    INVALID = 1
+    USAGE = 2
+    UNKNOWN = 3
+    FAILURE = 4
+    INTERRUPTED = 130
+
+
+class FencepostError(Exception):
+    """The root of everything that Fencepost raises on purpose."""
+
+    exit_status = ExitStatus.FAILURE
+
+
+class UsageError(FencepostError):
+    """The user asked for what cannot be: an unknown name, a wrong value, a limit too small."""
+
+    exit_status = ExitStatus.USAGE
+
+
+class UnreadableInput(FencepostError):
+    """A store or a history that cannot be read: missing, damaged, or not one."""
+
+    exit_status = ExitStatus.USAGE
+
+
+class EnvironmentFailure(FencepostError):
+    """Kafka, Java, toxiproxy, Spark, the disk or the network did not do what a run needs."""
+
+
+class FetchFailed(EnvironmentFailure):
+    """Something pinned could not be had: the message says what was tried, and how to go on."""
+
+
+class StartFailed(EnvironmentFailure):
+    """A process ended or stayed silent where it had to come up."""
+
+
+class FaultFailed(EnvironmentFailure):
+    """A fault could not be injected or healed."""
+
+
+class WaitTimeout(EnvironmentFailure):
+    """A condition did not come true within its bound.
+
+    The message says what was awaited, for how long, and what was last seen.
+    """
+
+    def __init__(self, awaited: str, timeout_s: float, last_seen: object) -> None:
+        super().__init__(f"waited {timeout_s:g} s for {awaited}; last seen: {last_seen}")
+        self.awaited = awaited
+        self.timeout_s = timeout_s
+        self.last_seen = last_seen

@@ -1,0 +1,79 @@
+"""The words of a history: what every room means by an operation, an outcome, a role.
+
+An *operation* is what a process tried: an invocation, written before the act, and a completion,
+written after. A *value* names one attempt to send, and is unique in the run. An *input* is a
+place (topic, partition, offset), never a value. Times are nanoseconds of one monotonic clock
+since the run began, the same for every process.
+"""
+
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """How an operation ended, as far as its client can know."""
+
+    OK = "ok"  # it took effect
+    FAIL = "fail"  # it never will
+    INFO = "info"  # nobody can say
+
+
+class EventType(StrEnum):
+    """The `type` of a line in a journal or in a history."""
+
+    INVOKE = "invoke"
+    OK = "ok"
+    FAIL = "fail"
+    INFO = "info"
+
+
+class Isolation(StrEnum):
+    """Kafka's `isolation.level`."""
+
+    READ_COMMITTED = "read_committed"
+    READ_UNCOMMITTED = "read_uncommitted"
+
+
+class Role(StrEnum):
+    """What the process behind a journal was there for."""
+
+    WORKER = "worker"  # runs a stage of the pipeline under test
+    FEEDER = "feeder"  # writes the inputs
+    OBSERVER = "observer"  # reads the outputs while the run goes on
+    FINAL = "final"  # reads everything to the sentinels, at the end
+
+
+class Fate(StrEnum):
+    """What the brokers' log says became of a data record.
+
+    `plain` if its batch is not transactional; else the type of the first control batch with the
+    same producer id at a higher offset of the same partition, whatever its epoch; `open` if there
+    is none. It is what brokers and read-committed consumers do.
+    """
+
+    PLAIN = "plain"
+    COMMIT = "commit"
+    ABORT = "abort"
+    OPEN = "open"
+
+
+class Step(StrEnum):
+    """The named steps of a worker's loop, where it can be struck."""
+
+    BEFORE_POLL = "before-poll"
+    AFTER_POLL = "after-poll"
+    AFTER_TRANSFORM = "after-transform"
+    AFTER_SEND = "after-send"
+    AFTER_OFFSETS = "after-offsets"
+    BEFORE_COMMIT = "before-commit"
+    WHILE_COMMITTING = "while-committing"
+    AFTER_COMMIT = "after-commit"
+
+
+VALUE_HEADER = "fencepost-value"
+"""Names the attempt: the one header that a digest leaves out, for it differs at each attempt."""
+SOURCE_HEADER = "fencepost-from"
+"""The inputs that an output comes from: `topic/partition/offset`, separated by commas."""
+SLOT_HEADER = "fencepost-slot"
+"""Which of the outputs expected of its inputs this one is."""
+SENTINEL_VALUE = "fencepost-sentinel"
+"""Begins the value of the record that stands last in each partition."""

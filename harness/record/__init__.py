@@ -1,0 +1,1 @@
+"""Journals as they are written, and the tables that they become."""

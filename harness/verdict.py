@@ -1,0 +1,178 @@
+"""The verdict: what `verdict.json` holds, and how its parts add up.
+
+The worst wins, in the order valid < unknown < invalid. Nothing checked is nothing known.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+from harness.errors import ExitStatus, UnreadableInput
+
+SCHEMA_VERSION = 1
+
+
+class Validity(IntEnum):
+    """Ordered by how much it outweighs the others."""
+
+    VALID = 0
+    UNKNOWN = 1
+    INVALID = 2
+
+    @property
+    def json(self) -> bool | str:
+        """As `verdict.json` says it: true, false or "unknown"."""
+        return {Validity.VALID: True, Validity.UNKNOWN: "unknown", Validity.INVALID: False}[self]
+
+    @property
+    def exit_status(self) -> ExitStatus:
+        """What the shell is told of a single history."""
+        return {
+            Validity.VALID: ExitStatus.VALID,
+            Validity.UNKNOWN: ExitStatus.UNKNOWN,
+            Validity.INVALID: ExitStatus.INVALID,
+        }[self]
+
+    @classmethod
+    def parse(cls, value: bool | str) -> "Validity":
+        """The inverse of `json`."""
+        for validity in cls:
+            if validity.json is value or (isinstance(value, str) and validity.json == value):
+                return validity
+        raise UnreadableInput(f'a verdict\'s "valid" must be true, false or "unknown", not {value!r}')
+
+
+@dataclass(frozen=True)
+class Found:
+    """The findings of one anomaly in one run."""
+
+    count: int
+    examples: Sequence[Mapping[str, Any]]  # the first, in the checker's stated order
+    allowed: bool = False  # the workload's guarantee permits it
+    warning: bool = False  # listed, and never decides; then `allowed` is true as well
+    because: str | None = None  # the anomaly that this one follows from
+
+    def as_json(self) -> dict[str, Any]:
+        """As it stands under its name in `anomalies`."""
+        body: dict[str, Any] = {"count": self.count, "allowed": self.allowed}
+        if self.warning:
+            body["warning"] = True
+        if self.because:
+            body["because"] = self.because
+        body["examples"] = [dict(example) for example in self.examples]
+        return body
+
+
+@dataclass(frozen=True)
+class FaultReport:
+    """What one strike did. Times are seconds since the run began."""
+
+    fault: str
+    target: str
+    start_s: float
+    end_s: float | None
+    acted: bool
+    evidence: str
+
+    def as_json(self) -> dict[str, Any]:
+        """As it stands in `faults`."""
+        return {
+            "fault": self.fault,
+            "target": self.target,
+            "start_s": self.start_s,
+            "end_s": self.end_s,
+            "acted": self.acted,
+            "evidence": self.evidence,
+        }
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the checkers say of one run, before the run's own circumstances are weighed."""
+
+    anomalies: Mapping[str, Found]
+    not_checked: Mapping[str, str]  # without evidence: alone it changes nothing
+    broken: Mapping[str, str]  # checks that had their evidence and did not run, reader short of the end: unknown
+    coverage: Mapping[str, int]
+    stats: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """All of `verdict.json`."""
+
+    history: str
+    name: str
+    seed: int | None
+    valid: Validity
+    summary: str
+    anomalies: Mapping[str, Found] = field(default_factory=dict)
+    not_checked: Mapping[str, str] = field(default_factory=dict)
+    not_exercised: Mapping[str, str] = field(default_factory=dict)
+    unknown_because: Sequence[str] = ()  # each reason that keeps a run from being valid, in a sentence
+    faults: Sequence[FaultReport] = ()
+    coverage: Mapping[str, int] = field(default_factory=dict)
+    stats: Mapping[str, int] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """The document."""
+        return {
+            "schema": SCHEMA_VERSION,
+            "history": self.history,
+            "name": self.name,
+            "seed": self.seed,
+            "valid": self.valid.json,
+            "summary": self.summary,
+            "anomalies": {name: found.as_json() for name, found in self.anomalies.items()},
+            "not_checked": dict(self.not_checked),
+            "not_exercised": dict(self.not_exercised),
+            "unknown_because": list(self.unknown_because),
+            "faults": [fault.as_json() for fault in self.faults],
+            "coverage": dict(self.coverage),
+            "stats": dict(self.stats),
+        }
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> "Verdict":
+        """Read a document back; raises `UnreadableInput` where it is not one."""
+        try:
+            return cls(
+                history=body["history"],
+                name=body["name"],
+                seed=body["seed"],
+                valid=Validity.parse(body["valid"]),
+                summary=body["summary"],
+                anomalies={name: Found(**found) for name, found in body["anomalies"].items()},
+                not_checked=body["not_checked"],
+                not_exercised=body["not_exercised"],
+                unknown_because=body["unknown_because"],
+                faults=[FaultReport(**fault) for fault in body["faults"]],
+                coverage=body["coverage"],
+                stats=body["stats"],
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UnreadableInput(f"verdict.json is not a verdict of schema {SCHEMA_VERSION}: {error}") from error
+
+    @classmethod
+    def load(cls, path: Path) -> "Verdict":
+        """Read `verdict.json`; raises `UnreadableInput`, which names the file."""
+        try:
+            return cls.from_json(json.loads(path.read_text()))
+        except (OSError, ValueError) as error:
+            raise UnreadableInput(f"{path} cannot be read: {error}") from error
+
+    def line(self) -> str:
+        """The document in one line, for `--json`."""
+        return json.dumps(self.as_json(), ensure_ascii=False)
+
+
+def worst_status(statuses: Iterable[ExitStatus]) -> ExitStatus:
+    """Of several histories: the first of 4, 2, 1, 3, 0 that occurred; of none, unknown."""
+    seen = set(statuses)
+    for status in (ExitStatus.FAILURE, ExitStatus.USAGE, ExitStatus.INVALID, ExitStatus.UNKNOWN):
+        if status in seen:
+            return status
+    return ExitStatus.VALID if seen else ExitStatus.UNKNOWN

@@ -1,0 +1,35 @@
+"""Wait for a condition, never for a time.
+
+`wait_for` is the one place in the project that sleeps.
+"""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from harness.errors import WaitTimeout
+
+T = TypeVar("T")
+
+
+def wait_for(
+    probe: Callable[[], T | None],
+    awaited: str,
+    timeout_s: float,
+    *,
+    every_s: float = 0.05,
+    last_seen: Callable[[], object] | None = None,
+) -> T:
+    """Call `probe` until it gives something true, and return that.
+
+    `awaited` completes the sentence "waited 10 s for ...". `last_seen` describes the state when
+    the time is up; without it the last answer of `probe` is told. Raises `WaitTimeout`.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        answer = probe()
+        if answer:
+            return answer
+        if time.monotonic() >= deadline:
+            raise WaitTimeout(awaited, timeout_s, last_seen() if last_seen else answer)
+        time.sleep(every_s)
