@@ -1,0 +1,188 @@
+"""The kinds of value that an option may have, each with its limits.
+
+A kind reads a value from text (`parse`, for the command line) or takes one that already has a type
+(`accept`, for TOML and Python). Both give the value, or raise `UsageError` in one sentence that
+names the option and says what it may be.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from harness.errors import UsageError
+from harness.names import unknown
+
+
+class Kind(Protocol):
+    """What an option may be."""
+
+    def parse(self, key: str, text: str) -> Any:
+        """From text."""
+        ...
+
+    def accept(self, key: str, value: object) -> Any:
+        """From TOML or Python."""
+        ...
+
+
+def refuse(key: str, must_be: str, value: object) -> UsageError:
+    """The error to raise: `workers must be a whole number from 1 to 16, not "three"`."""
+    shown = f'"{value}"' if isinstance(value, str) else repr(value)
+    return UsageError(f"{key} must be {must_be}, not {shown}")
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number within limits, both included."""
+
+    low: int
+    high: int
+
+    def parse(self, key: str, text: str) -> int:
+        """From text."""
+        try:
+            return self.accept(key, int(text))
+        except ValueError:
+            raise refuse(key, self._must_be(), text) from None
+
+    def accept(self, key: str, value: object) -> int:
+        """From TOML or Python."""
+        if isinstance(value, bool) or not isinstance(value, int) or not self.low <= value <= self.high:
+            raise refuse(key, self._must_be(), value)
+        return value
+
+    def _must_be(self) -> str:
+        if self.low == self.high:
+            return f"{self.low} in this version"
+        return f"a whole number from {self.low} to {self.high}"
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite number within limits, both included."""
+
+    low: float
+    high: float
+    unit: str = ""
+
+    def parse(self, key: str, text: str) -> float:
+        """From text."""
+        try:
+            return self.accept(key, float(text))
+        except ValueError:
+            raise refuse(key, self._must_be(), text) from None
+
+    def accept(self, key: str, value: object) -> float:
+        """From TOML or Python."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise refuse(key, self._must_be(), value)
+        if not math.isfinite(value) or not self.low <= value <= self.high:
+            raise refuse(key, self._must_be(), value)
+        return float(value)
+
+    def _must_be(self) -> str:
+        return f"a number from {self.low:g} to {self.high:g}{' ' + self.unit if self.unit else ''}"
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text that matches a pattern whole."""
+
+    must_be: str
+    pattern: str = r"[^\x00-\x1f\x7f]+"
+
+    def parse(self, key: str, text: str) -> str:
+        """From text."""
+        return self.accept(key, text)
+
+    def accept(self, key: str, value: object) -> str:
+        """From TOML or Python."""
+        if not isinstance(value, str) or not re.fullmatch(self.pattern, value) or not _is_unicode(value):
+            raise refuse(key, self.must_be, value)
+        return value
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    def parse(self, key: str, text: str) -> str:
+        """From text."""
+        return self.accept(key, text)
+
+    def accept(self, key: str, value: object) -> str:
+        """From TOML or Python."""
+        if not isinstance(value, str):
+            raise refuse(key, f"one of {', '.join(self.words)}", value)
+        if value not in self.words:
+            raise UsageError(unknown(key, value, self.words))
+        return value
+
+
+@dataclass(frozen=True)
+class Names:
+    """Some names: a list, or one text with commas between them."""
+
+    def parse(self, key: str, text: str) -> tuple[str, ...]:
+        """From text."""
+        return self.accept(key, [name.strip() for name in text.split(",")])
+
+    def accept(self, key: str, value: object) -> tuple[str, ...]:
+        """From TOML or Python."""
+        must_be = 'a list of names, or "none"'
+        if isinstance(value, str):
+            return self.parse(key, value)
+        if not isinstance(value, list | tuple) or not value:
+            raise refuse(key, must_be, value)
+        for name in value:
+            if not isinstance(name, str) or not name:
+                raise refuse(key, must_be, name)
+        if len(set(value)) < len(value):
+            raise UsageError(f"{key} names one thing twice: {', '.join(value)}")
+        if "none" in value and len(value) > 1:
+            raise UsageError(f'{key} says "none", and names something as well: {", ".join(value)}')
+        return tuple(value)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Another program's settings: a mapping of names to text."""
+
+    names: str  # a pattern
+    must_be: str
+
+    def parse(self, key: str, text: str) -> dict[str, str]:
+        """From text."""
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise refuse(key, "NAME=VALUE", text)
+        return self.accept(key, {name.strip(): value})
+
+    def accept(self, key: str, value: object) -> dict[str, str]:
+        """From TOML or Python."""
+        if not isinstance(value, Mapping):
+            raise refuse(key, "a table of names and values", value)
+        for name, setting in value.items():
+            if not isinstance(name, str) or not re.fullmatch(self.names, name):
+                raise refuse(f"a name in {key}", self.must_be, name)
+            if (
+                not isinstance(setting, str)
+                or not _is_unicode(setting)
+                or "\n" in setting
+                or "\x00" in setting
+            ):
+                raise refuse(f"{key}.{name}", "a text of one line", setting)
+        return dict(value)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it can be written down: an undecodable argument has lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,156 @@
+"""Options: what is refused, and that what is kept repeats the run."""
+
+import math
+import shlex
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UnreadableInput, UsageError
+from harness.options import FIELDS, Known, Options, command_line, from_toml, parse, parse_set, to_toml
+from harness.plan import Plan
+
+KNOWN = Known(
+    workloads=["shop"], faults=["kill-broker", "kill-worker"], defects=["no-rewind"], kafka=["4.3.1"]
+)
+FULL = Options(
+    nemesis=("kill-broker", "kill-worker"),
+    time_limit_s=12.5,
+    seed=7,
+    rate=0.1,
+    defect="no-rewind",
+    store="a folder/it's",
+    name="nightly",
+    keep="logs",
+    first_port=20000,
+    mirror="https://example.org/maven",
+    spark_conf={"spark.local.dir": "/a b"},
+    settings={"log.segment.bytes": "1024"},
+)
+
+
+def repeat(command: str) -> Options:
+    """What the command line makes of a command: each flag as the front door reads it."""
+    words = shlex.split(command)[2:]
+    options = Options()
+    for flag, text in zip(words[::2], words[1::2], strict=True):
+        values = parse_set(text) if flag == "--set" else parse(flag.removeprefix("--"), text)
+        options = options.updated(values)
+    return options
+
+
+def test_the_defaults_are_valid():
+    assert Options().validated(KNOWN) == Options()
+
+
+@pytest.mark.parametrize("options", [Options(), FULL])
+def test_a_round_trip_through_toml_is_exact(options, tmp_path: Path):
+    Plan(options).save(tmp_path / "test.toml")
+    assert Plan.load(tmp_path / "test.toml").options == options
+    assert from_toml(to_toml(options)) == options
+
+
+@pytest.mark.parametrize("options", [Options(), FULL])
+def test_the_command_line_repeats_the_options(options):
+    assert repeat(command_line(options)) == options.validated(KNOWN)
+
+
+def test_a_command_says_only_what_differs():
+    assert command_line(Options(seed=3)) == "fencepost run --seed 3"
+
+
+def test_every_option_says_what_it_is():
+    assert all(field.metadata["help"] for field in FIELDS.values())
+
+
+@pytest.mark.parametrize(
+    ("assignment", "words"),
+    [
+        ("workers=0", "workers must be a whole number from 1 to 16, not 0"),
+        ("workers=three", 'not "three"'),
+        ("workers=2.0", 'not "2.0"'),
+        ("brokers=1", "brokers must be 3 in this version"),
+        ("rate=nan", "not nan"),
+        ("rate=-1", "not -1"),
+        ("time-limit=inf", "from 1 to 86400 seconds, not inf"),
+        ("txn-size=10001", "from 1 to 10000"),
+        ("seed=-1", "seed must be"),
+        ("wrokers=3", 'did you mean "workers"?'),
+        ("client=librdkafk", 'did you mean "librdkafka"?'),
+        ("name=../up", "name must be"),
+        ("mirror=example.org", "mirror must be a URL"),
+        ("master=lokal", "master must be a Spark master"),
+        ("broker.UPPER CASE=1", "a name in broker must be"),
+        ("nemesis=none,kill-broker", 'says "none", and names something as well'),
+        ("nemesis=kill-broker,kill-broker", "names one thing twice"),
+        ("nemesis=", "a list of names"),
+        ("store=", "the path of a folder"),
+        ("no-equals-sign", "--set must be KEY=VALUE"),
+    ],
+)
+def test_a_wrong_value_is_one_sentence(assignment, words):
+    with pytest.raises(UsageError) as error:
+        parse_set(assignment)
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (Options(workload="shopp"), 'no workload "shopp"; did you mean "shop"?'),
+        (Options(nemesis=("kill-brokr",)), 'did you mean "kill-broker"?'),
+        (Options(defect="rewind"), 'did you mean "no-rewind"?'),
+        (Options(kafka="3.9"), 'no Kafka version "3.9"'),
+        (Options(name="latest"), "latest"),
+        (Options(java="bundeld"), "a path that exists"),
+        (Options(workers=True), "workers must be"),
+        (Options(rate=math.nan), "rate must be"),
+        (Options(store="a\x00b"), "store must be"),
+        (Options(store="\udcff"), "store must be"),
+    ],
+)
+def test_validation_refuses_what_python_hands_in(options, words):
+    with pytest.raises(UsageError, match=r"^[^\n]*$") as error:
+        options.validated(KNOWN)
+    assert words in str(error.value)
+
+
+def test_none_is_a_nemesis_and_drawn_is_another():
+    assert Options(nemesis=("none",)).validated(KNOWN).nemesis == ("none",)
+    assert Options().nemesis is None
+
+
+def test_broker_settings_add_up():
+    options = Options().updated(parse_set("broker.a=1")).updated(parse_set("broker.b=x=y"))
+    assert options.settings == {"a": "1", "b": "x=y"}
+
+
+def test_keys_may_have_underscores():
+    assert Options().updated({"txn_size": 3}).txn_size == 3
+
+
+def test_toml_is_typed():
+    with pytest.raises(UsageError, match="workers must be"):
+        from_toml({"workers": "3"})
+
+
+def test_a_plan_keeps_its_schedule_and_leaves_out_what_is_none(tmp_path: Path):
+    plan = Plan(
+        Options(), {"id": "x", "end": None}, [{"fault": "kill-broker", "start_s": 1.5}], {"topics": ["a"]}
+    )
+    plan.save(tmp_path / "test.toml")
+    assert "[[schedule]]" in plan.text()
+    assert Plan.load(tmp_path / "test.toml") == Plan(Options(), {"id": "x"}, plan.schedule, plan.workload)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[options", "[optoins]\n", "options = 3\n", "[options]\nworkers = 99\n", "[options]\nrate = nan\n"],
+)
+def test_a_plan_that_cannot_be_read_names_its_file(text, tmp_path: Path):
+    (tmp_path / "test.toml").write_text(text)
+    with pytest.raises(UnreadableInput, match=r"test\.toml cannot be read: [^\n]*$"):
+        Plan.load(tmp_path / "test.toml")
+    with pytest.raises(UnreadableInput, match="No such file"):
+        Plan.load(tmp_path / "absent.toml")
