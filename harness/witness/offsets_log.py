@@ -1,0 +1,46 @@
+"""The offset commits among the records of `__consumer_offsets`.
+
+Group metadata, and what the newer group protocols keep there, have other key versions and are
+skipped. Reference: Kafka's message definitions OffsetCommitKey (versions 0 and 1) and
+OffsetCommitValue (versions 0 to 4; 4 is flexible).
+"""
+
+from typing import NamedTuple
+
+from harness.witness.fields import Fields, Undecodable
+
+
+class OffsetCommit(NamedTuple):
+    """A group's offset in one partition, or that it was forgotten."""
+
+    group: str
+    topic: str
+    partition: int
+    committed: int | None = None  # null: a tombstone
+    metadata: str | None = None
+    timestamp_ms: int | None = None
+
+
+def decode(key: bytes | None, value: bytes | None) -> OffsetCommit | None:
+    """One record; null if it is no offset commit. Raises `Undecodable`."""
+    if key is None:
+        raise Undecodable("a record of the offsets log without a key")
+    fields = Fields(key)
+    if fields.int16() not in {0, 1}:
+        return None
+    group, topic, partition = fields.string() or "", fields.string() or "", fields.int32()
+    if value is None:
+        return OffsetCommit(group, topic, partition)
+    return OffsetCommit(group, topic, partition, *_commit(value))
+
+
+def _commit(value: bytes) -> tuple[int, str | None, int]:
+    fields = Fields(value)
+    version = fields.int16()
+    if version not in range(5):
+        raise Undecodable(f"version {version} of the offsets log's values is not known")
+    fields.flexible = version >= 4
+    offset = fields.int64()
+    if version >= 3:
+        fields.int32()  # the leader epoch of the last record consumed
+    return offset, fields.string(), fields.int64()

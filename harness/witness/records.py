@@ -1,0 +1,100 @@
+"""What is inside a batch: its records, and the type of a marker.
+
+Records are parsed by kafka-python. It needs a library for each compression but gzip, all of which
+pyarrow has, so they are unpacked here first. A payload is used only if its CRC is right.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple, cast
+
+import pyarrow as pa
+from kafka.errors import KafkaError
+from kafka.record.default_records import DefaultRecordBatch
+
+from harness.witness.fields import Undecodable
+from harness.witness.segments import HEADER, Batch
+
+_MARKERS = {0: "abort", 1: "commit"}  # other control records (a leader's change, ...) are none
+_KEY = struct.Struct(">hh")  # version, type
+_VALUE = struct.Struct(">hi")  # version, coordinator epoch
+_STREAMED = {1: "gzip", 3: "lz4", 4: "zstd"}
+_SNAPPY = 2
+_XERIAL = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = 16  # the magic, and two int32 versions
+
+
+class Record(NamedTuple):
+    """A record, without its headers."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+class Marker(NamedTuple):
+    """How a transaction ended in this partition, and in which term of its coordinator."""
+
+    type: str
+    coordinator_epoch: int
+
+
+def read_records(batch: Batch) -> Iterator[Record]:
+    """The records of a batch. Raises `Undecodable`."""
+    if not batch.intact():
+        raise Undecodable("the CRC is wrong")
+    plain = batch._replace(attributes=batch.attributes & ~0x07)
+    try:
+        for record in DefaultRecordBatch(HEADER.pack(*plain[:13]) + _unpacked(batch)):
+            yield Record(record.offset, record.timestamp, record.key, record.value)
+    except (KafkaError, pa.ArrowException, OSError, struct.error) as error:
+        raise Undecodable(str(error)) from error
+
+
+def read_marker(batch: Batch) -> Marker | None:
+    """The marker in a control batch; null if it is another control record. Raises `Undecodable`."""
+    for record in read_records(batch):
+        if record.key is None or len(record.key) < _KEY.size:
+            raise Undecodable("a control record without a type")
+        marker = _MARKERS.get(_KEY.unpack_from(record.key)[1])
+        if marker is None:
+            return None
+        if record.value is None or len(record.value) < _VALUE.size:
+            raise Undecodable("a marker without its coordinator's epoch")
+        return Marker(marker, _VALUE.unpack_from(record.value)[1])
+    raise Undecodable("a control batch without a record")
+
+
+def _unpacked(batch: Batch) -> bytes:
+    payload = batch.payload()
+    if batch.codec == 0:
+        return payload
+    if batch.codec in _STREAMED:
+        with pa.CompressedInputStream(pa.BufferReader(payload), _STREAMED[batch.codec]) as stream:
+            return cast(bytes, stream.read())
+    if batch.codec == _SNAPPY:
+        return b"".join(_snappy_blocks(payload))
+    raise Undecodable(f"compression {batch.codec} is not known")
+
+
+def _snappy_blocks(payload: bytes) -> Iterator[bytes]:
+    """Snappy as Java frames it (blocks, each behind its int32 length), or one bare block."""
+    if not payload.startswith(_XERIAL):
+        yield _snappy(payload)
+        return
+    at = _XERIAL_HEADER
+    while at < len(payload):
+        (length,) = struct.unpack_from(">i", payload, at)
+        yield _snappy(payload[at + 4 : at + 4 + length])
+        at += 4 + length
+
+
+def _snappy(block: bytes) -> bytes:
+    size = shift = 0
+    for byte in block:  # the unpacked size stands in front, as a varint
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    return cast(bytes, pa.decompress(block, decompressed_size=size, codec="snappy", asbytes=True))

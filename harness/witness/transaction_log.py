@@ -1,0 +1,76 @@
+"""The records of `__transaction_state`: how each transaction coordinator saw its transactions.
+
+A key holds the transactional id, a value the whole state after a step. Reference: Kafka's message
+definitions TransactionLogKey (version 0) and TransactionLogValue (versions 0 and 1; 1 is flexible).
+"""
+
+from typing import NamedTuple
+
+from harness.witness.fields import Fields, Undecodable
+
+STATES = {
+    0: "Empty",
+    1: "Ongoing",
+    2: "PrepareCommit",
+    3: "PrepareAbort",
+    4: "CompleteCommit",
+    5: "CompleteAbort",
+    6: "Dead",
+    7: "PrepareEpochFence",
+}
+TOMBSTONE = "Tombstone"
+"""The state of an id that was forgotten: a record without a value."""
+
+
+class TransactionState(NamedTuple):
+    """What the coordinator wrote at one step."""
+
+    transactional_id: str
+    state: str
+    producer_id: int | None = None  # null, as all that follows, for a tombstone
+    epoch: int | None = None
+    timeout_ms: int | None = None
+    partitions: tuple[tuple[str, int], ...] = ()  # those enrolled and not yet marked
+    start_ms: int | None = None  # null: no transaction has begun
+    update_ms: int | None = None
+
+
+def decode(key: bytes | None, value: bytes | None) -> TransactionState | None:
+    """One record; null if it is not of this kind. Raises `Undecodable`."""
+    if key is None:
+        raise Undecodable("a record of the transaction log without a key")
+    fields = Fields(key)
+    if fields.int16() != 0:
+        return None
+    transactional_id = fields.string() or ""
+    return TransactionState(transactional_id, TOMBSTONE) if value is None else _state(transactional_id, value)
+
+
+def _state(transactional_id: str, value: bytes) -> TransactionState:
+    fields = Fields(value)
+    version = fields.int16()
+    if version not in {0, 1}:
+        raise Undecodable(f"version {version} of the transaction log's values is not known")
+    fields.flexible = version >= 1
+    producer_id, epoch, timeout_ms, status = fields.int64(), fields.int16(), fields.int32(), fields.int8()
+    if status not in STATES:
+        raise Undecodable(f"{status} is no state of a transaction")
+
+    def topic() -> list[tuple[str, int]]:
+        name = fields.string() or ""
+        numbers = fields.array(fields.int32)
+        fields.end_structure()
+        return [(name, number) for number in numbers]
+
+    topics = fields.array(topic)
+    update_ms, start_ms = fields.int64(), fields.int64()
+    return TransactionState(
+        transactional_id,
+        STATES[status],
+        producer_id,
+        epoch,
+        timeout_ms,
+        tuple(tp for partitions in topics for tp in partitions),
+        None if start_ms < 0 else start_ms,
+        update_ms,
+    )
