@@ -1,0 +1,1 @@
+"""Processes that cannot outlive the run that spawned them, whatever ends it."""

@@ -1,0 +1,140 @@
+"""The guardian: a process that ends everything of a run when the run ends without a goodbye.
+
+It is spawned first, in a session of its own, and reads a pipe from the run, on which the run tells
+what it registers. If the pipe ends without a goodbye (the run was killed), it ends every process
+that carries the run's mark and removes the registered folders.
+
+There is no race with a child that the run was just spawning: a forked child holds the pipe's
+other end until it has become the new program, and that program carries the mark.
+"""
+
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import IO
+
+import harness
+from harness.errors import WaitTimeout
+from harness.processes.marks import VARIABLE, abandoned, end_marked, marked, start_time
+
+SCRATCH_PREFIX = "fencepost-"
+_DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # what ends a terminal or a job
+_log = logging.getLogger(__name__)
+
+
+class Guardian:
+    """The run's end of the pipe. `register` what must go, `goodbye` when all is already gone."""
+
+    def __init__(self, mark: str) -> None:
+        # What is blocked here is blocked in the child from its first instruction on.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _DEAF_TO)
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "harness.processes.guardian", mark],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=_environment(),
+                start_new_session=True,
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    @property
+    def pid(self) -> int:
+        """Of the guardian's own process."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether somebody still watches over the run."""
+        return self._process.poll() is None
+
+    def register_folder(self, folder: Path) -> None:
+        """A folder to remove if the run is killed."""
+        self._tell({"folder": str(folder.resolve())})
+
+    def register_process(self, pid: int) -> None:
+        """A process to end if the run is killed; for one that may shed its environment."""
+        self._tell({"pid": pid, "start": start_time(pid)})
+
+    def goodbye(self) -> None:
+        """The run has cleaned up: the guardian leaves without doing anything."""
+        self._tell({"goodbye": True})
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+        except BrokenPipeError:
+            _log.warning("the guardian process had ended before the run said goodbye")
+        self._process.wait()
+
+    def _tell(self, message: dict[str, object]) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            _log.warning("the guardian process has ended; nothing watches over the run")
+
+
+def _environment() -> dict[str, str]:
+    """The guardian's own: it carries no mark, not even that of a run around this one."""
+    environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    environment["PYTHONPATH"] = str(Path(harness.__file__).parents[1])
+    return environment
+
+
+def sweep_leftovers() -> list[str]:
+    """End what runs have left whose own process and guardian are both gone; call it when a run starts.
+
+    Only processes and scratch folders of runs that are certainly over are touched. Returns what
+    was ended and removed, for people to read.
+    """
+    gone = end_marked({mark for _, mark in marked() if abandoned(mark)})
+    for folder in Path(tempfile.gettempdir()).glob(SCRATCH_PREFIX + "*"):
+        mark = folder.name.removeprefix(SCRATCH_PREFIX).partition("-")[0]
+        if abandoned(mark) and folder.stat().st_uid == os.getuid():
+            shutil.rmtree(folder, ignore_errors=True)
+            gone.append(f"folder {folder}")
+    return gone
+
+
+def watch(mark: str, pipe: IO[bytes]) -> None:
+    """Read the pipe to its end, and clean up unless the run said goodbye."""
+    folders: list[Path] = []
+    processes: list[tuple[int, int]] = []
+    for line in pipe:
+        if not line.endswith(b"\n"):
+            break  # the run was killed while it wrote
+        message = json.loads(line)
+        if message.get("goodbye"):
+            return
+        if "folder" in message:
+            folders.append(Path(message["folder"]))
+        elif message.get("start") is not None:
+            processes.append((message["pid"], message["start"]))
+    for pid, start in processes:
+        if start_time(pid) == start:
+            os.kill(pid, signal.SIGKILL)
+    try:
+        end_marked([mark])
+    except WaitTimeout as error:
+        _log.warning("%s", error)  # and still remove the folders
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> None:
+    """Be the guardian, until the run has ended."""
+    os.chdir("/")
+    watch(sys.argv[1], sys.stdin.buffer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""Runs that are killed: each is a small Python process with a supervisor of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.processes import marks
+from harness.processes.guardian import SCRATCH_PREFIX, sweep_leftovers
+from harness.processes.marks import abandoned, new_mark, start_time
+from harness.waiting import wait_for
+
+RUN = """
+import sys, subprocess
+from harness.processes.spawn import Supervisor
+supervisor = Supervisor().__enter__()
+folder = supervisor.scratch_folder("test")
+children = [supervisor.spawn(["sleep", "600"], name="sleeper") for _ in range(2)]
+children[0].pause()
+supervisor.spawn(["setsid", "--fork", "sleep", "602"], name="forker").wait(5)
+print(supervisor.mark, supervisor._guardian.pid, folder, flush=True)
+while {busy}:
+    supervisor.spawn(["sleep", "603"], name="another")
+sys.stdin.read()
+"""
+
+
+class Run:
+    def __init__(self, busy: bool = False) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", RUN.format(busy=busy)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert self.process.stdout is not None
+        self.mark, guardian, folder = self.process.stdout.readline().decode().split()
+        self.guardian, self.folder = int(guardian), Path(folder)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def left(self) -> list[psutil.Process]:
+        return [process for process, mark in marks.marked() if mark == self.mark]
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_kill_9_of_a_run_leaves_nothing(busy: bool) -> None:
+    run = Run(busy)
+    assert len(run.left()) >= 3
+    assert run.folder.is_dir()
+    run.kill()
+    wait_for(lambda: start_time(run.guardian) is None, "the end of the guardian", 20)
+    assert not run.left()
+    assert not run.folder.exists()
+
+
+def test_what_a_run_and_its_guardian_left_is_swept_by_the_next() -> None:
+    run, other = Run(), Run()
+    os.kill(run.guardian, signal.SIGKILL)
+    run.kill()
+    assert run.left()
+    swept = sweep_leftovers()
+    assert not run.left()
+    assert not run.folder.exists()
+    assert sum("sleep" in words for words in swept) == 3
+    assert other.left(), "a run that lives was swept"
+    other.kill()
+    wait_for(lambda: not other.folder.exists(), "the end of the other run", 20)
+
+
+def test_a_guardian_is_deaf_to_what_ends_a_terminal() -> None:
+    run = Run()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        os.kill(run.guardian, number)
+    run.kill()
+    wait_for(lambda: not run.left(), "the end of the run's processes", 20)
+
+
+def test_a_run_that_lives_is_not_abandoned() -> None:
+    assert not abandoned(new_mark())
+
+
+def test_another_process_under_the_same_pid_is_not_the_run() -> None:
+    pid, start, *rest = new_mark().split(".")
+    assert abandoned(".".join([pid, str(int(start) - 1), *rest]))
+
+
+def test_nobody_can_say_that_a_run_in_another_pid_namespace_is_gone() -> None:
+    _, start, _, word = new_mark().split(".")
+    assert not abandoned(".".join(["999999999", start, "1", word]))
+    assert not abandoned("not a mark")
+
+
+def test_folders_of_others_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    mine = tmp_path / f"{SCRATCH_PREFIX}{new_mark()}-a"
+    foreign = tmp_path / f"{SCRATCH_PREFIX}notes"
+    mine.mkdir()
+    foreign.mkdir()
+    sweep_leftovers()
+    assert mine.exists()
+    assert foreign.exists()
