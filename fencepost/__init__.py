@@ -1,1 +1,12 @@
+"""Fencepost for Python: start a run, or judge stored ones, and get a verdict.
 
+    result = fencepost.run(nemesis=["kill-broker"], time_limit=30, seed=7)
+    result.assert_valid()
+
+Importing this loads no other room of the house: the command runs as a process of its own, because
+the names of those rooms (`workloads`, `reports`) may well be names of yours.
+"""
+
+from fencepost.api import FencepostFailed, Result, check, run
+
+__all__ = ["FencepostFailed", "Result", "check", "run"]

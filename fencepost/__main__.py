@@ -1,0 +1,27 @@
+"""Where the command begins: `fencepost`, or `python -P -m fencepost`.
+
+The rooms of the house have plain names. So its own folder stands first on the path before any of
+them is loaded, here and in every process that is started from here, and nobody's `workloads` or
+`reports` is taken for ours.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+HOUSE = str(Path(__file__).resolve().parent.parent)
+
+
+def main() -> None:
+    """Run the command line, and end the process with its exit status."""
+    sys.path.insert(0, HOUSE)
+    inherited = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([HOUSE, inherited] if inherited else [HOUSE])
+
+    from fencepost.cli import run_command_line
+
+    sys.exit(run_command_line(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

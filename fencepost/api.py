@@ -1,0 +1,123 @@
+"""The public API: the command, started as a process, and its verdict read back."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+COMMAND = (sys.executable, "-P", "-m", "fencepost")
+"""`-P`: the folder that one happens to stand in is no place to import from."""
+
+
+class FencepostFailed(Exception):  # noqa: N818 - the public name says what happened
+    """There is no verdict: wrong usage (2), a failure (4), or an interruption (130)."""
+
+    def __init__(self, exit_status: int, message: str) -> None:
+        super().__init__(message)
+        self.exit_status = exit_status
+
+
+@dataclass(frozen=True)
+class Result:
+    """The verdict on one history. `verdict` is what `verdict.json` holds."""
+
+    valid: bool | None  # None: unknown
+    exit_status: int  # of this history: 0 valid, 1 invalid, 2 cannot be read, 3 unknown
+    verdict: Mapping[str, Any]
+    folder: Path
+
+    @property
+    def report(self) -> Path:
+        """The HTML report."""
+        return self.folder / "report.html"
+
+    def assert_valid(self) -> None:
+        """Raise an AssertionError that says what was found, and where the report is."""
+        if self.valid is not True:
+            raise AssertionError(self.explain())
+
+    def explain(self) -> str:
+        """The verdict in a few lines."""
+        word = {True: "valid", False: "invalid", None: "unknown"}[self.valid]
+        lines = [f"{word}: {self.verdict.get('summary') or self.verdict.get('error', '')}"]
+        for name, found in self.verdict.get("anomalies", {}).items():
+            if not found.get("allowed"):
+                because = f", because of {found['because']}" if found.get("because") else ""
+                lines.append(f"  {name}: {found['count']}{because}")
+        lines += [f"  {reason}" for reason in self.verdict.get("unknown_because", ())]
+        return "\n".join([*lines, f"report: {self.report}"])
+
+
+def run(*, timeout_s: float | None = None, **options: Any) -> Result:
+    """Break a cluster under a pipeline, and judge it.
+
+    `options` are those of `fencepost run`, with underscores: `workload="shop"`,
+    `nemesis=["kill-broker"]`, `time_limit=30`, `seed=7`; `broker={"log.segment.bytes": "1048576"}`.
+    None is the default. Blocks until the verdict is there; what the command says goes to standard
+    error. Raises `FencepostFailed` if there is no verdict, `subprocess.TimeoutExpired` after
+    `timeout_s`.
+    """
+    results = _call(["run", "--json", *_words(options)], timeout_s)
+    return results[-1]
+
+
+def check(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    timeout_s: float | None = None,
+    **options: Any,
+) -> list[Result]:
+    """Judge stored runs again, each in its own `Result`, in the order given.
+
+    `options` are `master` and `spark_conf`.
+    """
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    return _call(["check", "--json", *_words(options), "--", *map(os.fspath, given)], timeout_s)
+
+
+def _words(options: Mapping[str, Any]) -> list[str]:
+    """Options as the command line has them; the command itself says what is wrong with them."""
+    words: list[str] = []
+    for name, value in options.items():
+        flag = f"--{name.replace('_', '-')}"
+        if value is None:
+            continue
+        if name == "spark_conf":
+            words += [word for key, setting in value.items() for word in (flag, f"{key}={setting}")]
+        elif isinstance(value, Mapping):
+            words += [word for key, setting in value.items() for word in ("--set", f"{name}.{key}={setting}")]
+        elif name == "master":
+            words += [flag, str(value)]
+        else:
+            text = ",".join(value) if isinstance(value, list | tuple) else str(value)
+            words += ["--set", f"{name}={text}"]
+    return words
+
+
+def _call(arguments: Sequence[str], timeout_s: float | None) -> list[Result]:
+    """Run the command to its end. Its standard error is shown as it comes, its verdicts are read."""
+    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=None, text=True) as process:
+        try:
+            output, _ = process.communicate(timeout=timeout_s)
+        finally:
+            if process.poll() is None:  # given up: it heals and cleans up before it ends
+                process.terminate()
+    results = [
+        _result(json.loads(line), process.returncode) for line in output.splitlines() if line.startswith("{")
+    ]
+    if not results:
+        raise FencepostFailed(
+            process.returncode, f"`fencepost {arguments[0]}` ended with {process.returncode}"
+        )
+    return results
+
+
+def _result(verdict: Mapping[str, Any], exit_status: int) -> Result:
+    valid = verdict["valid"] if isinstance(verdict["valid"], bool) else None
+    if exit_status in (0, 1, 2, 3):  # of several histories each has its own
+        exit_status = 2 if "error" in verdict else {True: 0, False: 1, None: 3}[valid]
+    return Result(valid, exit_status, verdict, Path(verdict["history"]))

@@ -1,0 +1,48 @@
+"""`fencepost replay`."""
+
+import sys
+from contextlib import closing
+from typing import Any
+
+import click
+
+from fencepost.commands import asking, telling
+from fencepost.progress import progress_for
+from fencepost.stores import one_run
+from harness.errors import ExitStatus
+from harness.options import command_line
+from harness.plan import Plan
+
+
+@click.command("replay")
+@click.argument("store", metavar="STORE")
+@asking.option_flags("master", "spark-conf")
+@click.option(
+    "--store", "into", metavar="DIR", help="keep the new run here  [default: where the first one was]"
+)
+@asking.json_flag
+def command(store: str, into: str | None, as_json: bool, **given: Any) -> ExitStatus:
+    """Run a stored run's options and schedule again, on a new cluster.
+
+    Exit status: as `fencepost run`.
+
+    \b
+    Example:
+      fencepost replay store/latest
+      fencepost replay store/shop/20261121T100000Z --json
+    """
+    plan = Plan.load(one_run(store) / "test.toml")
+    options = plan.options
+    for values in asking.flag_values(given):
+        options = options.updated(values)
+    if into is not None:
+        options = options.updated({"store": into})
+    options = asking.settled(options)
+
+    from fencepost.run import run
+
+    with closing(progress_for(sys.stderr)) as progress:
+        progress.say(f"replaying {store}, seed {options.seed}")
+        verdict, folder = run(options, progress, command=command_line(options), schedule=list(plan.schedule))
+    telling.tell_run(verdict, folder, f"fencepost replay {folder}", as_json=as_json)
+    return verdict.valid.exit_status

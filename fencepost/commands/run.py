@@ -1,0 +1,46 @@
+"""`fencepost run`."""
+
+import sys
+from contextlib import closing
+from typing import Any
+
+import click
+
+from fencepost.commands import asking, telling
+from fencepost.progress import progress_for
+from harness.errors import ExitStatus
+from harness.options import FIELDS, command_line
+
+OTHERS = "\b\nWhat has no option of its own, for --set:\n" + "\n".join(
+    f"  {key:<12} {field.metadata['help']}" for key, field in FIELDS.items() if not field.metadata["flag"]
+)
+
+
+@click.command("run", epilog=OTHERS)
+@asking.option_flags(*asking.run_keys())
+@click.option(
+    "--set", "sets", multiple=True, metavar="KEY=VALUE", help="any option of test.toml; broker.NAME=VALUE"
+)
+@click.option("--config", metavar="FILE", help="a test.toml to begin with; the command line wins")
+@asking.json_flag
+def command(sets: tuple[str, ...], config: str | None, as_json: bool, **given: Any) -> ExitStatus:
+    """Break a cluster under a pipeline, and judge it.
+
+    Exit status: 0 valid, 1 invalid, 2 wrong usage, 3 unknown, 4 failure.
+
+    \b
+    Example:
+      fencepost run --nemesis kill-broker,pause-worker --time-limit 60 --seed 42
+      fencepost run --defect offsets-outside-transaction
+      fencepost run --set java=bundled --set broker.log.segment.bytes=1048576
+    """
+    options = asking.settled(asking.options_from(given, sets, config))
+
+    from fencepost.run import run
+
+    words = command_line(options)
+    with closing(progress_for(sys.stderr)) as progress:
+        progress.say(f"seed {options.seed}")
+        verdict, folder = run(options, progress, command=words)
+    telling.tell_run(verdict, folder, words, as_json=as_json)
+    return verdict.valid.exit_status

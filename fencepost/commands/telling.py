@@ -1,0 +1,34 @@
+"""How the commands answer: the verdict for machines on standard output, or for people."""
+
+import json
+import sys
+from pathlib import Path
+
+from harness.verdict import Verdict
+
+
+def tell_run(verdict: Verdict, folder: Path, command: str, *, as_json: bool) -> None:
+    """The last lines of a run: verdict, reason, report, and the command that repeats it."""
+    from reports.console import last_lines
+
+    words = sys.stderr if as_json else sys.stdout
+    for line in last_lines(verdict, folder, command):
+        print(line, file=words)
+    if as_json:
+        print(verdict.line())
+
+
+def tell_history(history: str, verdict: Verdict | None, error: str | None, *, as_json: bool) -> None:
+    """One line of `check`: a history's verdict, or why there is none."""
+    if as_json:
+        print(verdict.line() if verdict else unread_line(history, error or ""))
+    elif verdict:
+        word = {True: "valid", False: "INVALID", "unknown": "unknown"}[verdict.valid.json]
+        print(f"{history}: {word}: {verdict.summary}")
+    else:
+        print(f"{history}: unknown: {error}")
+
+
+def unread_line(history: str, error: str) -> str:
+    """The line of a history that cannot be read."""
+    return json.dumps({"history": history, "valid": "unknown", "error": error}, ensure_ascii=False)

@@ -1,0 +1,86 @@
+"""Progress on a terminal: the phases that are done above, the state of the run below, redrawn."""
+
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from fencepost.progress import Tick
+
+
+class LiveProgress:
+    """Redraws itself a few times a second, until it is closed."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._phase: tuple[str, float] | None = None
+        self._tick: Tick | None = None
+        self._live = Live(
+            console=Console(file=stream),
+            get_renderable=self._draw,
+            refresh_per_second=4,
+            transient=True,
+            redirect_stdout=False,  # that is for the verdict
+        )
+        self._live.start()
+
+    def phase(self, name: str) -> None:
+        """Put the one before among those that are done, with how long it took."""
+        self._finish()
+        self._phase = (name, self._clock())
+
+    def say(self, text: str) -> None:
+        """A line that stays, above what is redrawn."""
+        self._live.console.print(Text(text))
+
+    def tick(self, tick: Tick) -> None:
+        """Show it at the next redrawing."""
+        self._tick = tick
+
+    def close(self) -> None:
+        """Stop redrawing and give the terminal back."""
+        self._finish()
+        self._live.stop()
+
+    def _finish(self) -> None:
+        if self._phase is not None:
+            name, began = self._phase
+            self.say(f"{self._clock() - began:6.1f} s  {name}")
+        self._phase, self._tick = None, None
+
+    def _draw(self) -> Group:
+        if self._phase is None:
+            return Group()
+        name, began = self._phase
+        head = Text(f"{self._clock() - began:6.1f} s  {name}", style="bold")
+        return Group(head, _state(self._tick)) if self._tick else Group(head)
+
+
+def _state(tick: Tick) -> Table:
+    """Time left, inputs, transactions and how they ended, lag, faults."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="right", style="dim")
+    table.add_column()
+    table.add_row("left", _time(tick))
+    table.add_row("inputs", f"{tick.inputs:,}")
+    ended = Text(f"{tick.rate_tps:,.0f} a second: {tick.committed:,} ok, {tick.aborted:,} aborted, ")
+    ended.append(
+        f"{tick.info:,} info, {tick.fenced:,} fenced", style="yellow" if tick.info or tick.fenced else ""
+    )
+    table.add_row("transactions", ended)
+    table.add_row("lag", "not known" if tick.lag is None else f"{tick.lag:,} inputs")
+    on = Text("\n".join(tick.faults), style="bold red") if tick.faults else Text("none", style="green")
+    table.add_row("faults on", on)
+    return table
+
+
+def _time(tick: Tick) -> Table:
+    total = max(tick.elapsed_s + tick.left_s, 1e-9)
+    line = Table.grid(padding=(0, 1))
+    line.add_row(f"{tick.left_s:4.0f} s", ProgressBar(total=total, completed=tick.elapsed_s, width=40))
+    return line

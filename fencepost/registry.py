@@ -1,0 +1,54 @@
+"""Names to objects, for the whole house: the one place that asks every room what it has."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from harness.options import Known, Options
+
+if TYPE_CHECKING:
+    from nemeses.model import Nemesis
+
+    from workloads.defects import Defect
+    from workloads.model import Workload
+
+CLUSTERS: Mapping[str, str] = {
+    "local": "three Kafka nodes as processes of this machine, no root and no Docker"
+}
+
+
+def workloads() -> "Mapping[str, Workload]":
+    """The pipelines under test."""
+    from workloads.registry import WORKLOADS
+
+    return WORKLOADS
+
+
+def nemeses() -> "Mapping[str, Nemesis]":
+    """The faults."""
+    from nemeses.registry import NEMESES
+
+    return NEMESES
+
+
+def defects() -> "Mapping[str, Defect]":
+    """The ways of being wrong on purpose."""
+    from workloads.defects import DEFECTS
+
+    return DEFECTS
+
+
+def checkers() -> Mapping[str, str]:
+    """What each checker looks for."""
+    from checkers.catalogue import catalogue
+
+    return {checker.name: checker.summary for checker in catalogue()}
+
+
+def kafka_versions() -> tuple[str, ...]:
+    """The versions that a lock file pins."""
+    return (Options().kafka,)
+
+
+def known() -> Known:
+    """All names that options may hold."""
+    return Known(workloads=workloads(), faults=nemeses(), defects=defects(), kafka=kafka_versions())

@@ -1,0 +1,62 @@
+"""Which runs a path on the command line stands for."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import UnreadableInput
+
+MARK = "test.toml"
+"""The file that a run writes first: a folder with it is the folder of a run."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A history that was asked for: its name as given, and its folder or why there is none."""
+
+    history: str
+    folder: Path | None = None
+    error: str | None = None
+
+
+def expand(path: str) -> list[Given]:
+    """The run at `path`, or the runs in it, newest last."""
+    try:
+        return _expand(path)
+    except OSError as trouble:
+        return [Given(path, error=f"{trouble.filename or path} cannot be read: {trouble.strerror}")]
+
+
+def one_run(path: str) -> Path:
+    """The folder of the one run at `path`; raises `UnreadableInput`."""
+    found = expand(path)
+    if found[0].folder is None:
+        raise UnreadableInput(found[0].error or path)
+    if Path(path) != found[0].folder:
+        raise UnreadableInput(f"{path} holds several runs; say which, for instance {found[-1].history}")
+    return found[0].folder
+
+
+def _expand(path: str) -> list[Given]:
+    place = Path(path)
+    if (place / MARK).is_file():
+        return [Given(path, place)]
+    if place.is_dir():
+        runs = sorted(_runs(place), key=lambda run: (run.name, str(run)))
+        if runs:
+            return [Given(str(run), run) for run in runs]
+        return [Given(path, error=f"{path} is no stored run and holds none: there is no {MARK}")]
+    if place.exists():
+        return [Given(path, error=f"{path} is a file; this version judges stored runs, which are folders")]
+    return [Given(path, error=f"there is no {path}")]
+
+
+def _runs(place: Path) -> Iterator[Path]:
+    """Runs in a store (`NAME/TIME`) or in one of its names; links, such as `latest`, are not followed."""
+    for child in place.iterdir():
+        if child.is_symlink() or not child.is_dir():
+            continue
+        if (child / MARK).is_file():
+            yield child
+        else:
+            yield from (run for run in child.iterdir() if not run.is_symlink() and (run / MARK).is_file())
