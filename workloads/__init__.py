@@ -1,1 +1,1 @@
-
+"""Pipelines under test, one file each: consume-transform-produce loops, and what they promise."""

@@ -1,0 +1,76 @@
+"""The line between a worker and the run: what the worker tells, and where it may be struck.
+
+Both ends speak JSON lines over one socket pair. A fault *arms* a step; when the worker comes to
+it with records in hand, it tells the step and waits there until it is struck (killed, or stopped
+and told to go on). So no strike is missed, and none hits beside its step.
+"""
+
+import json
+import select
+import socket
+from typing import Any
+
+from harness.history import Step
+
+
+class Control:
+    """The worker's end. Without a socket (a benchmark) nothing is told and nothing strikes."""
+
+    def __init__(self, channel: socket.socket | None) -> None:
+        self._channel = channel
+        self._poll = select.poll()
+        self._buffer = b""
+        self._armed: str | None = None
+        self._go = False
+        self.replaced = False  # the run has put another worker in this one's place
+        self.stopping = False
+        if channel is not None:
+            self._poll.register(channel, select.POLLIN)
+
+    def tell(self, **message: Any) -> None:
+        """Send one message; a run that has gone away is no reason to fail."""
+        if self._channel is None:
+            return
+        try:
+            self._channel.sendall(json.dumps(message).encode() + b"\n")
+        except (BrokenPipeError, ConnectionResetError):
+            self.stopping = True
+
+    def listen(self) -> None:
+        """Take in what has come, without waiting."""
+        while self._channel is not None and self._poll.poll(0):
+            if not self._take():
+                return
+
+    def is_armed(self, step: Step) -> bool:
+        """Whether a fault waits for that step."""
+        self.listen()
+        return self._armed == step.value
+
+    def reach(self, step: Step, **seen: Any) -> None:
+        """Be at a step: if it is armed, tell so and wait there until told to go."""
+        self.listen()
+        if self._armed != step.value:
+            return
+        self._armed = None
+        self.tell(at=step.value, **seen)
+        self._go = False
+        while not self._go and self._take():
+            pass
+
+    def _take(self) -> bool:
+        """Read and obey; False once the run is gone."""
+        assert self._channel is not None
+        received = self._channel.recv(65536)
+        if not received:
+            self.stopping = True
+            self._channel = None
+            return False
+        *lines, self._buffer = (self._buffer + received).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            self._armed = message.get("arm", self._armed)
+            self._go = message.get("go", self._go)
+            self.replaced = message.get("replaced", self.replaced)
+            self.stopping = message.get("stop", self.stopping)
+        return True

@@ -1,0 +1,122 @@
+"""Settings of the librdkafka clients, and the table that says what their errors prove.
+
+librdkafka raises an unset `socket.timeout.ms` of a transactional producer to nearly its
+transaction time-out; then a producer whose coordinator was stopped commits nothing for a minute,
+though the cluster failed over in eight seconds. So it is set.
+"""
+
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from harness.history import Isolation, Outcome
+
+TRANSACTION_TIMEOUT_MS = 30_000
+"""Longer than the pause that makes a zombie, so that fencing and not the time-out decides."""
+SESSION_TIMEOUT_MS = 2_000
+COMMIT_PATIENCE_S = 60.0
+"""How long a commit is asked for again before its outcome is called unknown."""
+
+_COMMON: dict[str, Any] = {
+    "socket.timeout.ms": 10_000,
+    "reconnect.backoff.ms": 50,
+    "reconnect.backoff.max.ms": 500,
+    "retry.backoff.ms": 50,
+    "topic.metadata.refresh.interval.ms": 5_000,
+    "log_level": 0,
+}
+
+
+def transactional_producer(bootstrap: str, transactional_id: str) -> dict[str, Any]:
+    """A producer of exactly-once transactions: acks=all is implied."""
+    return {
+        **_COMMON,
+        "bootstrap.servers": bootstrap,
+        "transactional.id": transactional_id,
+        "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+        "linger.ms": 2,
+        "queue.buffering.max.messages": 200_000,
+    }
+
+
+def idempotent_producer(bootstrap: str) -> dict[str, Any]:
+    """A producer that writes each record once, or says that it could not."""
+    return {
+        **_COMMON,
+        "bootstrap.servers": bootstrap,
+        "enable.idempotence": True,
+        "linger.ms": 5,
+        "message.timeout.ms": 120_000,
+    }
+
+
+def group_consumer(bootstrap: str, group: str, client: str, isolation: Isolation) -> dict[str, Any]:
+    """A member of a consumer group that commits nothing by itself."""
+    return {
+        **_COMMON,
+        "bootstrap.servers": bootstrap,
+        "client.id": client,
+        "group.id": group,
+        "isolation.level": isolation.value,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "session.timeout.ms": SESSION_TIMEOUT_MS,
+        "heartbeat.interval.ms": 300,
+        "fetch.wait.max.ms": 50,
+        "fetch.error.backoff.ms": 50,
+    }
+
+
+def reader(bootstrap: str, client: str, isolation: Isolation) -> dict[str, Any]:
+    """A consumer that is told its partitions, and belongs to no group that anybody watches."""
+    return {
+        **group_consumer(bootstrap, f"fencepost-reader-{client}", client, isolation),
+        "enable.partition.eof": False,
+        "fetch.message.max.bytes": 4_194_304,
+    }
+
+
+def error_of(exception: KafkaException) -> KafkaError:
+    """The error inside."""
+    error: KafkaError = exception.args[0]
+    return error
+
+
+def words(error: KafkaError) -> str:
+    """Name and text of an error, for the journal."""
+    kinds = [
+        kind
+        for kind, holds in (
+            ("fatal", error.fatal()),
+            ("abortable", error.txn_requires_abort()),
+            ("retriable", error.retriable()),
+        )
+        if holds
+    ]
+    return f"{error.name()}{' (' + ', '.join(kinds) + ')' if kinds else ''}: {error.str()}"
+
+
+_FENCED = frozenset(
+    {
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.FENCED_INSTANCE_ID,
+    }
+)
+
+
+def is_fencing(error: KafkaError) -> bool:
+    """Whether the words are those of fencing; a transaction that timed out is told the same."""
+    return error.code() in _FENCED
+
+
+def outcome_of_error(commit_invoked: bool) -> Outcome:
+    """What an error proves of the transaction in which it came.
+
+    Before the commit was invoked, EndTxn(commit) cannot have been sent: it failed. After, every
+    error is `info`, fencing included: a retry of a commit that had succeeded is answered
+    INVALID_PRODUCER_EPOCH once a successor has begun.
+    """
+    return Outcome.INFO if commit_invoked else Outcome.FAIL

@@ -1,0 +1,68 @@
+"""Positions of a batch: what was delivered, what to commit, where to go back to."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+
+from harness.history import VALUE_HEADER
+from harness.record.naming import header, partition_key
+
+COMMITTED_TIMEOUT_S = 15.0
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Per partition, the first offset of a batch and the one above its last."""
+
+    claims: Mapping[str, tuple[int, int]]
+    partitions: Mapping[str, tuple[str, int]]
+
+    @classmethod
+    def of(cls, batch: Sequence[Message]) -> "Positions":
+        """The positions of a batch of records."""
+        claims: dict[str, tuple[int, int]] = {}
+        partitions: dict[str, tuple[str, int]] = {}
+        for message in batch:
+            key = partition_key(message.topic(), message.partition())
+            first, _ = claims.get(key, (message.offset(), 0))
+            claims[key] = (first, message.offset() + 1)
+            partitions[key] = (message.topic(), message.partition())
+        return cls(claims, partitions)
+
+    @property
+    def firsts(self) -> list[TopicPartition]:
+        """Where the batch began."""
+        return [TopicPartition(*self.partitions[key], first) for key, (first, _) in self.claims.items()]
+
+    def to_commit(self, metadata: str) -> list[TopicPartition]:
+        """The offsets that say that the batch is done; the metadata names the operation."""
+        return [
+            TopicPartition(*self.partitions[key], following, metadata)
+            for key, (_, following) in self.claims.items()
+        ]
+
+    def rewind(self, consumer: Consumer, known: Sequence[TopicPartition] | None) -> None:
+        """Seek back: to `known`, or to what the group has committed.
+
+        Partitions that were taken away meanwhile are left alone: their new owner asks for itself.
+        Raises KafkaException.
+        """
+        owned = {(p.topic, p.partition) for p in consumer.assignment()}
+        if known is None:
+            asked = [TopicPartition(*place) for place in self.partitions.values() if place in owned]
+            known = consumer.committed(asked, timeout=COMMITTED_TIMEOUT_S) if asked else []
+        for place in known:
+            if (place.topic, place.partition) in owned:
+                offset = place.offset if place.offset >= 0 else OFFSET_BEGINNING
+                consumer.seek(TopicPartition(place.topic, place.partition, offset))
+
+    @staticmethod
+    def delivered(batch: Sequence[Message]) -> dict[str, list[Any]]:
+        """Offset and value of each record, by partition, in the order of delivery."""
+        records: dict[str, list[Any]] = {}
+        for message in batch:
+            key = partition_key(message.topic(), message.partition())
+            records.setdefault(key, []).append([message.offset(), header(message.headers(), VALUE_HEADER)])
+        return records

@@ -1,0 +1,212 @@
+"""A transactional producer that records what it does, and knows what its errors prove.
+
+RECIPES of the protocol that matter here: commit may be asked for again after a retriable error
+and resumes; a fatal error ends the producer, and the next one's InitProducerId settles what was
+open; a fatal error inside `flush` can surface as `SystemError`.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from harness.clients import librdkafka
+from harness.clients.control import Control
+from harness.history import Outcome
+from harness.record.journal import Journal
+
+STEP_TIMEOUT_S = 10.0
+FLUSH_TIMEOUT_S = 60.0
+
+
+class DeliveryFailed(Exception):
+    """A record of the transaction was not acknowledged; the commit was not asked for."""
+
+
+class Transaction:
+    """One transaction: its acknowledgements, and how it ended."""
+
+    def __init__(self, producer: Producer, op: int, journal: Journal, count: int) -> None:
+        self._producer = producer
+        self._op = op
+        self._journal = journal
+        self.acks: list[tuple[int, int] | None] = [None] * count
+        self.commit_invoked = False
+        self.told = False  # the acknowledgements stand in the journal
+        self.outcome = Outcome.INFO
+        self.fenced = False
+
+    def send(self, n: int, topic: str, key: bytes, value: bytes, headers: list[tuple[str, bytes]]) -> None:
+        """Hand the n-th record to the client; waits while its queue is full."""
+        deadline = time.monotonic() + FLUSH_TIMEOUT_S
+        while True:
+            try:
+                self._producer.produce(
+                    topic, value, key, headers=headers, on_delivery=partial(self._delivered, n)
+                )
+            except BufferError:
+                if time.monotonic() > deadline:
+                    raise
+                self._producer.poll(0.05)
+            else:
+                return
+
+    def flush(self) -> None:
+        """Wait for every acknowledgement; raises DeliveryFailed."""
+        left = self._producer.flush(FLUSH_TIMEOUT_S)
+        missing = self.acks.count(None)
+        if missing:
+            raise DeliveryFailed(f"{missing} of {len(self.acks)} records not acknowledged, {left} still queued")
+
+    def send_offsets(self, offsets: Sequence[TopicPartition], group_metadata: Any) -> None:
+        """Add the input positions to the transaction."""
+        _retried(lambda: self._producer.send_offsets_to_transaction(list(offsets), group_metadata, STEP_TIMEOUT_S))
+
+    def abort(self) -> None:
+        """End it without effect, on purpose."""
+        self._tell("abort")
+        self.outcome = Outcome.FAIL
+        _retried(lambda: self._producer.abort_transaction(STEP_TIMEOUT_S))
+
+    def commit(self, reach: Callable[[], None], struck: bool) -> None:
+        """Commit; if a fault is armed on the very commit, be at that step while it is under way."""
+        self._tell("commit")
+        self.commit_invoked = True
+        commit = partial(_retried, lambda: self._producer.commit_transaction(STEP_TIMEOUT_S))
+        if struck:
+            _beside(commit, reach)
+        else:
+            commit()
+        self.outcome = Outcome.OK
+
+    def _tell(self, kind: str) -> None:
+        self._journal.write(kind, {"op": self._op, "acks": self.acks})
+        self.told = True
+
+    def _delivered(self, n: int, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self.acks[n] = (message.partition(), message.offset())
+
+
+class TransactionalProducer:
+    """A producer of transactions, made anew after every fatal error."""
+
+    def __init__(self, bootstrap: str, transactional_id: str, journal: Journal, control: Control) -> None:
+        self._settings = librdkafka.transactional_producer(bootstrap, transactional_id)
+        self.transactional_id = transactional_id
+        self._journal = journal
+        self._control = control
+        self._producer: Producer | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is a producer that has not met a fatal error."""
+        return self._producer is not None
+
+    def open(self, process: int) -> None:
+        """Initialise the transactional id: fences whoever held it, and ends what it left open.
+
+        Asks again until it succeeds, or the run says stop.
+        """
+        while self._producer is None and not self._control.stopping:
+            self._control.listen()
+            event = {"f": "init", "process": process, "transactional_id": self.transactional_id}
+            op = self._journal.begin("init", process, {"transactional_id": self.transactional_id})
+            producer = Producer(self._settings)
+            try:
+                _retried(partial(producer.init_transactions, STEP_TIMEOUT_S))
+            except KafkaException as error:
+                words = librdkafka.words(librdkafka.error_of(error))
+                self._journal.write(Outcome.INFO, event | {"op": op, "error": words})
+            else:
+                self._journal.write(Outcome.OK, event | {"op": op})
+                self._producer = producer
+
+    @contextmanager
+    def transaction(self, op: int, process: int, count: int) -> Iterator[Transaction]:
+        """A transaction whose completion is written however it ends; swallows no cause unsaid."""
+        if self._producer is None:
+            raise AssertionError("transaction before open")
+        txn = Transaction(self._producer, op, self._journal, count)
+        done: dict[str, Any] = {"f": "txn", "process": process, "op": op}
+        try:
+            self._producer.begin_transaction()
+            yield txn
+        except KafkaException as error:
+            self._failed(txn, librdkafka.error_of(error), done)
+        except DeliveryFailed as error:
+            txn.outcome = Outcome.FAIL
+            done["error"] = str(error)
+            self._abort(done)
+        except Exception as error:  # the one broad except: an operation that failed in a way nobody foresaw
+            cause = error.__cause__
+            if isinstance(cause, KafkaException):
+                self._failed(txn, librdkafka.error_of(cause), done)
+            else:
+                txn.outcome = librdkafka.outcome_of_error(txn.commit_invoked)
+                done |= {"error": repr(error), "surprise": True}
+                self._discard()
+        if txn.fenced:
+            done["fenced"] = True
+        if not txn.told:
+            done["acks"] = txn.acks
+        self._journal.write(txn.outcome, done)
+
+    def _failed(self, txn: Transaction, error: KafkaError, done: dict[str, Any]) -> None:
+        """What an error proves, and what it takes to go on."""
+        txn.outcome = librdkafka.outcome_of_error(txn.commit_invoked)
+        txn.fenced = librdkafka.is_fencing(error)
+        done["error"] = librdkafka.words(error)
+        if error.fatal() or txn.fenced or (txn.commit_invoked and not error.txn_requires_abort()):
+            self._discard()
+        else:
+            self._abort(done)
+
+    def _abort(self, done: dict[str, Any]) -> None:
+        """Put the producer back to where it can begin again, or give it up."""
+        if self._producer is None:
+            return
+        try:
+            _retried(partial(self._producer.abort_transaction, STEP_TIMEOUT_S))
+        except KafkaException as error:
+            done["abort_error"] = librdkafka.words(librdkafka.error_of(error))
+            self._discard()
+
+    def _discard(self) -> None:
+        """Give the producer up with all that it still holds."""
+        if self._producer is not None:
+            self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+        self._producer = None
+
+
+def _retried(act: Callable[[], None]) -> None:
+    """Ask again after a retriable error, for as long as the patience lasts."""
+    deadline = time.monotonic() + librdkafka.COMMIT_PATIENCE_S
+    while True:
+        try:
+            return act()
+        except KafkaException as error:
+            if not librdkafka.error_of(error).retriable() or time.monotonic() > deadline:
+                raise
+
+
+def _beside(act: Callable[[], None], reach: Callable[[], None]) -> None:
+    """Run `act` in a thread while this one is at the step; raise what it raised."""
+    raised: list[KafkaException] = []
+
+    def commit() -> None:
+        try:
+            act()
+        except KafkaException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=commit, name="commit")
+    thread.start()
+    reach()
+    thread.join()
+    if raised:
+        raise raised[0]

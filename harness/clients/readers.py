@@ -1,0 +1,127 @@
+"""Readers that are not under test: observers during the run, final readers at its end."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+
+from harness.clients import librdkafka
+from harness.clients.control import Control
+from harness.clients.offsets import Positions
+from harness.history import SENTINEL_VALUE, SLOT_HEADER, SOURCE_HEADER, VALUE_HEADER, Isolation, Outcome
+from harness.record.journal import Journal
+from harness.record.naming import digest, header, parse_sources, partition_key
+
+BATCH = 2_000
+Expectation = Callable[[str, bytes, bytes], Sequence[tuple[str, str, str, Callable[[int, int], int]]]]
+"""From topic, key and value of a record: stage, slot, topic, and the digest by partition and offset."""
+
+
+class Observer:
+    """Reads topics at read_committed while the run goes on."""
+
+    def __init__(
+        self, bootstrap: str, places: Sequence[tuple[str, int]], journal: Journal, control: Control
+    ) -> None:
+        self._journal = journal
+        self._control = control
+        self._consumer = Consumer(librdkafka.reader(bootstrap, journal.name, Isolation.READ_COMMITTED))
+        self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
+
+    def run(self) -> None:
+        """Read until told to stop."""
+        self._control.tell(ready=True)
+        while not self._control.stopping:
+            self._control.listen()
+            call_ns = self._journal.now_ns()
+            batch = [m for m in self._consumer.consume(BATCH, timeout=0.2) if m.error() is None]
+            if batch:
+                event = {"f": "poll", "process": 0, "op": self._journal.number(), "call": call_ns}
+                self._journal.write(Outcome.OK, event | {"records": Positions.delivered(batch)})
+        self._consumer.close()
+
+
+class FinalReader:
+    """Reads every partition from its start to its sentinel, at one isolation level.
+
+    The read-uncommitted one says what every record holds, and what each input must lead to.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        places: Sequence[tuple[str, int]],
+        isolation: Isolation,
+        journal: Journal,
+        control: Control,
+        expect: Expectation,
+    ) -> None:
+        self._isolation = isolation
+        self._journal = journal
+        self._control = control
+        self._expect = expect
+        self._consumer = Consumer(librdkafka.reader(bootstrap, journal.name, isolation))
+        self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
+        self._ends: dict[str, dict[str, int | None]] = {
+            partition_key(*place): {"first": 0, "next": 0, "read": 0, "sentinel": None} for place in places
+        }
+
+    def run(self) -> None:
+        """Read until every sentinel was met, or until told to stop; then say how far it came."""
+        self._control.tell(ready=True)
+        while not self._control.stopping and any(end["sentinel"] is None for end in self._ends.values()):
+            self._control.listen()
+            call_ns = self._journal.now_ns()
+            batch = [m for m in self._consumer.consume(BATCH, timeout=0.1) if m.error() is None]
+            if batch:
+                self._record(call_ns, batch)
+        self._journal.write("ends", {"isolation": self._isolation.value, "ends": self._ends})
+        self._control.tell(reached=sum(end["sentinel"] is not None for end in self._ends.values()))
+        self._consumer.close()
+
+    def _record(self, call_ns: int, batch: Sequence[Message]) -> None:
+        event: dict[str, Any] = {"f": "poll", "process": 0, "op": self._journal.number(), "call": call_ns}
+        if self._isolation is Isolation.READ_COMMITTED:
+            event["records"] = Positions.delivered(batch)
+        else:
+            event |= self._contents(batch)
+        self._journal.write(Outcome.OK, event)
+        for message in batch:
+            end = self._ends[partition_key(message.topic(), message.partition())]
+            end["next"] = message.offset() + 1
+            end["read"] = (end["read"] or 0) + 1
+            if is_sentinel(message):
+                end["sentinel"] = message.offset()
+
+    def _contents(self, batch: Sequence[Message]) -> Mapping[str, Any]:
+        """What each record holds and says of itself, and what it must lead to if it is an input."""
+        contents: dict[str, list[Any]] = {}
+        expected: dict[str, list[Any]] = {}
+        for message in batch:
+            key = partition_key(message.topic(), message.partition())
+            headers = message.headers() or []
+            sources: list[Any] = []
+            for topic, partition, offset in parse_sources(header(headers, SOURCE_HEADER)):
+                sources += [partition_key(topic, partition), offset]
+            contents.setdefault(key, []).append(
+                [
+                    message.offset(),
+                    header(headers, VALUE_HEADER),
+                    header(headers, SLOT_HEADER),
+                    digest(message.key(), message.value(), headers),
+                    message.timestamp()[1],
+                    *sources,
+                ]
+            )
+            if not is_sentinel(message):
+                rows = self._expect(message.topic(), message.key() or b"", message.value() or b"")
+                for stage, slot, topic, held in rows:
+                    crc = held(message.partition(), message.offset())
+                    expected.setdefault(key, []).append([message.offset(), stage, slot, topic, crc])
+        return {"contents": contents, "expected": expected}
+
+
+def is_sentinel(message: Message) -> bool:
+    """Whether it is the record that the run wrote last into its partition."""
+    name = header(message.headers(), VALUE_HEADER)
+    return name is not None and name.startswith(SENTINEL_VALUE)

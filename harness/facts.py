@@ -1,0 +1,55 @@
+"""What a run knows of its own evidence, beside the tables: `facts.json` in its folder.
+
+Written at the end of a run, however it ended; a run that was killed leaves none, and is then at
+best unknown.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UnreadableInput
+from harness.verdict import FaultReport
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of a run, in seconds since it began (negative: before the clock started)."""
+
+    name: str
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What only the run itself can tell."""
+
+    phases: Sequence[Phase] = ()
+    faults: Sequence[FaultReport] = ()
+    undrawn: Mapping[str, str] = field(default_factory=dict)  # permitted, but the schedule had no room: why
+    unreached: Mapping[str, str] = field(default_factory=dict)  # goals of the run that were not reached: why
+    shortfalls: Sequence[str] = ()  # why the evidence is not complete (not drained, a leftover, ...)
+    interrupted: bool = False
+    errors: Sequence[str] = ()  # what went wrong around the run and changed nothing: a clean-up, a plot
+    surprises: Sequence[str] = ()  # what the one broad except of the workers caught
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def save(self, path: Path) -> None:
+        """Write it whole or not at all."""
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
+        part.replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> "Facts":
+        """Read it back; raises `UnreadableInput`, which names the file."""
+        try:
+            body: dict[str, Any] = json.loads(path.read_text())
+            phases = [Phase(**phase) for phase in body.pop("phases")]
+            faults = [FaultReport(**fault) for fault in body.pop("faults")]
+            return cls(phases=phases, faults=faults, **body)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise UnreadableInput(f"{path} cannot be read: {error}") from error

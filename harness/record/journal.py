@@ -1,0 +1,101 @@
+"""Journals: each process writes its own, and what it had written survives whatever kills it.
+
+A journal is a file of JSON lines. Each event is one `write(2)` of one whole line, so that a
+killed process leaves at most one torn line, the last, and nothing that it had said is lost. Lines
+are numbered (`index`), so that a line that was taken away later is missed.
+
+The invocation of anything that may take effect is written before the act, the completion after.
+A read has no effect: only its completion is written, and it bears the time of its call.
+
+    {"index":0,"time":5,"type":"begin","journal":"shop-1.0","role":"worker",...}
+    {"index":1,"time":9,"type":"ok","f":"poll","process":1,"op":0,"call":6,"records":{"in/0":[[7,"f.0:3:1"]]}}
+    {"index":2,"time":9,"type":"invoke","f":"txn","process":1,"op":1,"asked":"commit",
+     "sends":[["out","invoice",123,"in/0",7]],"claims":{"in/0":[7,8]}}
+    {"index":3,"time":12,"type":"commit","op":1,"acks":[[2,41]]}
+    {"index":4,"time":15,"type":"ok","f":"txn","process":1,"op":1}
+
+`sends` holds topic, slot, digest, then a partition and an offset for each input. The n-th send of
+operation 1 bears the value `shop-1.0:1:n`. `acks` holds partition and offset, or null, by n.
+"""
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+
+
+class Journal:
+    """The journal of one process; `zero_ns` is the monotonic clock at the start of the run."""
+
+    def __init__(self, path: Path, name: str, zero_ns: int, head: Mapping[str, Any]) -> None:
+        self.name = name
+        self.ops = 0
+        self._zero_ns = zero_ns
+        self._index = 0
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        self.write("begin", {"journal": name, "pid": os.getpid(), **head})
+
+    def now_ns(self) -> int:
+        """Nanoseconds since the run began."""
+        return time.monotonic_ns() - self._zero_ns
+
+    def write(self, kind: str, event: Mapping[str, Any]) -> int:
+        """Append one event, and return its time."""
+        now_ns = self.now_ns()
+        line = orjson.dumps(
+            {"index": self._index, "time": now_ns, "type": kind, **event}, option=orjson.OPT_APPEND_NEWLINE
+        )
+        self._index += 1
+        written = os.write(self._fd, line)
+        if written != len(line):
+            raise OSError(f"journal {self.name}: {written} of {len(line)} bytes written; is the disk full?")
+        return now_ns
+
+    def begin(self, f: str, process: int, event: Mapping[str, Any]) -> int:
+        """Write an invocation, and return the number of the operation."""
+        op = self.number()
+        self.write("invoke", {"f": f, "process": process, "op": op, **event})
+        return op
+
+    def number(self) -> int:
+        """The next operation's number."""
+        op = self.ops
+        self.ops += 1
+        return op
+
+    def close(self) -> None:
+        """Say that the process has come to its end, and close."""
+        self.write("end", {"ops": self.ops})
+        os.close(self._fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            os.close(self._fd)
+
+
+class NoJournal(Journal):
+    """Records nothing: the other side of the benchmark of what recording costs."""
+
+    def __init__(self) -> None:
+        self.name = "none"
+        self.ops = 0
+        self._zero_ns = 0
+        self._index = 0
+
+    def write(self, kind: str, event: Mapping[str, Any]) -> int:
+        """Say the time, and keep nothing."""
+        return self.now_ns()
+
+    def close(self) -> None:
+        """Nothing is open."""

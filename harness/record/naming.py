@@ -1,0 +1,78 @@
+"""How records name themselves: values, sources, slots, and the digest of what they hold."""
+
+import zlib
+from collections.abc import Iterable, Sequence
+
+from harness.history import SLOT_HEADER, SOURCE_HEADER, VALUE_HEADER
+
+Headers = Sequence[tuple[str, bytes | None]]
+Place = tuple[str, int, int]
+"""Topic, partition, offset."""
+
+
+def value_name(journal: str, op: int, n: int) -> str:
+    """The name of the n-th attempt to send of an operation: unique in the run."""
+    return f"{journal}:{op}:{n}"
+
+
+def operation_name(journal: str, op: int) -> str:
+    """As it stands in the metadata of an offset commit."""
+    return f"{journal}:{op}"
+
+
+def output_headers(value: str, slot: str, sources: Iterable[Place]) -> list[tuple[str, bytes]]:
+    """What an output says of itself."""
+    places = ",".join(f"{topic}/{partition}/{offset}" for topic, partition, offset in sources)
+    return [
+        (VALUE_HEADER, value.encode()),
+        (SLOT_HEADER, slot.encode()),
+        (SOURCE_HEADER, places.encode()),
+    ]
+
+
+def digest(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """CRC-32 of key, value and all headers but the value's name.
+
+    The name differs at each attempt, the rest repeats when an attempt is repeated. Lengths are
+    part of it, so that bytes cannot move from one part to the next unseen. A corruption escapes
+    it once in four billion.
+    """
+    key = key or b""
+    value = value or b""
+    crc = zlib.crc32(b"%d %d " % (len(key), len(value)))
+    crc = zlib.crc32(value, zlib.crc32(key, crc))
+    for name, content in headers:
+        if name != VALUE_HEADER:
+            content = content or b""
+            crc = zlib.crc32(content, zlib.crc32(b"%s %d " % (name.encode(), len(content)), crc))
+    return crc
+
+
+def header(headers: Headers | None, name: str) -> str | None:
+    """The first header of that name; None: there is none."""
+    for found, content in headers or ():
+        if found == name and content is not None:
+            return content.decode(errors="replace")
+    return None
+
+
+def parse_sources(text: str | None) -> list[Place]:
+    """The inputs that a record names; what does not parse names none."""
+    places: list[Place] = []
+    for part in (text or "").split(","):
+        topic, _, rest = part.rpartition("/")
+        topic, _, partition = topic.rpartition("/")
+        if topic and partition.isdigit() and rest.isdigit():
+            places.append((topic, int(partition), int(rest)))
+    return places
+
+
+def partition_key(topic: str, partition: int) -> str:
+    """A partition as journals name it."""
+    return f"{topic}/{partition}"
+
+
+def split_partition(key: str) -> tuple[str, int]:
+    """The inverse of `partition_key`."""
+    topic, _, partition = key.rpartition("/")
+    return topic, int(partition)

@@ -1,0 +1,57 @@
+"""shop: each purchase leads to one invoice and one shipment, and each invoice to one payment.
+
+The first stage writes two topics in one transaction; the second reads what the first one wrote,
+so that an aborted record that leaks does harm downstream.
+"""
+
+import json
+from collections.abc import Sequence
+from random import Random
+
+from workloads.model import Output, Stage, Workload
+
+GOODS = ("apple", "book", "chair", "door", "engine")
+
+
+def purchase(rng: Random, n: int) -> tuple[bytes, bytes]:
+    """The n-th purchase: the customer is the key."""
+    customer = f"customer-{rng.randrange(1000)}"
+    goods = rng.choice(GOODS)
+    pieces = rng.randint(1, 9)
+    body = {"purchase": n, "customer": customer, "goods": goods, "pieces": pieces, "price": rng.randint(1, 500)}
+    return customer.encode(), json.dumps(body).encode()
+
+
+def bill_and_ship(key: bytes, value: bytes) -> Sequence[Output]:
+    """An invoice and a shipment for one purchase."""
+    bought = json.loads(value)
+    invoice = {
+        "purchase": bought["purchase"],
+        "customer": bought["customer"],
+        "amount": bought["pieces"] * bought["price"],
+    }
+    shipment = {"purchase": bought["purchase"], "goods": bought["goods"], "pieces": bought["pieces"]}
+    return (
+        Output("invoices", "invoice", key, json.dumps(invoice).encode()),
+        Output("shipments", "shipment", bought["goods"].encode(), json.dumps(shipment).encode()),
+    )
+
+
+def pay(key: bytes, value: bytes) -> Sequence[Output]:
+    """A payment for one invoice."""
+    invoice = json.loads(value)
+    body = {"purchase": invoice["purchase"], "paid": invoice["amount"]}
+    return (Output("payments", "payment", key, json.dumps(body).encode()),)
+
+
+SHOP = Workload(
+    name="shop",
+    summary="purchases -> invoices + shipments; invoices -> payments",
+    topics=("purchases", "invoices", "shipments", "payments"),
+    fed="purchases",
+    make_input=purchase,
+    stages=(
+        Stage("shop", "purchases", bill_and_ship),
+        Stage("payments", "invoices", pay),
+    ),
+)
