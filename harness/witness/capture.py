@@ -175,6 +175,8 @@ class _Scribe:
         commit = offsets_log.decode(record.key, record.value)
         if commit is None:
             return
+        # confluent-kafka counts the end of the C string into the metadata that it sends.
+        metadata = commit.metadata.rstrip("\0") if commit.metadata is not None else None
         self.sheets["offsets"].append(
             (
                 self.run,
@@ -183,8 +185,8 @@ class _Scribe:
                 commit.group,
                 self.names.id(commit.topic, commit.partition),
                 commit.committed,
-                commit.metadata,
-                self.op_of(commit.metadata) if commit.metadata else None,
+                metadata,
+                self.op_of(metadata) if metadata else None,
                 batch.producer_id,
                 batch.epoch,
                 batch.transactional,

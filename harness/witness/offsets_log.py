@@ -43,4 +43,8 @@ def _commit(value: bytes) -> tuple[int, str | None, int]:
     offset = fields.int64()
     if version >= 3:
         fields.int32()  # the leader epoch of the last record consumed
-    return offset, fields.string(), fields.int64()
+    metadata, timestamp_ms = fields.string(), fields.int64()
+    if version == 1:
+        fields.int64()  # when it would have expired
+    fields.end_structure()
+    return offset, metadata, timestamp_ms

@@ -64,6 +64,7 @@ def _state(transactional_id: str, value: bytes) -> TransactionState:
 
     topics = fields.array(topic)
     update_ms, start_ms = fields.int64(), fields.int64()
+    fields.end_structure()
     return TransactionState(
         transactional_id,
         STATES[status],

@@ -1,0 +1,62 @@
+"""The records of the two internal topics, in every version that brokers have written."""
+
+import pytest
+from witness_logs import commit_key, commit_value, state_key, state_value
+
+from harness.witness import offsets_log, transaction_log
+from harness.witness.fields import Undecodable
+from harness.witness.offsets_log import OffsetCommit
+from harness.witness.transaction_log import STATES, TransactionState
+
+NAMED = ["Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead"]
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_an_offset_commit_is_read_in_every_version(version: int) -> None:
+    commit = offsets_log.decode(commit_key("g", "in", 3), commit_value(version, 42, "shop-1.0:8"))
+    assert commit == OffsetCommit("g", "in", 3, 42, "shop-1.0:8", 77)
+
+
+def test_an_offset_commit_without_a_value_is_a_tombstone() -> None:
+    assert offsets_log.decode(commit_key("g", "in", 3, version=0), None) == OffsetCommit("g", "in", 3)
+
+
+@pytest.mark.parametrize("version", [2, 3, 8, 16])
+def test_what_a_group_keeps_beside_its_offsets_is_skipped(version: int) -> None:
+    assert offsets_log.decode(commit_key("g", "in", 3, version=version), b"anything") is None
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize(("status", "name"), list(enumerate(NAMED)))
+def test_a_transaction_is_read_in_every_version_and_state(version: int, status: int, name: str) -> None:
+    state = transaction_log.decode(state_key("shop-1"), state_value(version, status))
+    partitions = (("out", 0), ("out", 2))
+    assert state == TransactionState("shop-1", name, 9, 4, 60_000, partitions, start_ms=10, update_ms=20)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_transaction_without_partitions_may_say_null(version: int) -> None:
+    state = transaction_log.decode(state_key("shop-1"), state_value(version, 4, topic=None))
+    assert state is not None
+    assert (state.partitions, state.update_ms) == ((), 20)
+
+
+def test_a_transaction_without_a_value_is_a_tombstone() -> None:
+    assert transaction_log.decode(state_key("shop-1"), None) == TransactionState("shop-1", "Tombstone")
+
+
+@pytest.mark.parametrize("short", range(1, 30))
+def test_a_value_that_was_cut_is_never_read_as_less(short: int) -> None:
+    with pytest.raises(Undecodable):
+        offsets_log.decode(commit_key("g", "in", 3), commit_value(4, 42, "shop-1.0:8")[:-short])
+    with pytest.raises(Undecodable):
+        transaction_log.decode(state_key("shop-1"), state_value(1, 1)[:-short])
+
+
+def test_a_version_or_state_that_nobody_knows_is_not_guessed() -> None:
+    with pytest.raises(Undecodable, match="version 5"):
+        offsets_log.decode(commit_key("g", "in", 3), commit_value(5, 42, "m"))
+    with pytest.raises(Undecodable, match="version 2"):
+        transaction_log.decode(state_key("shop-1"), state_value(2, 1))
+    with pytest.raises(Undecodable, match="no state"):
+        transaction_log.decode(state_key("shop-1"), state_value(1, max(STATES) + 1))

@@ -1,0 +1,84 @@
+"""Batches are read as they stand, and a log ends where Kafka would end it."""
+
+from pathlib import Path
+
+import pytest
+from witness_logs import batch, write_log
+
+from harness.witness.segments import Damage, read_log, segment_files
+
+
+def offsets(folder: Path) -> tuple[list[int], str]:
+    damage = Damage()
+    return [b.base_offset for b in read_log(folder, damage)], str(damage)
+
+
+def test_a_header_is_read_field_by_field(tmp_path: Path) -> None:
+    path = write_log(
+        tmp_path, "t-0", batch(7, [(b"a", b"b")] * 3, pid=9, epoch=2, seq=5, txn=True, leader_epoch=4)
+    )
+    (read,) = [b._replace(source=None) for b in read_log(path.parent, Damage())]
+    assert (read.base_offset, read.last_offset, read.records) == (7, 9, 3)
+    assert (read.producer_id, read.epoch, read.base_sequence, read.leader_epoch) == (9, 2, 5, 4)
+    assert (read.transactional, read.control, read.codec, read.max_timestamp_ms) == (True, False, 0, 1000)
+
+
+def test_segments_are_read_in_the_order_of_their_offsets(tmp_path: Path) -> None:
+    write_log(tmp_path, "t-0", batch(1000), base=1000)
+    path = write_log(tmp_path, "t-0", batch(9), base=9)
+    write_log(tmp_path, "t-0", base=1001)
+    path.with_suffix(".log.deleted").write_bytes(batch(3))
+    assert offsets(path.parent) == ([9, 1000], "")
+    assert [p.stem[-4:] for p in segment_files(path.parent)] == ["0009", "1000", "1001"]
+
+
+@pytest.mark.parametrize("cut", [1, 10, 60, 65])
+def test_an_append_that_was_half_done_ends_the_log(tmp_path: Path, cut: int) -> None:
+    path = write_log(tmp_path, "t-0", batch(0), batch(1)[:-cut])
+    found, damage = offsets(path.parent)
+    assert found == [0]
+    assert f"torn tail from byte {len(batch(0))}" in damage
+
+
+def test_zeros_after_the_last_batch_are_a_torn_tail(tmp_path: Path) -> None:
+    path = write_log(tmp_path, "t-0", batch(0), bytes(200))
+    found, damage = offsets(path.parent)
+    assert found == [0]
+    assert "200 bytes are not read" in damage
+
+
+def test_a_last_batch_with_a_wrong_crc_is_a_torn_tail(tmp_path: Path) -> None:
+    torn = bytearray(batch(1))
+    torn[-1] ^= 1
+    path = write_log(tmp_path, "t-0", batch(0), bytes(torn))
+    found, damage = offsets(path.parent)
+    assert found == [0]
+    assert "torn tail" in damage
+
+
+def test_damage_in_an_early_segment_does_not_hide_the_later_ones(tmp_path: Path) -> None:
+    path = write_log(tmp_path, "t-0", batch(0), b"rubbish" * 20)
+    write_log(tmp_path, "t-0", batch(5), base=5)
+    found, damage = offsets(path.parent)
+    assert found == [0, 5]
+    assert "damaged from byte" in damage
+    assert "torn" not in damage
+
+
+def test_a_batch_whose_offsets_go_back_is_left_out(tmp_path: Path) -> None:
+    path = write_log(tmp_path, "t-0", batch(5), batch(3), batch(6))
+    found, damage = offsets(path.parent)
+    assert found == [5, 6]
+    assert "do not follow" in damage
+
+
+def test_a_gap_in_the_offsets_is_no_damage(tmp_path: Path) -> None:
+    path = write_log(tmp_path, "t-0", batch(0), batch(8))
+    assert offsets(path.parent) == ([0, 8], "")
+
+
+def test_much_damage_is_counted_and_told_in_few_words(tmp_path: Path) -> None:
+    path = write_log(tmp_path, "t-0", batch(9), *[batch(n) for n in range(8)])
+    _, damage = offsets(path.parent)
+    assert damage.count("do not follow") == 5
+    assert damage.endswith("and 3 more")
