@@ -76,17 +76,18 @@ def check(
     `options` are `master` and `spark_conf`.
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    return _call(["check", "--json", *_words(options), "--", *map(os.fspath, given)], timeout_s)
+    return _call(["check", "--json", *_words(options), "--", *(os.fspath(path) for path in given)], timeout_s)
 
 
 def _words(options: Mapping[str, Any]) -> list[str]:
     """Options as the command line has them; the command itself says what is wrong with them."""
     words: list[str] = []
-    for name, value in options.items():
-        flag = f"--{name.replace('_', '-')}"
+    for written, value in options.items():
+        name = written.replace("_", "-")
+        flag = f"--{name}"
         if value is None:
             continue
-        if name == "spark_conf":
+        if name == "spark-conf":
             words += [word for key, setting in value.items() for word in (flag, f"{key}={setting}")]
         elif isinstance(value, Mapping):
             words += [word for key, setting in value.items() for word in ("--set", f"{name}.{key}={setting}")]

@@ -69,8 +69,9 @@ def run_command_line(arguments: Sequence[str]) -> int:
         words, status = _answer(error)
         print(f"{NAME}: {words}", file=sys.stderr)
         return status
-    except BrokenPipeError:  # whoever read our output has gone, and will not hear more of it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, SystemExit):  # click makes a SystemExit(1) of a broken pipe, which is no verdict
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left in it is for nobody
+        print(f"{NAME}: a pipe broke: nobody reads what Fencepost has to say", file=sys.__stderr__)
         return ExitStatus.FAILURE
 
 

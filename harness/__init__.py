@@ -1,1 +1,1 @@
-
+"""The ground: history, store, verdict, clusters, clients, network, schedule, environment."""

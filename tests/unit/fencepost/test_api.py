@@ -1,0 +1,67 @@
+"""The public API: options become a command, and its lines become results."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import fencepost
+from fencepost import api
+
+
+def test_options_are_those_of_the_command():
+    words = api._words(
+        {"nemesis": ["kill-broker", "kill-worker"], "time_limit": 30, "seed": None, "broker": {"a.b": "1"},
+         "spark_conf": {"spark.x": "y"}, "master": "local[1]"}
+    )  # fmt: skip
+    assert words == [
+        *("--set", "nemesis=kill-broker,kill-worker", "--set", "time-limit=30", "--set", "broker.a.b=1"),
+        *("--spark-conf", "spark.x=y", "--master", "local[1]"),
+    ]
+
+
+def speaking(monkeypatch, lines: str, status: int) -> None:
+    code = f"import sys; print({lines!r}); sys.exit({status})"
+    monkeypatch.setattr(api, "COMMAND", (sys.executable, "-c", code))
+
+
+def test_a_verdict_is_a_result(monkeypatch):
+    speaking(monkeypatch, '{"history": "store/shop/1", "valid": true, "summary": "all well"}', 0)
+    result = fencepost.run()
+    assert (result.valid, result.exit_status, result.report) == (True, 0, Path("store/shop/1/report.html"))
+    result.assert_valid()
+
+
+def test_a_failing_verdict_is_a_readable_assertion(monkeypatch):
+    speaking(
+        monkeypatch,
+        '{"history": "s", "valid": false, "summary": "2 inputs were lost", "anomalies": '
+        '{"lost-input": {"count": 2, "allowed": false}, "G0": {"count": 9, "allowed": true}}}',
+        1,
+    )
+    with pytest.raises(AssertionError) as error:
+        fencepost.run().assert_valid()
+    assert str(error.value) == "invalid: 2 inputs were lost\n  lost-input: 2\nreport: s/report.html"
+
+
+def test_unknown_is_not_valid(monkeypatch):
+    speaking(
+        monkeypatch, '{"history": "s", "valid": "unknown", "summary": "?", "unknown_because": ["why"]}', 3
+    )
+    result = fencepost.run()
+    assert (result.valid, result.exit_status) == (None, 3)
+    with pytest.raises(AssertionError, match="unknown: "):
+        result.assert_valid()
+
+
+def test_each_history_has_its_own_status(monkeypatch):
+    speaking(
+        monkeypatch, '{"history": "a", "valid": false}\n{"history": "b", "valid": "unknown", "error": "e"}', 2
+    )
+    assert [result.exit_status for result in fencepost.check(["a", "b"])] == [1, 2]
+
+
+def test_no_verdict_is_an_error():
+    with pytest.raises(fencepost.FencepostFailed) as error:
+        fencepost.run(workers="many")
+    assert error.value.exit_status == 2

@@ -1,0 +1,115 @@
+"""The command line as a user meets it: each case is a process of its own."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fencepost.cli import COMMANDS
+
+
+def fencepost(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "fencepost", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_has_help_with_an_example(command):
+    done = fencepost(command, "--help")
+    assert done.returncode == 0
+    assert re.search(rf"Example:\n +fencepost {command}", done.stdout)
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys; from fencepost import cli; cli.run_command_line(['run', '--help']); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert not {"pyspark", "confluent_kafka", "pyarrow", "rich"} & set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["rnu"], 'no command "rnu"; did you mean "run"?'),
+        (["run", "--wrokers", "3"], 'no option "--wrokers"; did you mean "--workers"?'),
+        (["run", "--java", "bundled"], "--java has no option of its own; say --set java=VALUE"),
+        (["run", "--workers", "many"], "workers must be a whole number from 1 to 16"),
+        (["run", "--set", "workrs=3"], 'did you mean "workers"?'),
+        (["run", "--rate", "3", "--set", "rate=4"], "rate is given twice"),
+        (["run", "--config", "absent.toml"], "absent.toml cannot be read"),
+        (["run", "stray"], "unexpected extra argument (stray)"),
+        (["list", "defect"], 'did you mean "defects"?'),
+        (["list"], "missing argument"),
+        (["check"], "missing argument 'STORE...'"),
+        (["check", "store", "--spark-conf", "x"], "spark-conf must be NAME=VALUE"),
+        (["replay", "absent"], "there is no absent"),
+        (["report", "absent"], "there is no absent"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_2(arguments, words, tmp_path: Path):
+    done = fencepost(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert done.stderr.startswith("fencepost: ")
+    assert done.stderr.count("\n") == 1
+    assert not done.stdout
+
+
+def test_each_history_that_cannot_be_read_has_its_line(tmp_path: Path):
+    (tmp_path / "history.jsonl").write_text("{}\n")
+    (tmp_path / "empty").mkdir()
+    done = fencepost("check", "--json", "absent", "history.jsonl", "empty", cwd=tmp_path)
+    assert done.returncode == 2
+    lines = done.stdout.splitlines()
+    assert [re.search(r'"history": "([^"]*)", "valid": "unknown", "error"', line)[1] for line in lines] == [
+        "absent",
+        "history.jsonl",
+        "empty",
+    ]
+
+
+def test_without_arguments_the_help_is_shown_and_2():
+    done = fencepost()
+    assert done.returncode == 2
+    assert "Usage: fencepost" in done.stderr
+
+
+def test_a_folder_named_like_a_room_is_not_taken_for_ours(tmp_path: Path):
+    for room in ("workloads", "harness", "click_shadow"):
+        (tmp_path / room).mkdir()
+        (tmp_path / room / "__init__.py").write_text("raise SystemExit('a stranger was loaded')\n")
+    for path in (str(tmp_path), ""):
+        done = fencepost("list", "workloads", cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("shop")
+
+
+def test_a_mistake_of_ours_is_one_sentence_and_4_with_its_traceback_in_a_file(tmp_path: Path):
+    code = "import sys; from fencepost.cli import report_bug; sys.excepthook = report_bug; {}['key']"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 4
+    assert "Traceback" not in done.stderr
+    [file] = tmp_path.glob("fencepost-bug-*.txt")
+    assert str(file) in done.stderr
+    assert "KeyError" in file.read_text()
+
+
+@pytest.mark.parametrize("buffering", [[], ["-u"]])
+def test_a_reader_that_has_gone_is_no_traceback(buffering):
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-P", *buffering, "-m", "fencepost", "list", "defects"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        command, stdout=write, stderr=subprocess.PIPE, text=True, check=False, env=environment
+    )
+    os.close(write)
+    assert done.returncode == 4
+    assert done.stderr == "fencepost: a pipe broke: nobody reads what Fencepost has to say\n"

@@ -1,0 +1,56 @@
+"""Which runs a path stands for."""
+
+from pathlib import Path
+
+import pytest
+
+from fencepost.stores import expand, one_run
+from harness.errors import UnreadableInput
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch) -> Path:
+    for run in ("a/20260101T000002Z", "b/20260101T000001Z", "a/20260101T000003Z"):
+        (tmp_path / "store" / run).mkdir(parents=True)
+        (tmp_path / "store" / run / "test.toml").touch()
+    (tmp_path / "store" / "latest").symlink_to("a/20260101T000003Z")
+    (tmp_path / "store" / "stray").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "store"
+
+
+def test_a_store_is_all_its_runs_newest_last(store):
+    assert [given.history for given in expand("store")] == [
+        "store/b/20260101T000001Z",
+        "store/a/20260101T000002Z",
+        "store/a/20260101T000003Z",
+    ]
+
+
+def test_a_name_is_its_runs(store):
+    assert len(expand("store/a")) == 2
+
+
+def test_a_run_is_named_as_it_was_given(store):
+    assert [given.history for given in expand("./store/latest/")] == ["./store/latest/"]
+    assert one_run("./store/latest/") == Path("store/latest")
+
+
+@pytest.mark.parametrize(
+    ("path", "words"), [("absent", "there is no absent"), ("store/stray", "is no stored run")]
+)
+def test_what_is_no_store_has_an_error(store, path, words):
+    [given] = expand(path)
+    assert words in given.error
+    with pytest.raises(UnreadableInput, match=words):
+        one_run(path)
+
+
+def test_a_file_is_no_store(store):
+    (store / "history.edn").touch()
+    assert "this version judges stored runs" in expand("store/history.edn")[0].error
+
+
+def test_one_run_of_several_must_be_named(store):
+    with pytest.raises(UnreadableInput, match="holds several runs; say which"):
+        one_run("store")
