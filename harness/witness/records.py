@@ -6,6 +6,7 @@ pyarrow has, so they are unpacked here first. A payload is used only if its CRC 
 
 import struct
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple, cast
 
 import pyarrow as pa
@@ -20,6 +21,8 @@ _KEY = struct.Struct(">hh")  # version, type
 _VALUE = struct.Struct(">hi")  # version, coordinator epoch
 _STREAMED = {1: "gzip", 3: "lz4", 4: "zstd"}
 _SNAPPY = 2
+_CODEC = 0x07  # bits of the attributes
+_ONE_RECORD = (0, 0, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1)  # a header for what came without its own
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16  # the magic, and two int32 versions
 
@@ -44,17 +47,28 @@ def read_records(batch: Batch) -> Iterator[Record]:
     """The records of a batch. Raises `Undecodable`."""
     if not batch.intact():
         raise Undecodable("the CRC is wrong")
-    plain = batch._replace(attributes=batch.attributes & ~0x07)
+    plain = batch._replace(attributes=batch.attributes & ~_CODEC)
     try:
-        for record in DefaultRecordBatch(HEADER.pack(*plain[:13]) + _unpacked(batch)):
-            yield Record(record.offset, record.timestamp, record.key, record.value)
+        yield from _parse(HEADER.pack(*plain[: len(_ONE_RECORD)]) + _unpacked(batch))
     except (KafkaError, pa.ArrowException, OSError, struct.error) as error:
         raise Undecodable(str(error)) from error
 
 
 def read_marker(batch: Batch) -> Marker | None:
     """The marker in a control batch; null if it is another control record. Raises `Undecodable`."""
-    for record in read_records(batch):
+    if not batch.intact():
+        raise Undecodable("the CRC is wrong")
+    return _marker_in(batch.payload())
+
+
+@lru_cache(maxsize=1024)
+def _marker_in(payload: bytes) -> Marker | None:
+    """Cached: the markers of a coordinator's term are all the same but for their headers."""
+    try:
+        records = list(_parse(HEADER.pack(*_ONE_RECORD) + payload))
+    except (KafkaError, struct.error) as error:
+        raise Undecodable(str(error)) from error
+    for record in records:
         if record.key is None or len(record.key) < _KEY.size:
             raise Undecodable("a control record without a type")
         marker = _MARKERS.get(_KEY.unpack_from(record.key)[1])
@@ -64,6 +78,11 @@ def read_marker(batch: Batch) -> Marker | None:
             raise Undecodable("a marker without its coordinator's epoch")
         return Marker(marker, _VALUE.unpack_from(record.value)[1])
     raise Undecodable("a control batch without a record")
+
+
+def _parse(plain: bytes) -> Iterator[Record]:
+    for record in DefaultRecordBatch(plain):
+        yield Record(record.offset, record.timestamp, record.key, record.value)
 
 
 def _unpacked(batch: Batch) -> bytes:
