@@ -3,56 +3,21 @@
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol, TextIO
+from typing import TextIO
+
+from harness.progress import Progress, Tick
 
 LINE_EVERY_S = 5.0
 
 
-@dataclass(frozen=True)
-class Tick:
-    """The state of a run at one moment; counts since it began."""
-
-    elapsed_s: float
-    left_s: float
-    inputs: int
-    committed: int
-    aborted: int
-    info: int
-    fenced: int
-    rate_tps: float  # transactions that ended, a second, lately
-    lag: int | None  # inputs that no commit has reached; None: not known
-    faults: tuple[str, ...]  # those that are on
-
-    def words(self) -> str:
-        """One line of it."""
-        lag = "?" if self.lag is None else f"{self.lag:,}"
-        faults = ", ".join(self.faults) or "none"
-        return (
-            f"{self.left_s:.0f} s left, {self.inputs:,} inputs, {self.rate_tps:.0f} txn/s "
-            f"({self.committed:,} ok, {self.aborted:,} aborted, {self.info:,} info, {self.fenced:,} fenced), "
-            f"lag {lag}, faults on: {faults}"
-        )
-
-
-class Progress(Protocol):
-    """Where a run tells how it is getting on."""
-
-    def phase(self, name: str) -> None:
-        """A new part of the run begins, and the one before it has ended."""
-        ...
-
-    def say(self, text: str) -> None:
-        """One line that stays."""
-        ...
-
-    def tick(self, tick: Tick) -> None:
-        """How things stand; as often as one likes."""
-        ...
-
-    def close(self) -> None:
-        """The run is over; idempotent."""
-        ...
+def words(tick: Tick) -> str:
+    """The state of a run in one line."""
+    lag = "?" if tick.lag is None else f"{tick.lag:,}"
+    return (
+        f"{tick.left_s:.0f} s left, {tick.inputs:,} inputs, {tick.rate_tps:.0f} txn/s "
+        f"({tick.committed:,} ok, {tick.aborted:,} aborted, {tick.info:,} info, {tick.fenced:,} fenced), "
+        f"lag {lag}, faults on: {', '.join(tick.faults) or 'none'}"
+    )
 
 
 class LineProgress:
@@ -79,7 +44,7 @@ class LineProgress:
         now = self._clock()
         if self._told is None or now - self._told >= LINE_EVERY_S:
             self._told = now
-            self.say(tick.words())
+            self.say(words(tick))
 
     def close(self) -> None:
         """Nothing is open."""

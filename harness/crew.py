@@ -34,6 +34,7 @@ class Member:
     channel: socket.socket
     stage: str | None = None
     worker: str | None = None
+    group: str | None = None
     told: dict[str, Any] = field(default_factory=dict)  # the last message of each kind
     expected_to_end: bool = False
 
@@ -68,6 +69,7 @@ class Crew:
         clock: Clock,
         bootstrap_for: Callable[[str], str],
         worker_slots: Sequence[str],
+        groups: Mapping[str, str],
         common: Mapping[str, Any],
     ) -> None:
         self._supervisor = supervisor
@@ -75,6 +77,7 @@ class Crew:
         self._clock = clock
         self._bootstrap_for = bootstrap_for
         self._worker_slots = tuple(worker_slots)
+        self._groups = groups  # by stage
         self._common = dict(common)
         self._lock = threading.Lock()
         self._incarnations: dict[str, int] = {}
@@ -128,7 +131,8 @@ class Crew:
             command, log_file=log_file, name=journal, pass_fds=(theirs.fileno(),)
         )
         theirs.close()
-        member = Member(journal, role, slot, child, ours, stage, worker)
+        group = self._groups[stage] if stage else None
+        member = Member(journal, role, slot, child, ours, stage, worker, group)
         with self._lock:
             self.members.append(member)
         threading.Thread(target=self._hear, args=(member,), name=f"hear {journal}", daemon=True).start()

@@ -141,7 +141,7 @@ class TransactionalProducer:
         except DeliveryFailed as error:
             txn.outcome = Outcome.FAIL
             done["error"] = str(error)
-            self._abort(done)
+            self._abort(txn, done)
         except Exception as error:  # the one broad except: an operation that failed in a way nobody foresaw
             cause = error.__cause__
             if isinstance(cause, KafkaException):
@@ -164,9 +164,9 @@ class TransactionalProducer:
         if error.fatal() or txn.fenced or (txn.commit_invoked and not error.txn_requires_abort()):
             self._discard()
         else:
-            self._abort(done)
+            self._abort(txn, done)
 
-    def _abort(self, done: dict[str, Any]) -> None:
+    def _abort(self, txn: Transaction, done: dict[str, Any]) -> None:
         """Put the producer back to where it can begin again, or give it up."""
         if self._producer is None:
             return
@@ -174,6 +174,7 @@ class TransactionalProducer:
             _retried(partial(self._producer.abort_transaction, STEP_TIMEOUT_S))
         except KafkaException as error:
             done["abort_error"] = librdkafka.words(librdkafka.error_of(error))
+            txn.fenced = txn.fenced or librdkafka.is_fencing(librdkafka.error_of(error))
             self._discard()
 
     def _discard(self) -> None:

@@ -1,8 +1,9 @@
 """Reads the logs of every replica into the four tables of `harness.record.schema.LOG`.
 
-The run stops its brokers with SIGTERM before it calls this: then the segments are complete and the
-high watermarks exact. Of brokers that were killed, or that still run, the tables are right as far as
-they go: a tail may be torn (said in `damaged`), and a high watermark is a lower bound.
+The run calls this once nothing moves any more, and hands in the high watermarks that the leaders
+answered then: the segments are complete, however the brokers end. Of a cluster that was killed in the
+middle the tables are right as far as they go: a tail may be torn (said in `damaged`), and a high
+watermark, from the brokers' own checkpoints, is a lower bound.
 
 A batch that cannot be trusted is left out of the table `batches`, and its replica's `damaged` says
 so; no check may take its absence for evidence.
@@ -20,7 +21,7 @@ from harness.witness.fields import Undecodable
 from harness.witness.records import Record, read_marker, read_records
 from harness.witness.replicas import Replica, ReplicaSource, find_replicas
 from harness.witness.segments import Batch
-from harness.witness.sheet import Sheet, open_sheet
+from harness.record.sheet import Sheet, open_sheet
 
 __all__ = ["INTERNAL_TOPICS", "ReplicaSource", "capture"]
 
@@ -39,6 +40,7 @@ def capture(
     op_of: Callable[[str], int | None],
     out: Path,
     topics: Collection[str],
+    high_watermarks: Mapping[TopicPartition, int] | None = None,
 ) -> None:
     """Write `batches`, `replicas`, `transactions` and `offsets` into the folder `out`.
 
@@ -46,6 +48,9 @@ def capture(
     a broker that is no source, the replica that Kafka would elect stands in: the one with the latest
     leader epoch in its log, then with the highest log end. `op_of` gives the operation that the
     metadata of an offset commit names. The two internal topics are always read beside `topics`.
+
+    `high_watermarks` is what the leaders answered when the cluster was at rest; without it the brokers'
+    own checkpoints must do, which are exact after a clean stop only.
 
     Nothing is held in memory but a chunk of each table. Raises `EnvironmentFailure`.
     """
@@ -60,6 +65,9 @@ def capture(
         }
         scribe = _Scribe(run, names, op_of, sheets)
         for replica in replicas:
+            answered = (high_watermarks or {}).get((replica.topic, replica.partition))
+            if answered is not None:
+                replica.high_watermark = answered
             scribe.write(replica, leads=led_by[replica.topic, replica.partition] == replica.broker)
 
 

@@ -1,0 +1,104 @@
+"""Carry out a schedule: each lane in a thread of its own, strike after strike."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from harness.errors import FencepostError
+from harness.record.journal import Journal
+from harness.schedule import Acted, Lane, Nemesis, Scene, Strike
+from harness.verdict import FaultReport
+
+
+@dataclass
+class Struck:
+    """What has become of a schedule so far; filled by the lanes."""
+
+    reports: list[FaultReport] = field(default_factory=list)
+    lacking: dict[str, str] = field(default_factory=dict)
+    errors: list[FencepostError] = field(default_factory=list)
+    on: dict[str, str] = field(default_factory=dict)  # the faults that are on, and their targets
+
+
+class Lanes:
+    """The threads that strike; `stop` heals what is on and strikes no more."""
+
+    def __init__(
+        self,
+        strikes: Sequence[Strike],
+        nemeses: Mapping[str, Nemesis],
+        scene: Scene,
+        journal: Journal,
+        begun_s: float,
+    ) -> None:
+        self.struck = Struck()
+        self._scene = scene
+        self._journal = journal
+        self._begun_s = begun_s  # on the monotonic clock: the zero of the schedule
+        self._nemeses = nemeses
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(
+                target=self._lane,
+                args=([strike for strike in strikes if nemeses[strike.fault].lane is lane],),
+                name=f"{lane.value} faults",
+            )
+            for lane in Lane
+        ]
+
+    def start(self) -> None:
+        """Begin to strike."""
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def done(self) -> bool:
+        """Whether every strike was carried out and healed."""
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def stop(self) -> None:
+        """Heal what is on, strike no more, and wait for it."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _lane(self, strikes: Sequence[Strike]) -> None:
+        for strike in strikes:
+            late_s = time.monotonic() - self._begun_s - strike.start_s
+            if self._stop.wait(max(0.0, -late_s)):
+                return
+            try:
+                self._strike(strike)
+            except FencepostError as error:
+                self.struck.errors.append(error)
+                self.struck.on.pop(strike.fault, None)
+                return
+
+    def _strike(self, strike: Strike) -> None:
+        nemesis = self._nemeses[strike.fault]
+        op = self._journal.begin(strike.fault, -1, {"target": strike.target, "step": strike.step})
+        start_ns = self._journal.now_ns()
+        self.struck.on[strike.fault] = strike.target
+        acted = Acted(strike.target)
+        end_ns: int | None = None
+        try:
+            with nemesis.strike(self._scene, strike) as acted:
+                self.struck.on[strike.fault] = acted.target
+                elapsed_s = (self._journal.now_ns() - start_ns) / 1e9
+                self._stop.wait(max(0.0, strike.hold_s - elapsed_s))
+            end_ns = self._journal.now_ns()
+        finally:
+            evidence = "; ".join(acted.proof) or next(iter(acted.lacking.values()), "no sign of it was seen")
+            self._journal.write(
+                "ok" if end_ns is not None else "info",
+                {"f": strike.fault, "process": -1, "op": op, "target": acted.target, "evidence": evidence},
+            )
+            end_s = round(end_ns / 1e9, 3) if end_ns is not None else None
+            self.struck.reports.append(
+                FaultReport(
+                    strike.fault, acted.target, round(start_ns / 1e9, 3), end_s, acted.acted, evidence
+                )
+            )
+            self.struck.lacking.update(acted.lacking)
+        self.struck.on.pop(strike.fault, None)

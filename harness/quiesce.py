@@ -1,0 +1,146 @@
+"""Bring a run to rest, so that what is then read is everything.
+
+Heal; drain; stop and reap every worker, zombies too; wait until no transaction is open, or until
+the longest time-out has passed; then sentinels and the final readers. What does not come to rest
+is told as a shortfall: the run is then at best unknown.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from harness.clients.ends import unread, write_sentinels
+from harness.clients.librdkafka import TRANSACTION_TIMEOUT_MS
+from harness.cluster import Cluster
+from harness.crew import Crew, Member
+from harness.diary import Diary
+from harness.errors import FencepostError, WaitTimeout
+from harness.history import Isolation, Role
+from harness.record.tables import StageFacts
+from harness.schedule import Scene
+from harness.waiting import wait_for
+
+Place = tuple[str, int]
+IN_SYNC_TIMEOUT_S = 90.0
+DRAIN_TIMEOUT_S = 60.0
+CLEAN_UP_INTERVAL_S = 1.0
+MARGIN_S = 5.0
+SENTINEL_TIMEOUT_S = 30.0
+READ_PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Quiet:
+    """What the cluster looked like once nothing moved any more."""
+
+    leaders: Mapping[Place, int]
+    high_watermarks: Mapping[Place, int]
+
+
+def quiesce(
+    places: Sequence[Place], stages: Sequence[StageFacts], scene: Scene, diary: Diary
+) -> Quiet:
+    """Bring everything to rest and read it; what fails is a shortfall, and the rest is still done."""
+    cluster, crew = scene.cluster, scene.crew
+    attempt = partial(_attempt, diary)
+    with diary.phase("heal"):
+        attempt("the network was not healed", scene.network.heal)
+        attempt("the cluster did not recover", partial(cluster.await_in_sync, IN_SYNC_TIMEOUT_S))
+    with diary.phase("drain"):
+        for facts in stages:
+            attempt(f"{facts.name} did not finish its inputs", partial(_drain, cluster, crew, facts))
+        diary.shortfalls += crew.stop(list(crew.others(Role.WORKER)))
+        attempt("a transaction stayed open", partial(_await_no_transaction, cluster, places))
+        diary.shortfalls += crew.stop(list(crew.others(Role.OBSERVER, Role.FEEDER)))
+    with diary.phase("final reads"):
+        attempt(
+            "the sentinels were not written",
+            partial(write_sentinels, cluster.bootstrap, places, SENTINEL_TIMEOUT_S),
+        )
+        attempt("the final readers did not come to the end", partial(_read_all, crew, places))
+        return _look(cluster, places, diary)
+
+
+def _attempt(diary: Diary, what: str, act: Callable[[], None]) -> None:
+    try:
+        act()
+    except FencepostError as error:
+        diary.shortfalls.append(f"{what}: {error}")
+
+
+def _drain(cluster: Cluster, crew: Crew, facts: StageFacts) -> None:
+    """Wait until the group has committed everything that is visible in its input."""
+    left: list[int] = []
+
+    def drained() -> bool:
+        crew.mend()
+        committed = cluster.committed(facts.group)
+        ends = cluster.last_stable([facts.in_topic])
+        behind = {
+            place: max(committed.get(place, -1), start)
+            for place, (start, stable, _) in ends.items()
+            if max(committed.get(place, -1), start) < stable
+        }
+        left[:] = [unread(cluster.bootstrap, behind)]
+        return left == [0]
+
+    wait_for(
+        drained,
+        f"{facts.group} to commit all of {facts.in_topic}",
+        DRAIN_TIMEOUT_S,
+        every_s=0.2,
+        last_seen=lambda: f"{left[0] if left else 'an unknown number of'} inputs left",
+    )
+
+
+def _await_no_transaction(cluster: Cluster, places: Sequence[Place]) -> None:
+    """Wait until the last stable offset is the high watermark everywhere."""
+    topics = sorted({topic for topic, _ in places})
+    open_at: list[str] = []
+
+    def closed() -> bool:
+        ends = cluster.last_stable(topics)
+        open_at[:] = [f"{t}/{p} at {stable}" for (t, p), (_, stable, high) in ends.items() if stable < high]
+        return not open_at
+
+    bound_s = TRANSACTION_TIMEOUT_MS / 1000 + CLEAN_UP_INTERVAL_S + MARGIN_S
+    wait_for(closed, "no transaction to be open", bound_s, every_s=0.1, last_seen=lambda: open_at)
+
+
+def _read_all(crew: Crew, places: Sequence[Place]) -> None:
+    """Run a final reader at each isolation level, each until it met every sentinel."""
+    readers = [
+        crew.start_other(Role.FINAL, f"final-{level}", "harness", places=list(places), isolation=level.value)
+        for level in Isolation
+    ]
+    crew.await_ready(readers)
+    deadline = time.monotonic() + READ_PATIENCE_S
+    try:
+        for reader in readers:
+            wait_for(
+                partial(_ended, reader), f"{reader.journal} to meet every sentinel", deadline - time.monotonic()
+            )
+    except WaitTimeout:
+        crew.stop(readers)  # it then says how far it came, and the checkers take it from there
+        raise
+
+
+def _ended(reader: Member) -> bool:
+    return not reader.alive
+
+
+def _look(cluster: Cluster, places: Sequence[Place], diary: Diary) -> Quiet:
+    """Who leads what, and how far each partition goes."""
+    topics = sorted({topic for topic, _ in places}) + ["__consumer_offsets", "__transaction_state"]
+    try:
+        leaders = {
+            (topic, partition): view.leader
+            for topic in topics
+            for partition, view in cluster.describe(topic).items()
+        }
+        ends = cluster.last_stable(topics)
+    except FencepostError as error:
+        diary.shortfalls.append(f"the ends of the logs could not be asked for: {error}")
+        return Quiet({}, {})
+    return Quiet(leaders, {place: high for place, (_, _, high) in ends.items()})

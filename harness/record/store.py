@@ -1,0 +1,48 @@
+"""The folder of a run, and the store that runs are kept in."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.errors import EnvironmentFailure
+
+LATEST = "latest"
+
+
+def create(store: Path, name: str, started: datetime) -> Path:
+    """Make the folder of a run that starts now: two that start in the same second do not meet.
+
+    Raises `EnvironmentFailure` where nothing can be written.
+    """
+    stamp = started.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+    try:
+        (store / name).mkdir(parents=True, exist_ok=True)
+        for n in range(1, 1000):
+            folder = store / name / (stamp if n == 1 else f"{stamp}-{n}")
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                continue
+            (folder / "journals").mkdir()
+            return folder
+    except OSError as error:
+        raise EnvironmentFailure(f"the store {store} cannot be written: {error}; give another with --store") from error
+    raise EnvironmentFailure(f"{store / name} holds a thousand runs of {stamp}")
+
+
+def point_latest(store: Path, folder: Path) -> None:
+    """Have `store/latest` point to a run, replaced in one step."""
+    link = store / f".{LATEST}-{os.getpid()}-{secrets.token_hex(4)}"
+    link.symlink_to(os.path.relpath(folder, store))
+    link.replace(store / LATEST)
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A path to write to, which takes its name once it is complete."""
+    part = path.with_name(path.name + ".part")
+    yield part
+    part.replace(path)

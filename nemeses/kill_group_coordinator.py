@@ -1,0 +1,23 @@
+"""kill-group-coordinator: the broker that coordinates a consumer group ends by SIGKILL."""
+
+from contextlib import AbstractContextManager
+
+from harness.schedule import Acted, Lane, Nemesis, Scene, Strike
+from nemeses.brokers import kill, restart, struck
+from nemeses.targets import any_group_coordinator
+
+
+def kill_group_coordinator(scene: Scene, strike: Strike) -> AbstractContextManager[Acted]:
+    """It acted if its process ended by the signal and another broker coordinates the group."""
+    return struck(scene, strike, kill, restart)
+
+
+NEMESIS = Nemesis(
+    name="kill-group-coordinator",
+    summary="kill -9 the coordinator of a stage's consumer group, and start it again",
+    lane=Lane.CLUSTER,
+    hold_s=8.0,
+    recovery_s=10.0,
+    draw=any_group_coordinator,
+    strike=kill_group_coordinator,
+)

@@ -1,0 +1,23 @@
+"""kill-txn-coordinator: the broker that coordinates a transactional id ends by SIGKILL."""
+
+from contextlib import AbstractContextManager
+
+from harness.schedule import Acted, Lane, Nemesis, Scene, Strike
+from nemeses.brokers import kill, restart, struck
+from nemeses.targets import any_txn_coordinator
+
+
+def kill_txn_coordinator(scene: Scene, strike: Strike) -> AbstractContextManager[Acted]:
+    """It acted if its process ended by the signal and another broker coordinates the id."""
+    return struck(scene, strike, kill, restart)
+
+
+NEMESIS = Nemesis(
+    name="kill-txn-coordinator",
+    summary="kill -9 the coordinator of a worker's transactional id, and start it again",
+    lane=Lane.CLUSTER,
+    hold_s=8.0,
+    recovery_s=10.0,
+    draw=any_txn_coordinator,
+    strike=kill_txn_coordinator,
+)

@@ -1,0 +1,62 @@
+"""partition: a broker is cut from its peers, or a client from a broker; what is in flight is lost.
+
+Both directions go silent on connections that stand, and new ones connect and stay silent. A fault
+that holds bytes and delivers them late is another one: it makes librdkafka itself wrong
+(KAFKA-17754).
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from random import Random
+
+from harness.cluster import Cut
+from harness.errors import FaultFailed
+from harness.schedule import Acted, Grounds, Lane, Nemesis, Scene, Strike
+
+IN_SYNC_TIMEOUT_S = 60.0
+
+
+def draw(rng: Random, grounds: Grounds) -> tuple[str, None]:
+    """A broker from all its peers, two brokers from each other, or a worker from a broker."""
+    kind = rng.choice(("isolate", "pair", "client"))
+    one, other = rng.sample(grounds.brokers, 2)
+    if kind == "isolate":
+        return f"isolate:{one}", None
+    if kind == "pair":
+        return f"pair:{min(one, other)}-{max(one, other)}", None
+    return f"client:{rng.choice(grounds.slots)}-{one}", None
+
+
+@contextmanager
+def partition(scene: Scene, strike: Strike) -> Iterator[Acted]:
+    """It acted if the links were in use when they were cut and let nothing through while they were."""
+    cut_off, words = _cut(scene, strike.target)
+    acted = Acted(target=words)
+    with cut_off as cut:
+        yield acted
+        acted.saw(cut.evidence())
+    scene.cluster.await_in_sync(IN_SYNC_TIMEOUT_S)
+
+
+def _cut(scene: Scene, target: str) -> tuple[AbstractContextManager[Cut], str]:
+    kind, _, names = target.partition(":")
+    one, _, other = names.rpartition("-")
+    if kind == "isolate":
+        return scene.network.isolate(int(names)), f"broker {names} from its peers"
+    if kind == "pair":
+        return scene.network.cut_peers(int(one), int(other)), f"broker {one} from broker {other}"
+    if kind == "client":
+        holder = next((m.journal for m in scene.crew.workers() if m.slot == one), "nobody now")
+        return scene.network.cut_client(one, int(other)), f"client slot {one} ({holder}) from broker {other}"
+    raise FaultFailed(f"no cut is called {target}")
+
+
+NEMESIS = Nemesis(
+    name="partition",
+    summary="cut a broker from its peers, or a client from a broker, losing what is in flight",
+    lane=Lane.CLUSTER,
+    hold_s=10.0,
+    recovery_s=5.0,
+    draw=draw,
+    strike=partition,
+)

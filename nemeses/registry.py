@@ -1,0 +1,24 @@
+"""The faults by name: a new one is one file and one line here."""
+
+from harness.schedule import Nemesis
+from nemeses import (
+    kill_broker,
+    kill_group_coordinator,
+    kill_txn_coordinator,
+    kill_worker,
+    partition,
+    pause_broker,
+    pause_worker,
+)
+
+_FILES = (
+    kill_broker,
+    pause_broker,
+    kill_txn_coordinator,
+    kill_group_coordinator,
+    partition,
+    kill_worker,
+    pause_worker,
+)
+
+NEMESES: dict[str, Nemesis] = {file.NEMESIS.name: file.NEMESIS for file in _FILES}

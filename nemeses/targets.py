@@ -1,0 +1,61 @@
+"""Targets by role, drawn before a run and resolved when a fault strikes."""
+
+from collections.abc import Callable
+from random import Random
+
+from harness.cluster import Cluster
+from harness.crew import Crew, Member
+from harness.errors import FaultFailed
+from harness.history import Step
+from harness.schedule import Grounds
+
+
+def any_leader(rng: Random, grounds: Grounds) -> tuple[str, None]:
+    """The leader of one of the pipeline's partitions."""
+    topic, partition = rng.choice(grounds.places)
+    return f"leader:{topic}/{partition}", None
+
+
+def any_txn_coordinator(rng: Random, grounds: Grounds) -> tuple[str, None]:
+    """The coordinator of one worker's transactional id."""
+    workers = [worker for stage in sorted(grounds.workers) for worker in grounds.workers[stage]]
+    return f"txn-coordinator:{rng.choice(workers)}", None
+
+
+def any_group_coordinator(rng: Random, grounds: Grounds) -> tuple[str, None]:
+    """The coordinator of one stage's consumer group."""
+    return f"group-coordinator:{rng.choice(grounds.groups)}", None
+
+
+def any_worker(rng: Random, grounds: Grounds, steps: tuple[Step, ...]) -> tuple[str, str]:
+    """A worker, and the step at which it is struck."""
+    stage = grounds.stage or rng.choice(sorted(grounds.workers))
+    worker = rng.choice(grounds.workers[stage])
+    step = rng.choice(steps).value
+    return f"worker:{stage}/{worker}", grounds.step or step
+
+
+def broker_in_role(cluster: Cluster, role: str) -> Callable[[], int]:
+    """Who fills a role now: a question that may be asked again; -1 means nobody does."""
+    kind, _, name = role.partition(":")
+    if kind == "leader":
+        topic, _, partition = name.rpartition("/")
+        return lambda: cluster.describe(topic)[int(partition)].leader
+    if kind == "txn-coordinator":
+        return lambda: cluster.txn_coordinator(name)
+    if kind == "group-coordinator":
+        return lambda: cluster.group_coordinator(name)
+    if kind == "controller":
+        return cluster.controller
+    raise FaultFailed(f"no broker has the role {role}")
+
+
+def worker_in_role(crew: Crew, role: str) -> Member:
+    """The living worker of that name, or one of its stage that has work if it has none."""
+    stage, _, worker = role.removeprefix("worker:").partition("/")
+    living = crew.workers(stage)
+    if not living:
+        raise FaultFailed(f"no worker of {stage} is alive")
+    named = [member for member in living if member.worker == worker]
+    busy = [member for member in living if "counts" in member.told]
+    return next(iter([member for member in named if member in busy] or busy or named or living))
