@@ -1,0 +1,55 @@
+"""Write the lock file of one Kafka version: `python tools/lock_kafka.py 4.3.1` (needs Maven's `mvn`).
+
+The jars are Maven's own closure of what a broker needs at run time, then `kafka-tools` alone (its
+closure would pull in the whole of Kafka Connect), then the binding without which brokers log nothing.
+Never resolve two roots at once: they may settle on kafka-clients of another version than the broker's.
+"""
+
+import hashlib
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+FOLDER = Path(__file__).parents[1] / "harness" / "environment"
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>lock</groupId><artifactId>lock</artifactId><version>1</version><dependencies><dependency>
+<groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency></dependencies></project>
+"""
+LINE = re.compile(r"^\s+([\w.-]+):([\w.-]+):jar:([\w.-]+):(?:compile|runtime):(/\S+\.jar)", re.M)
+
+Jars = dict[tuple[str, str], tuple[str, Path]]
+
+
+def closure(group: str, artifact: str, version: str) -> Jars:
+    """By (group, artifact): the version that Maven settles on, and its file."""
+    with tempfile.TemporaryDirectory() as folder:
+        pom, answer = Path(folder, "pom.xml"), Path(folder, "answer")
+        pom.write_text(POM.format(group, artifact, version))
+        goal = ["dependency:list", "-DincludeScope=runtime", "-DoutputAbsoluteArtifactFilename=true"]
+        mvn = ["mvn", "--batch-mode", "--quiet", "--strict-checksums", "--file", str(pom)]
+        subprocess.run([*mvn, *goal, f"-DoutputFile={answer}"], check=True)
+        return {(g, a): (v, Path(file)) for g, a, v, file in LINE.findall(answer.read_text())}
+
+
+def lock(version: str) -> str:
+    """The text of the lock file."""
+    jars = closure("org.apache.kafka", "kafka_2.13", version)
+    tools = closure("org.apache.kafka", "kafka-tools", version)
+    jars["org.apache.kafka", "kafka-tools"] = tools["org.apache.kafka", "kafka-tools"]
+    log4j, _ = jars["org.apache.logging.log4j", "log4j-core"]
+    slf4j, _ = jars["org.slf4j", "slf4j-api"]
+    binding = "log4j-slf4j-impl" if slf4j.startswith("1.") else "log4j-slf4j2-impl"
+    bound = closure("org.apache.logging.log4j", binding, log4j)
+    jars["org.apache.logging.log4j", binding] = bound["org.apache.logging.log4j", binding]
+    for (group, artifact), (settled, _) in jars.items():
+        assert group != "org.apache.kafka" or settled == version, f"{artifact} {settled}"
+    lines = [f"# Kafka {version}: written by tools/lock_kafka.py; group:artifact:version, sha256"]
+    for (group, artifact), (settled, file) in sorted(jars.items()):
+        lines.append(f"{group}:{artifact}:{settled} {hashlib.sha256(file.read_bytes()).hexdigest()}")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    (FOLDER / f"kafka-{sys.argv[1]}.lock").write_text(lock(sys.argv[1]))
