@@ -1,1 +1,1 @@
-
+"""What a verdict looks like to people and machines: HTML, JUnit, the console, sentences."""

@@ -1,0 +1,54 @@
+"""What to change to get an answer, where a report has none."""
+
+import re
+from collections.abc import Sequence
+
+_ADVICE: Sequence[tuple[str, str]] = (
+    (
+        r"interrupt|killed|facts\.json",
+        "let the run come to its end: `fencepost replay` repeats it from its seed",
+    ),
+    (
+        r"memory|\bOOM\b",
+        "give Spark more room: `--spark-conf spark.driver.memory=4g`, then check again",
+    ),
+    (r"broker log|brokers' log|segment|witness|no logs?\b", "run it on a local cluster with `--keep logs`"),
+    (
+        r"did not act|not act",
+        "repeat it with another `--seed`, or name the fault with `--nemesis` and a longer `--time-limit`",
+    ),
+    (
+        r"time limit|no room|fit",
+        "raise `--time-limit` to what the reason names, or ask for fewer faults with `--nemesis`",
+    ),
+    (
+        r"zombie|paused worker|pause-worker",
+        "run it with `--nemesis pause-worker` and a longer `--time-limit`",
+    ),
+    (r"abort", "raise `--time-limit` or `--rate`: two transactions in a hundred are aborted on purpose"),
+    (
+        r"drain|lag|sentinel|came? to the end|short of|stuck",
+        "lower `--rate`, or raise `--time-limit`, and repeat it",
+    ),
+    (r"journal|line|torn|missing|damaged", "repeat the run: this evidence is gone, and cannot be had again"),
+    (
+        r"crash|traceback|exception|broke",
+        "hand it over as a bug report (below): the check had its evidence and broke",
+    ),
+    (
+        r"kill-|pause-|partition|fault",
+        "name the fault with `--nemesis`, and give it time with `--time-limit`",
+    ),
+)
+FALLBACK = "repeat the run with a longer `--time-limit` or another `--seed`"
+
+
+def advice(name: str, reason: str) -> str:
+    """What to change, for something that was not checked, not exercised or is unknown."""
+    for pattern, words in _ADVICE:
+        if re.search(pattern, reason, re.IGNORECASE):
+            return words
+    for pattern, words in _ADVICE:
+        if re.search(pattern, name, re.IGNORECASE):
+            return words
+    return FALLBACK

@@ -1,0 +1,34 @@
+"""The last words of a run on the console."""
+
+from pathlib import Path
+
+from harness.verdict import Validity, Verdict
+from reports.meanings import counted
+from reports.summary import causes_first
+from reports.words import printable, several
+
+WORDS = {Validity.VALID: "valid", Validity.INVALID: "INVALID", Validity.UNKNOWN: "unknown"}
+
+
+def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
+    """What was found, what was left open, and then the verdict, its reason, the report, the command."""
+    lines = []
+    for anomaly, found in causes_first(verdict.anomalies):
+        note = "warning: " if found.warning else "allowed: " if found.allowed else ""
+        because = f", because of {printable(found.because, 60)}" if found.because else ""
+        name = printable(anomaly, 60)
+        lines.append(f"  {name:<24} {note}{counted(name, found.count)}{because}")
+    lines += [f"  unknown: {printable(reason, 300)}" for reason in verdict.unknown_because]
+    open_ends = [
+        several(len(verdict.not_checked), "check") + " had no evidence" if verdict.not_checked else "",
+        several(len(verdict.not_exercised), "goal") + " not exercised" if verdict.not_exercised else "",
+    ]
+    if any(open_ends):
+        lines.append(f"  {', '.join(filter(None, open_ends))}: the report says why")
+    return [
+        *lines,
+        f"verdict  {WORDS[verdict.valid]}",
+        f"reason   {printable(verdict.summary, 400)}",
+        f"report   {folder / 'report.html'}",
+        f"repeat   {printable(command, 4000)}",
+    ]

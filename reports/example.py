@@ -1,0 +1,168 @@
+"""One example of a finding: its records, operations and inputs, wherever they are nested.
+
+Examples come as nested mappings. By convention `record` is {topic, partition, offset, value,
+producer_id, epoch, fate, marker_offset}, `operation` is a row of the table of operations, `input`
+is {topic, partition, offset}, and plurals are lists of these. Every field may be absent or null, and
+other names may hold the same shapes, so what something is, is told by its shape too.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reports.words import integer, printable
+
+Body = Mapping[str, Any]
+_OPERATION_FIELDS = frozenset({"journal", "call_ns", "commit_ns", "return_ns", "outcome", "transactional_id"})
+_RECORD_FIELDS = frozenset({"value", "fate", "producer_id", "epoch", "marker_offset"})
+MOST_PARTS = 200
+"""Of each kind, in one example: a transaction of a million records is not drawn whole."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A record, an operation or an input, the name that it goes by, and who stands beside it."""
+
+    label: str
+    body: Body
+    operation: Body | None = None  # for a record: the one that stands beside it or in it
+
+
+class Example:
+    """What one example holds, sorted by kind."""
+
+    def __init__(self, body: Body) -> None:
+        self.body = body
+        self.records: list[Part] = []
+        self.operations: list[Part] = []
+        self.inputs: list[Part] = []
+        self.rest: dict[str, Any] = {}  # the scalars at the top
+        for label, value in body.items():
+            self._sort(str(label), value, body)
+
+    def _sort(self, label: str, value: object, around: Body) -> None:
+        if isinstance(value, Mapping):
+            self._sort_mapping(label, value, around)
+        elif isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value):
+            for item in value[:MOST_PARTS]:
+                self._sort(_singular(label), item, {})
+        elif around is self.body and value is not None:
+            self.rest[label] = value
+
+    def _sort_mapping(self, label: str, value: Body, around: Body) -> None:
+        kind = _kind(label, value)
+        if kind == "operation":
+            self._add(self.operations, Part(label, value))
+        elif kind == "record":
+            self._add(self.records, Part(label, value, _operation_beside(value, around)))
+        elif kind == "input":
+            self._add(self.inputs, Part(label, value))
+        for name, inner in value.items():
+            if isinstance(inner, Mapping | list | tuple):
+                self._sort(str(name), inner, value)
+
+    @staticmethod
+    def _add(parts: list[Part], part: Part) -> None:
+        if len(parts) < MOST_PARTS and all(part.body != other.body for other in parts):
+            parts.append(part)
+
+    @property
+    def record(self) -> str:
+        """The first record in words."""
+        return named_record(self.records[0].body) if self.records else "a record"
+
+    @property
+    def operation(self) -> str:
+        """The first operation that is not the reader, in words."""
+        writers = [part for part in self.operations if part.label != "reader"]
+        return named_operation(writers[0].body) if writers else "an operation that nobody named"
+
+    @property
+    def reader(self) -> str:
+        """Who read, in words."""
+        reader = self.body.get("reader")
+        if isinstance(reader, Mapping):
+            return named_operation(reader)
+        return printable(reader) if reader is not None else "a read-committed reader"
+
+    @property
+    def input(self) -> str:
+        """The first input in words."""
+        return f"input {place(self.inputs[0].body)}" if self.inputs else "an input"
+
+    def first_record(self) -> Body:
+        """The first record, empty if there is none."""
+        return self.records[0].body if self.records else {}
+
+    def first_operation(self) -> Body:
+        """The first operation that is not the reader, empty if there is none."""
+        return next((part.body for part in self.operations if part.label != "reader"), {})
+
+    def moment_s(self) -> float | None:
+        """When the last of its operations began to take effect, in seconds since the run began."""
+        moments = [moment for part in self.operations if (moment := _moment_ns(part.body)) is not None]
+        return max(moments) / 1e9 if moments else None
+
+
+def _moment_ns(operation: Body) -> int | None:
+    for name in ("commit_ns", "call_ns", "return_ns"):
+        moment = integer(operation.get(name))
+        if moment is not None:
+            return moment
+    return None
+
+
+def _kind(label: str, value: Body) -> str | None:
+    if label in ("record", "operation", "input"):
+        return label
+    if _OPERATION_FIELDS & value.keys():
+        return "operation"
+    if "offset" in value:
+        return "record" if _RECORD_FIELDS & value.keys() else "input"
+    return None
+
+
+def _operation_beside(record: Body, around: Body) -> Body | None:
+    for body in (record, around):
+        for name in ("operation", "writer"):
+            found = body.get(name)
+            if isinstance(found, Mapping):
+                return found
+    return None
+
+
+def _singular(label: str) -> str:
+    return label[:-1] if label.endswith("s") else label
+
+
+def place(body: Body) -> str:
+    """`invoices/3 offset 17`, as far as it is known."""
+    topic, partition, offset = body.get("topic"), body.get("partition"), body.get("offset")
+    if topic is None and partition is None:
+        where = "a partition nobody named"
+    else:
+        where = f"{printable(topic)}/{'?' if partition is None else printable(partition)}"
+    return where if offset is None else f"{where} offset {printable(offset)}"
+
+
+def named_record(body: Body) -> str:
+    """`shop-1.0:42:0 at invoices/3 offset 17`."""
+    value = body.get("value")
+    if value is None:
+        return f"the record at {place(body)}" if "topic" in body or "offset" in body else "a record"
+    return f"{printable(value, 60)} at {place(body)}"
+
+
+def named_operation(body: Body) -> str:
+    """The operation's name, or whatever else tells it from others."""
+    for name in ("name", "journal", "transactional_id", "stage"):
+        if body.get(name) is not None:
+            return printable(body[name], 60)
+    return "an operation that nobody named"
+
+
+def operations_of(examples: Iterator[Body]) -> Iterator[Body]:
+    """Every operation in some examples, in their order."""
+    for body in examples:
+        for part in Example(body).operations:
+            yield part.body

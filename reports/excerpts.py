@@ -1,0 +1,120 @@
+"""The lines of the workers' journals that findings point at, with their neighbours.
+
+A browser cannot jump to a line of a file, so the report holds these lines itself, each under an
+anchor. Journals are read as streams; a line of a megabyte is cut while it is read.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import quote
+
+from reports.words import integer, printable
+
+AROUND = 2
+MOST_BETWEEN = 12
+MOST_LINES = 1500
+_LINE_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a journal; `pointed_at` if a finding names it, not only its neighbour."""
+
+    number: int
+    text: str
+    anchor: str
+    pointed_at: bool
+    after_gap: bool
+
+
+@dataclass
+class Journal:
+    """What the report shows of one journal."""
+
+    name: str
+    href: str
+    anchor: str
+    wanted: set[int] = field(default_factory=set)
+    pointed_at: set[int] = field(default_factory=set)
+    lines: list[Line] = field(default_factory=list)
+    missing: str = ""
+
+
+class Excerpts:
+    """Which lines the findings need, and where each stands in the report."""
+
+    def __init__(self, folder: Path, operations: Iterable[Mapping[str, Any]]) -> None:
+        self.journals: dict[str, Journal] = {}
+        self._left = MOST_LINES
+        for operation in operations:
+            self._want(operation)
+        for journal in self.journals.values():
+            self._read(journal, folder / "journals" / f"{journal.name}.jsonl")
+        self._anchors = {
+            (name, line.number): line.anchor
+            for name, journal in self.journals.items()
+            for line in journal.lines
+        }
+
+    def link(self, operation: Mapping[str, Any], end: bool = False) -> str | None:
+        """The place in the report of an operation's first or last line; None if it is not there."""
+        name, number = operation.get("journal"), operation.get("end_line" if end else "line")
+        anchor = (
+            self._anchors.get((name, number)) if isinstance(name, str) and isinstance(number, int) else None
+        )
+        return f"#{anchor}" if anchor else None
+
+    def _want(self, operation: Mapping[str, Any]) -> None:
+        name, first, last = (
+            operation.get("journal"),
+            integer(operation.get("line")),
+            operation.get("end_line"),
+        )
+        if not isinstance(name, str) or first is None or first < 1 or not _is_file_name(name):
+            return
+        last = integer(last) or first
+        number = len(self.journals) + 1
+        journal = self.journals.setdefault(
+            name, Journal(name, f"journals/{quote(name)}.jsonl", f"journal-{number}")
+        )
+        journal.pointed_at.update((first, last))
+        for line in (first, last):
+            journal.wanted.update(range(max(1, line - AROUND), line + AROUND + 1))
+        if 0 < last - first <= MOST_BETWEEN:
+            journal.wanted.update(range(first, last))
+
+    def _read(self, journal: Journal, path: Path) -> None:
+        try:
+            with path.open("rb") as file:
+                self._take(journal, file)
+        except OSError as error:
+            journal.missing = printable(f"journals/{path.name} cannot be read: {error.strerror}", 300)
+            return
+        absent = journal.pointed_at - {line.number for line in journal.lines}
+        if absent:
+            journal.missing = f"{len(absent)} of the lines that findings name are not shown here"
+
+    def _take(self, journal: Journal, file: BinaryIO) -> None:
+        last, number, previous = max(journal.wanted), 0, 0
+        while number < last and self._left > 0:
+            text = file.readline(_LINE_BYTES)
+            if not text:
+                return
+            number += 1
+            rest = text
+            while not rest.endswith(b"\n") and (rest := file.readline(1 << 20)):
+                pass
+            if number not in journal.wanted:
+                continue
+            self._left -= 1
+            shown = printable(text.rstrip(b"\n").decode("utf-8", "backslashreplace"), 500)
+            anchor, gap = f"{journal.anchor}-line-{number}", number > previous + 1
+            journal.lines.append(Line(number, shown, anchor, number in journal.pointed_at, gap))
+            previous = number
+
+
+def _is_file_name(name: str) -> bool:
+    """Whether a journal's name stays in its folder."""
+    return name not in ("", ".", "..") and not {"/", "\\", "\0"} & set(name) and len(name) <= 200

@@ -1,0 +1,118 @@
+"""A run's folder as a report needs it: whatever of it is there, and words for what is not.
+
+A run that was interrupted or killed leaves less. Nothing here raises for what is missing or
+damaged; it is noted, and the report shows the note.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from harness.errors import UnreadableInput
+from harness.facts import Facts
+from reports.words import printable, size
+
+MOST_FILES = 500
+WHAT_FOR = (
+    ("verdict.json", "the verdict, for programs"),
+    ("test.toml", "all settings and the schedule: what repeats the run"),
+    ("facts.json", "what the run knew of itself: phases, faults, versions"),
+    ("journals", "what each worker said, line by line"),
+    ("history", "the journals as Parquet tables"),
+    ("log", "what the brokers stored, as Parquet tables"),
+    ("brokers", "the brokers' own logs"),
+)
+
+
+@dataclass
+class Contents:
+    """What stands in the small files of a run's folder."""
+
+    folder: Path
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    facts: Facts | None = None
+    missing: list[str] = field(default_factory=list)
+
+    def table(self, name: str) -> Mapping[str, Any]:
+        """A table of test.toml, empty if it is not there."""
+        found = self.settings.get(name)
+        return found if isinstance(found, Mapping) else {}
+
+    def schedule(self) -> list[Mapping[str, Any]]:
+        """The strikes that were planned."""
+        found = self.settings.get("schedule")
+        return [strike for strike in found if isinstance(strike, Mapping)] if isinstance(found, list) else []
+
+
+def load(folder: Path) -> Contents:
+    """Read what is there."""
+    contents = Contents(folder)
+    try:
+        contents.settings = tomllib.loads((folder / "test.toml").read_text())
+    except FileNotFoundError:
+        contents.missing.append("test.toml is not there: settings and schedule are unknown")
+    except (OSError, ValueError) as error:
+        contents.missing.append(f"test.toml cannot be read: {printable(str(error))}")
+    try:
+        contents.facts = Facts.load(folder / "facts.json")
+    except UnreadableInput as error:
+        contents.missing.append(
+            printable(str(error), 300)
+            if (folder / "facts.json").exists()
+            else "facts.json is not there, as when a run was killed: phases and versions are unknown"
+        )
+    for name in ("journals", "history", "log"):
+        if not (folder / name).is_dir():
+            contents.missing.append(f"the folder {name} is not there")
+    return contents
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Settings as rows of dotted key and value."""
+    for key, value in settings.items():
+        name = f"{prefix}{printable(str(key), 80)}"
+        if isinstance(value, Mapping) and value:
+            yield from flat(value, f"{name}.")
+        else:
+            yield name, printable(value, 400)
+
+
+@dataclass(frozen=True)
+class Enclosed:
+    """A file or folder to hand over with a bug report."""
+
+    name: str
+    href: str
+    what_for: str
+    size: str  # "missing" if it is not there
+
+
+def enclosed(folder: Path) -> list[Enclosed]:
+    """What a bug report needs, with sizes."""
+    rows = []
+    for name, what_for in WHAT_FOR:
+        path = folder / name
+        rows.append(Enclosed(name, quote(name), what_for, _size(path)))
+    rows += [
+        Enclosed(
+            str(log.relative_to(folder)), quote(str(log.relative_to(folder))), "a broker's log", _size(log)
+        )
+        for log in sorted(folder.glob("brokers/*/server.log"))[:20]
+    ]
+    return rows
+
+
+def _size(path: Path) -> str:
+    try:
+        if path.is_file():
+            return size(path.stat().st_size)
+        if not path.is_dir():
+            return "missing"
+        files = [file for _, file in zip(range(MOST_FILES), path.rglob("*"), strict=False) if file.is_file()]
+        more = " or more" if len(files) == MOST_FILES else ""
+        return f"{len(files)} files, {size(sum(file.stat().st_size for file in files))}{more}"
+    except OSError as error:
+        return printable(f"cannot be read: {error.strerror}")

@@ -1,0 +1,15 @@
+"use strict";
+for (const button of document.querySelectorAll("button[data-copies]")) {
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    const source = document.getElementById(button.dataset.copies);
+    const said = document.getElementById(button.getAttribute("aria-describedby"));
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      said.textContent = "copied";
+    } catch {
+      getSelection().selectAllChildren(source);
+      said.textContent = "selected: copy it with the keyboard";
+    }
+  });
+}

@@ -1,0 +1,115 @@
+"""The reason for a verdict, in one sentence.
+
+"3 inputs took effect twice, after worker shop-2 was paused and replaced": what was found, causes
+before what follows from them, and the fault that struck last before the first example. "After" is
+all that the clock can say; it does not say "because".
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from harness.verdict import FaultReport, Found, Validity
+from reports.example import Example
+from reports.meanings import counted
+from reports.words import listed, printable, several
+
+_STRUCK = {
+    "kill-broker": "was killed",
+    "pause-broker": "was paused",
+    "kill-txn-coordinator": "was killed",
+    "kill-group-coordinator": "was killed",
+    "kill-worker": "was killed",
+    "pause-worker": "was paused and replaced",
+    "partition": "was cut off",
+}
+
+
+def summary(
+    valid: Validity,
+    anomalies: Mapping[str, Found],
+    faults: Sequence[FaultReport] = (),
+    *,
+    unknown_because: Sequence[str] = (),
+    coverage: Mapping[str, int] | None = None,
+    not_checked: Mapping[str, str] | None = None,
+) -> str:
+    """One sentence without a full stop, for `verdict.json`, the console and the top of the report."""
+    if valid is Validity.INVALID:
+        return _what_was_found(anomalies, faults)
+    if valid is Validity.UNKNOWN:
+        reasons = [printable(reason).rstrip(".") for reason in unknown_because]
+        if not reasons:
+            return "there is not enough evidence to say"
+        more = f" (and {several(len(reasons) - 1, 'more reason')})" if len(reasons) > 1 else ""
+        return reasons[0] + more
+    complete = not not_checked and all(found.warning for found in anomalies.values())
+    return _what_held(faults, coverage or {}, complete)
+
+
+def causes_first(anomalies: Mapping[str, Found]) -> list[tuple[str, Found]]:
+    """Bad ones before warnings before allowed ones; what follows from another comes right after it."""
+    ordered: list[tuple[str, Found]] = []
+    placed: set[str] = set()
+
+    def follows(found: Found) -> bool:
+        cause = anomalies.get(found.because or "")
+        return cause is not None and cause.allowed == found.allowed
+
+    def place(name: str) -> None:
+        if name in placed:
+            return
+        placed.add(name)
+        ordered.append((name, anomalies[name]))
+        for other, found in anomalies.items():
+            if found.because == name and found.allowed == anomalies[name].allowed:
+                place(other)
+
+    by_weight = sorted(anomalies, key=lambda name: (anomalies[name].allowed, not anomalies[name].warning))
+    for name in by_weight:
+        if not follows(anomalies[name]):
+            place(name)
+    for name in by_weight:  # a circle of causes is nobody's intention, and loses nothing
+        place(name)
+    return ordered
+
+
+def struck(fault: FaultReport) -> str:
+    """`worker shop-2 was paused and replaced`: the target without its role, and what happened to it."""
+    target = printable(fault.target.split(",")[0], 80) or "its target"
+    verb = _STRUCK.get(fault.fault)
+    return f"{target} {verb}" if verb else f"{printable(fault.fault, 60)} struck {target}"
+
+
+def fault_before(faults: Iterable[FaultReport], moment_s: float) -> FaultReport | None:
+    """The fault that acted and began last before a moment."""
+    earlier = [fault for fault in faults if fault.acted and fault.start_s <= moment_s]
+    return max(earlier, key=lambda fault: fault.start_s, default=None)
+
+
+def _what_was_found(anomalies: Mapping[str, Found], faults: Sequence[FaultReport]) -> str:
+    bad = [(name, found) for name, found in causes_first(anomalies) if not found.allowed]
+    if not bad:
+        return "the evidence contradicts itself"
+    causes = [(name, found) for name, found in bad if found.because not in anomalies] or bad
+    words = listed([counted(printable(name, 60), found.count) for name, found in causes], 3)
+    moments = sorted(_moments(causes))
+    last = fault_before(faults, moments[0]) if moments else None
+    return words + (f", after {struck(last)}" if last else "")
+
+
+def _moments(found: Iterable[tuple[str, Found]]) -> Iterator[float]:
+    for _, body in found:
+        for example in body.examples:
+            moment = Example(example).moment_s()
+            if moment is not None:
+                yield moment
+
+
+def _what_held(faults: Sequence[FaultReport], coverage: Mapping[str, int], complete: bool) -> str:
+    acted = sum(fault.acted for fault in faults)
+    under = f" under {several(acted, 'fault')}" if acted else ""
+    inputs, committed = coverage.get("inputs"), coverage.get("committed")
+    where = f", in {several(committed, 'committed transaction')}" if committed else ""
+    if inputs and complete:
+        return f"{several(inputs, 'input')} took effect exactly once{under}{where}"
+    of = f" among {several(inputs, 'input')}" if inputs else ""
+    return f"nothing was found that the guarantee forbids{of}{under}{where}"
