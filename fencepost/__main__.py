@@ -9,6 +9,7 @@ import os
 import sys
 from pathlib import Path
 
+INTERRUPTED = 130
 HOUSE = str(Path(__file__).resolve().parent.parent)
 
 
@@ -18,9 +19,12 @@ def main() -> None:
     inherited = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([HOUSE, inherited] if inherited else [HOUSE])
 
-    from fencepost.cli import run_command_line
+    try:
+        from fencepost.cli import run_command_line
 
-    sys.exit(run_command_line(sys.argv[1:]))
+        sys.exit(run_command_line(sys.argv[1:]))
+    except KeyboardInterrupt:  # before the command line was there to hear it, or after
+        sys.exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

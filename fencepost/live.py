@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from fencepost.progress import Tick
+from harness.progress import Tick
 
 
 class LiveProgress:

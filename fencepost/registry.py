@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from harness.options import Known, Options
+from harness.options import Known
 
 if TYPE_CHECKING:
     from nemeses.model import Nemesis
@@ -46,7 +46,9 @@ def checkers() -> Mapping[str, str]:
 
 def kafka_versions() -> tuple[str, ...]:
     """The versions that a lock file pins."""
-    return (Options().kafka,)
+    from harness.environment.kafka import versions
+
+    return versions()
 
 
 def known() -> Known:

@@ -1,0 +1,44 @@
+# `make demo` and `make test` need python3 (3.11 or newer), git and make; they set up the rest.
+# All paths are relative, so that the folder may have spaces in its name.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+CODE := fencepost harness workloads nemeses checkers reports tests
+
+.PHONY: setup demo test lint bench clean
+
+setup: $(READY)
+
+# Newer than the two files that say what has to be installed, or made again.
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Fencepost needs Python 3.11 or newer as $(PYTHON); name another: make PYTHON=python3.12" >&2; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { \
+	  echo "$(PYTHON) cannot make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 2; }
+	@echo "installing what requirements.lock names into .venv (a minute or two, once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $(READY)
+
+demo: setup
+	@status=0; $(BIN)/fencepost run --time-limit 60 || status=$$?; \
+	echo; echo "A run that catches a defect:"; \
+	echo "  $(BIN)/fencepost run --defect offsets-outside-transaction"; \
+	exit $$status
+
+test: setup
+	@$(BIN)/python -P -m pytest
+
+lint: setup
+	@$(BIN)/ruff check $(CODE)
+	@$(BIN)/ruff format --check $(CODE)
+	@$(BIN)/mypy
+
+bench: setup
+	@$(BIN)/python -P tests/bench.py
+
+# The store is yours: it stays.
+clean:
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
