@@ -28,7 +28,8 @@ class Java:
 def java(choice: str) -> Java:
     """The Java to use: `auto`, `bundled`, or a path.
 
-    `auto` is the machine's if it is 17 or newer, else the bundled one. A path is a Java home or a `java` itself. Raises `UsageError` if it is none or too old.
+    `auto` is the machine's if it is 17 or newer, else the bundled one. A path is a Java home or a
+    `java` itself. Raises `UsageError` if it is none or too old.
     """
     if choice == "auto":
         return system_java() or bundled_java()
