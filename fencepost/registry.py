@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 from harness.options import Known
 
 if TYPE_CHECKING:
-    from nemeses.model import Nemesis
-
+    from harness.schedule import Nemesis
     from workloads.defects import Defect
     from workloads.model import Workload
 
