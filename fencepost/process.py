@@ -30,7 +30,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which then says stop
     channel = spec.get("channel")
     control = Control(socket.socket(fileno=channel) if channel is not None else None)
-    head = {key: spec[key] for key in ("role", "stage", "worker", "process", "bootstrap") if key in spec}
+    head: dict[str, Any] = {
+        key: spec[key] for key in ("role", "stage", "worker", "process", "bootstrap") if key in spec
+    }
     if spec.get("record", True):
         journal = Journal(Path(spec["path"]), spec["journal"], spec["zero_ns"], head)
     else:
@@ -60,7 +62,13 @@ def build(
             return Worker(workload.stage(spec["stage"]), settings, journal, control)
         case Role.FEEDER:
             return Feeder(
-                spec["bootstrap"], workload.fed, workload.make_input, spec["rate"], spec["seed"], journal, control
+                spec["bootstrap"],
+                workload.fed,
+                workload.make_input,
+                spec["rate"],
+                spec["seed"],
+                journal,
+                control,
             )
         case Role.OBSERVER:
             return Observer(spec["bootstrap"], places, journal, control)

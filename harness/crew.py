@@ -16,7 +16,8 @@ from typing import Any
 
 from harness.errors import FaultFailed, StartFailed, WaitTimeout
 from harness.history import Role, Step
-from harness.processes.spawn import Child, Supervisor
+from harness.processes.child import Child
+from harness.processes.spawn import Supervisor
 from harness.waiting import wait_for
 
 START_TIMEOUT_S = 60.0
@@ -127,9 +128,7 @@ class Crew:
         }
         command = [sys.executable, "-P", "-m", "fencepost.process", json.dumps(body)]
         log_file = self._folder / "workers" / f"{journal}.log"
-        child = self._supervisor.spawn(
-            command, log_file=log_file, name=journal, pass_fds=(theirs.fileno(),)
-        )
+        child = self._supervisor.spawn(command, log_file=log_file, name=journal, pass_fds=(theirs.fileno(),))
         theirs.close()
         group = self._groups[stage] if stage else None
         member = Member(journal, role, slot, child, ours, stage, worker, group)

@@ -31,7 +31,9 @@ def stages_of(plan: Plan) -> tuple[StageFacts, ...]:
     try:
         return tuple(StageFacts(**stage) for stage in plan.workload["stages"])
     except (KeyError, TypeError) as error:
-        raise UnreadableInput(f"test.toml does not say what the stages of the workload are: {error!r}") from error
+        raise UnreadableInput(
+            f"test.toml does not say what the stages of the workload are: {error!r}"
+        ) from error
 
 
 def tabulate(folder: Path, plan: Plan, ends: Ends | None = None) -> None:

@@ -38,9 +38,7 @@ class Quiet:
     high_watermarks: Mapping[Place, int]
 
 
-def quiesce(
-    places: Sequence[Place], stages: Sequence[StageFacts], scene: Scene, diary: Diary
-) -> Quiet:
+def quiesce(places: Sequence[Place], stages: Sequence[StageFacts], scene: Scene, diary: Diary) -> Quiet:
     """Bring everything to rest and read it; what fails is a shortfall, and the rest is still done."""
     cluster, crew = scene.cluster, scene.crew
     attempt = partial(_attempt, diary)
@@ -119,7 +117,9 @@ def _read_all(crew: Crew, places: Sequence[Place]) -> None:
     try:
         for reader in readers:
             wait_for(
-                partial(_ended, reader), f"{reader.journal} to meet every sentinel", deadline - time.monotonic()
+                partial(_ended, reader),
+                f"{reader.journal} to meet every sentinel",
+                deadline - time.monotonic(),
             )
     except WaitTimeout:
         crew.stop(readers)  # it then says how far it came, and the checkers take it from there
@@ -132,7 +132,7 @@ def _ended(reader: Member) -> bool:
 
 def _look(cluster: Cluster, places: Sequence[Place], diary: Diary) -> Quiet:
     """Who leads what, and how far each partition goes."""
-    topics = sorted({topic for topic, _ in places}) + ["__consumer_offsets", "__transaction_state"]
+    topics = [*sorted({topic for topic, _ in places}), "__consumer_offsets", "__transaction_state"]
     try:
         leaders = {
             (topic, partition): view.leader

@@ -73,7 +73,9 @@ def perform(test: Test, running: Running, diary: Diary, at_the_end: Callable[[],
         topics = [TopicSpec(topic, test.options.partitions, 3, config) for topic in test.topics]
         running.cluster.create_topics(topics, TOPICS_TIMEOUT_S)
     crew = _crew(test, running, diary.clock)
-    with Journal(test.folder / "journals" / "nemesis.jsonl", "nemesis", diary.clock.zero_ns, {"role": "nemesis"}) as journal:
+    with Journal(
+        test.folder / "journals" / "nemesis.jsonl", "nemesis", diary.clock.zero_ns, {"role": "nemesis"}
+    ) as journal:
         with diary.phase("workers"):
             _muster(test, crew)
         with diary.phase("faults"):
@@ -170,5 +172,3 @@ class Watch:
             lag=max(0, fed - done),
             faults=faults,
         )
-
-

@@ -54,7 +54,9 @@ class Strike:
                 step=table.get("step"),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise UnreadableInput(f"a strike of the schedule cannot be read: {error!r} in {dict(table)}") from error
+            raise UnreadableInput(
+                f"a strike of the schedule cannot be read: {error!r} in {dict(table)}"
+            ) from error
 
     def __str__(self) -> str:
         where = f" at {self.step}" if self.step else ""

@@ -25,7 +25,7 @@ class Validity(IntEnum):
     @property
     def json(self) -> bool | str:
         """As `verdict.json` says it: true, false or "unknown"."""
-        return {Validity.VALID: True, Validity.UNKNOWN: "unknown", Validity.INVALID: False}[self]
+        return "unknown" if self is Validity.UNKNOWN else self is Validity.VALID
 
     @property
     def exit_status(self) -> ExitStatus:
@@ -95,7 +95,9 @@ class Judgement:
 
     anomalies: Mapping[str, Found]
     not_checked: Mapping[str, str]  # without evidence: alone it changes nothing
-    broken: Mapping[str, str]  # checks that had their evidence and did not run, reader short of the end: unknown
+    broken: Mapping[
+        str, str
+    ]  # checks that had their evidence and did not run, reader short of the end: unknown
     coverage: Mapping[str, int]
     stats: Mapping[str, int]
 
@@ -154,7 +156,9 @@ class Verdict:
                 stats=body["stats"],
             )
         except (KeyError, TypeError, AttributeError) as error:
-            raise UnreadableInput(f"verdict.json is not a verdict of schema {SCHEMA_VERSION}: {error}") from error
+            raise UnreadableInput(
+                f"verdict.json is not a verdict of schema {SCHEMA_VERSION}: {error}"
+            ) from error
 
     @classmethod
     def load(cls, path: Path) -> "Verdict":

@@ -21,9 +21,7 @@ def struck(
 ) -> Iterator[Acted]:
     """Strike the broker that fills a role, wait until another fills it, and put it right."""
     who = broker_in_role(scene.cluster, strike.target)
-    first = wait_for(
-        lambda: max(who(), 0), f"a broker to be {strike.target}", MOVE_TIMEOUT_S, every_s=0.2
-    )
+    first = wait_for(lambda: max(who(), 0), f"a broker to be {strike.target}", MOVE_TIMEOUT_S, every_s=0.2)
     broker = next((broker for broker in scene.cluster.brokers if broker.id == first), None)
     if broker is None:
         raise FaultFailed(f"{strike.target} is broker {first}, which is not of this cluster")
@@ -33,7 +31,10 @@ def struck(
         proof = hit(broker)
         try:
             moved = wait_for(
-                partial(_other, who, first), f"{strike.target} to leave broker {first}", MOVE_TIMEOUT_S, every_s=0.2
+                partial(_other, who, first),
+                f"{strike.target} to leave broker {first}",
+                MOVE_TIMEOUT_S,
+                every_s=0.2,
             )
         except WaitTimeout as error:
             acted.lacking["failover"] = f"{proof}, but {error}"

@@ -42,7 +42,9 @@ def pause_worker(scene: Scene, strike: Strike) -> Iterator[Acted]:
         scene.crew.await_ready([replacement])
         taken = _await_taken(scene, member, claims)
         if taken:
-            acted.saw(f"it stood at {step.value}; {stopped}; {taken} after {time.monotonic() - begun_s:.1f} s")
+            acted.saw(
+                f"it stood at {step.value}; {stopped}; {taken} after {time.monotonic() - begun_s:.1f} s"
+            )
         else:
             acted.lacking["zombie"] = f"{member.journal} was paused, but nobody went on in its place"
         yield acted
@@ -80,12 +82,14 @@ def _came_back(member: Member) -> str:
             return f"{member.journal} came back and ended, having met no fence"
         return None
 
-    return wait_for(told, f"{member.journal} to come back", COME_BACK_TIMEOUT_S, last_seen=lambda: member.told)
+    return wait_for(
+        told, f"{member.journal} to come back", COME_BACK_TIMEOUT_S, last_seen=lambda: member.told
+    )
 
 
 NEMESIS = Nemesis(
     name="pause-worker",
-    summary="SIGSTOP a worker inside a transaction until others have taken its partitions, then SIGCONT: a zombie",
+    summary="SIGSTOP a worker inside a transaction, SIGCONT once others have its partitions: a zombie",
     lane=Lane.WORKER,
     hold_s=1.0,
     recovery_s=14.0,

@@ -54,7 +54,9 @@ _ALL = (
         name="read-uncommitted",
         summary="the second stage reads uncommitted records, and acts on them",
         policy=Policy(isolation={"payments": Isolation.READ_UNCOMMITTED}),
-        anomalies=frozenset({"phantom", "reprocessed-input", "torn-transaction", "aborted-read", "dirty-read"}),
+        anomalies=frozenset(
+            {"phantom", "reprocessed-input", "torn-transaction", "aborted-read", "dirty-read"}
+        ),
     ),
 )
 

@@ -12,10 +12,11 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from harness.clients import librdkafka
 from harness.clients.control import Control
+from harness.clients.messages import Record, consume
 from harness.clients.offsets import Positions
 from harness.clients.producing import TransactionalProducer
 from harness.history import Outcome, Step
@@ -49,7 +50,7 @@ class Settings:
     txn_size: int
     abort_share: float
     seed: int
-    policy: Policy = Policy()
+    policy: Policy
 
 
 class Worker:
@@ -86,20 +87,22 @@ class Worker:
         """One batch: poll, transform, transact."""
         self.control.reach(Step.BEFORE_POLL)
         call_ns = self.journal.now_ns()
-        batch = [m for m in self.consumer.consume(self.settings.txn_size, timeout=0.2) if self._is_record(m)]
+        batch = consume(self.consumer, self.settings.txn_size, 0.2, self._met)
         if not batch:
             return
         positions = Positions.of(batch)
         self._record_poll(call_ns, batch)
         self.control.reach(Step.AFTER_POLL, claims=positions.claims)
-        outputs = [(message, self.stage.transform(message.key(), message.value())) for message in batch]
+        outputs = [
+            (message, self.stage.transform(message.key() or b"", message.value() or b"")) for message in batch
+        ]
         self.control.reach(Step.AFTER_TRANSFORM, claims=positions.claims)
         asked = "abort" if self.rng.random() < self.settings.abort_share else "commit"
         outcome = self.transact(outputs, positions, asked)
         self._after(outcome, asked, positions, len(batch))
 
     def transact(
-        self, outputs: Sequence[tuple[Message, Sequence[Output]]], positions: Positions, asked: str
+        self, outputs: Sequence[tuple[Record, Sequence[Output]]], positions: Positions, asked: str
     ) -> Outcome:
         """Send the outputs and the offsets in one transaction, and end it as asked."""
         if not self.producer.usable:
@@ -134,7 +137,9 @@ class Worker:
                 txn.abort()
             else:
                 reach(Step.BEFORE_COMMIT)
-                txn.commit(partial(reach, Step.WHILE_COMMITTING), self.control.is_armed(Step.WHILE_COMMITTING))
+                txn.commit(
+                    partial(reach, Step.WHILE_COMMITTING), self.control.is_armed(Step.WHILE_COMMITTING)
+                )
         if txn.outcome is Outcome.OK:
             reach(Step.AFTER_COMMIT)
             if self.settings.policy.offsets == "after-commit":
@@ -190,23 +195,19 @@ class Worker:
         keys = [partition_key(p.topic, p.partition) for p in partitions]
         self.journal.write("assign", {"process": self.process, "gained": gained, "partitions": keys})
 
-    def _record_poll(self, call_ns: int, batch: Sequence[Message]) -> None:
+    def _record_poll(self, call_ns: int, batch: Sequence[Record]) -> None:
         event = {"f": "poll", "process": self.process, "op": self.journal.number(), "call": call_ns}
         self.journal.write(Outcome.OK, event | {"records": Positions.delivered(batch)})
 
-    def _is_record(self, message: Message) -> bool:
-        """Whether it is a record; a consumer's errors are told in its place, and noted."""
-        error = message.error()
-        if error is None:
-            return True
+    def _met(self, error: KafkaError) -> None:
+        """A consumer's error is noted; after a fatal one there is a new consumer."""
         self.journal.write("note", {"error": librdkafka.words(error)})
         if error.fatal():
             self.consumer.close()
             self.consumer = self._new_consumer()
-        return False
 
 
-def digest_of(message: Message, output: Output) -> int:
+def digest_of(message: Record, output: Output) -> int:
     """What the output of an input must hold, without the name of the attempt."""
     source = (message.topic(), message.partition(), message.offset())
     return digest(output.key, output.value, output_headers("", output.slot, [source]))

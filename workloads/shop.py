@@ -18,7 +18,13 @@ def purchase(rng: Random, n: int) -> tuple[bytes, bytes]:
     customer = f"customer-{rng.randrange(1000)}"
     goods = rng.choice(GOODS)
     pieces = rng.randint(1, 9)
-    body = {"purchase": n, "customer": customer, "goods": goods, "pieces": pieces, "price": rng.randint(1, 500)}
+    body = {
+        "purchase": n,
+        "customer": customer,
+        "goods": goods,
+        "pieces": pieces,
+        "price": rng.randint(1, 500),
+    }
     return customer.encode(), json.dumps(body).encode()
 
 

@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from harness.clients import librdkafka
 from harness.errors import WaitTimeout
 from harness.history import SENTINEL_VALUE, VALUE_HEADER, Isolation
+from harness.record.naming import Headers
 
 Place = tuple[str, int]
 PROBE_TIMEOUT_S = 10.0
@@ -36,7 +38,7 @@ def unread(bootstrap: str, positions: Mapping[Place, int]) -> int:
                 if error is None:
                     found += 1
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    pending.discard((message.topic(), message.partition()))
+                    pending.discard((cast(str, message.topic()), cast(int, message.partition())))
         return found
     finally:
         consumer.close()
@@ -53,7 +55,7 @@ def write_sentinels(bootstrap: str, places: Sequence[Place], timeout_s: float) -
 
     for topic, partition in places:
         name = f"{SENTINEL_VALUE}:{topic}/{partition}"
-        headers: list[tuple[str, bytes]] = [(VALUE_HEADER, name.encode())]
+        headers: Headers = [(VALUE_HEADER, name.encode())]
         producer.produce(topic, b"", partition=partition, headers=headers, on_delivery=answered)
     left = producer.flush(timeout_s)
     if left or failed:

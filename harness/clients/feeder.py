@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
+from typing import cast
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -15,7 +16,7 @@ from harness.clients import librdkafka
 from harness.clients.control import Control
 from harness.history import VALUE_HEADER, Outcome
 from harness.record.journal import Journal
-from harness.record.naming import digest, value_name
+from harness.record.naming import Headers, digest, value_name
 
 TICK_S = 0.05
 FLUSH_TIMEOUT_S = 60.0
@@ -74,14 +75,14 @@ class Feeder:
         sends = [[self._topic, None, digest(key, value, ())] for key, value in inputs]
         chunk = Chunk(self._journal.begin("send", 0, {"sends": sends}), [None] * count)
         for n, (key, value) in enumerate(inputs):
-            headers = [(VALUE_HEADER, value_name(self._journal.name, chunk.op, n).encode())]
+            headers: Headers = [(VALUE_HEADER, value_name(self._journal.name, chunk.op, n).encode())]
             self._produce(key, value, headers, partial(self._answered, chunk, n))
 
     def _produce(
         self,
         key: bytes,
         value: bytes,
-        headers: list[tuple[str, bytes]],
+        headers: Headers,
         answered: Callable[[KafkaError | None, Message], None],
     ) -> None:
         deadline = time.monotonic() + FLUSH_TIMEOUT_S
@@ -98,7 +99,7 @@ class Feeder:
     def _answered(self, chunk: Chunk, n: int, error: KafkaError | None, message: Message) -> None:
         chunk.answered += 1
         if error is None:
-            chunk.acks[n] = (message.partition(), message.offset())
+            chunk.acks[n] = (cast(int, message.partition()), cast(int, message.offset()))
             self.acked += 1
         else:
             chunk.error = librdkafka.words(error)

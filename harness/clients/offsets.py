@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
+from harness.clients.messages import Record
 from harness.history import VALUE_HEADER
 from harness.record.naming import header, partition_key
 
@@ -20,7 +21,7 @@ class Positions:
     partitions: Mapping[str, tuple[str, int]]
 
     @classmethod
-    def of(cls, batch: Sequence[Message]) -> "Positions":
+    def of(cls, batch: Sequence[Record]) -> "Positions":
         """The positions of a batch of records."""
         claims: dict[str, tuple[int, int]] = {}
         partitions: dict[str, tuple[str, int]] = {}
@@ -59,7 +60,7 @@ class Positions:
                 consumer.seek(TopicPartition(place.topic, place.partition, offset))
 
     @staticmethod
-    def delivered(batch: Sequence[Message]) -> dict[str, list[Any]]:
+    def delivered(batch: Sequence[Record]) -> dict[str, list[Any]]:
         """Offset and value of each record, by partition, in the order of delivery."""
         records: dict[str, list[Any]] = {}
         for message in batch:

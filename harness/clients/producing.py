@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -18,6 +18,7 @@ from harness.clients import librdkafka
 from harness.clients.control import Control
 from harness.history import Outcome
 from harness.record.journal import Journal
+from harness.record.naming import Headers
 
 STEP_TIMEOUT_S = 10.0
 FLUSH_TIMEOUT_S = 60.0
@@ -40,7 +41,7 @@ class Transaction:
         self.outcome = Outcome.INFO
         self.fenced = False
 
-    def send(self, n: int, topic: str, key: bytes, value: bytes, headers: list[tuple[str, bytes]]) -> None:
+    def send(self, n: int, topic: str, key: bytes, value: bytes, headers: Headers) -> None:
         """Hand the n-th record to the client; waits while its queue is full."""
         deadline = time.monotonic() + FLUSH_TIMEOUT_S
         while True:
@@ -60,11 +61,15 @@ class Transaction:
         left = self._producer.flush(FLUSH_TIMEOUT_S)
         missing = self.acks.count(None)
         if missing:
-            raise DeliveryFailed(f"{missing} of {len(self.acks)} records not acknowledged, {left} still queued")
+            raise DeliveryFailed(
+                f"{missing} of {len(self.acks)} records not acknowledged, {left} still queued"
+            )
 
     def send_offsets(self, offsets: Sequence[TopicPartition], group_metadata: Any) -> None:
         """Add the input positions to the transaction."""
-        _retried(lambda: self._producer.send_offsets_to_transaction(list(offsets), group_metadata, STEP_TIMEOUT_S))
+        _retried(
+            lambda: self._producer.send_offsets_to_transaction(list(offsets), group_metadata, STEP_TIMEOUT_S)
+        )
 
     def abort(self) -> None:
         """End it without effect, on purpose."""
@@ -89,7 +94,7 @@ class Transaction:
 
     def _delivered(self, n: int, error: KafkaError | None, message: Message) -> None:
         if error is None:
-            self.acks[n] = (message.partition(), message.offset())
+            self.acks[n] = (cast(int, message.partition()), cast(int, message.offset()))
 
 
 class TransactionalProducer:
@@ -142,7 +147,7 @@ class TransactionalProducer:
             txn.outcome = Outcome.FAIL
             done["error"] = str(error)
             self._abort(txn, done)
-        except Exception as error:  # the one broad except: an operation that failed in a way nobody foresaw
+        except Exception as error:  # noqa: BLE001 - the one broad except: it failed as nobody foresaw
             cause = error.__cause__
             if isinstance(cause, KafkaException):
                 self._failed(txn, librdkafka.error_of(cause), done)

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from harness.clients import librdkafka
 from harness.clients.control import Control
+from harness.clients.messages import Record, consume
 from harness.clients.offsets import Positions
 from harness.history import SENTINEL_VALUE, SLOT_HEADER, SOURCE_HEADER, VALUE_HEADER, Isolation, Outcome
 from harness.record.journal import Journal
@@ -34,7 +35,7 @@ class Observer:
         while not self._control.stopping:
             self._control.listen()
             call_ns = self._journal.now_ns()
-            batch = [m for m in self._consumer.consume(BATCH, timeout=0.2) if m.error() is None]
+            batch = consume(self._consumer, BATCH, 0.2)
             if batch:
                 event = {"f": "poll", "process": 0, "op": self._journal.number(), "call": call_ns}
                 self._journal.write(Outcome.OK, event | {"records": Positions.delivered(batch)})
@@ -72,14 +73,14 @@ class FinalReader:
         while not self._control.stopping and any(end["sentinel"] is None for end in self._ends.values()):
             self._control.listen()
             call_ns = self._journal.now_ns()
-            batch = [m for m in self._consumer.consume(BATCH, timeout=0.1) if m.error() is None]
+            batch = consume(self._consumer, BATCH, 0.1)
             if batch:
                 self._record(call_ns, batch)
         self._journal.write("ends", {"isolation": self._isolation.value, "ends": self._ends})
         self._control.tell(reached=sum(end["sentinel"] is not None for end in self._ends.values()))
         self._consumer.close()
 
-    def _record(self, call_ns: int, batch: Sequence[Message]) -> None:
+    def _record(self, call_ns: int, batch: Sequence[Record]) -> None:
         event: dict[str, Any] = {"f": "poll", "process": 0, "op": self._journal.number(), "call": call_ns}
         if self._isolation is Isolation.READ_COMMITTED:
             event["records"] = Positions.delivered(batch)
@@ -93,7 +94,7 @@ class FinalReader:
             if is_sentinel(message):
                 end["sentinel"] = message.offset()
 
-    def _contents(self, batch: Sequence[Message]) -> Mapping[str, Any]:
+    def _contents(self, batch: Sequence[Record]) -> Mapping[str, Any]:
         """What each record holds and says of itself, and what it must lead to if it is an input."""
         contents: dict[str, list[Any]] = {}
         expected: dict[str, list[Any]] = {}
@@ -121,7 +122,7 @@ class FinalReader:
         return {"contents": contents, "expected": expected}
 
 
-def is_sentinel(message: Message) -> bool:
+def is_sentinel(message: Record) -> bool:
     """Whether it is the record that the run wrote last into its partition."""
     name = header(message.headers(), VALUE_HEADER)
     return name is not None and name.startswith(SENTINEL_VALUE)

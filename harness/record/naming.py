@@ -1,11 +1,12 @@
 """How records name themselves: values, sources, slots, and the digest of what they hold."""
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from harness.history import SLOT_HEADER, SOURCE_HEADER, VALUE_HEADER
 
-Headers = Sequence[tuple[str, bytes | None]]
+Headers = list[tuple[str, str | bytes | None]]
+"""As the client library has them; ours are all bytes."""
 Place = tuple[str, int, int]
 """Topic, partition, offset."""
 
@@ -20,7 +21,7 @@ def operation_name(journal: str, op: int) -> str:
     return f"{journal}:{op}"
 
 
-def output_headers(value: str, slot: str, sources: Iterable[Place]) -> list[tuple[str, bytes]]:
+def output_headers(value: str, slot: str, sources: Iterable[Place]) -> Headers:
     """What an output says of itself."""
     places = ",".join(f"{topic}/{partition}/{offset}" for topic, partition, offset in sources)
     return [
@@ -30,7 +31,7 @@ def output_headers(value: str, slot: str, sources: Iterable[Place]) -> list[tupl
     ]
 
 
-def digest(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+def digest(key: bytes | None, value: bytes | None, headers: Headers | tuple[()]) -> int:
     """CRC-32 of key, value and all headers but the value's name.
 
     The name differs at each attempt, the rest repeats when an attempt is repeated. Lengths are
@@ -43,8 +44,8 @@ def digest(key: bytes | None, value: bytes | None, headers: Headers) -> int:
     crc = zlib.crc32(value, zlib.crc32(key, crc))
     for name, content in headers:
         if name != VALUE_HEADER:
-            content = content or b""
-            crc = zlib.crc32(content, zlib.crc32(b"%s %d " % (name.encode(), len(content)), crc))
+            held = _bytes(content)
+            crc = zlib.crc32(held, zlib.crc32(b"%s %d " % (name.encode(), len(held)), crc))
     return crc
 
 
@@ -52,8 +53,12 @@ def header(headers: Headers | None, name: str) -> str | None:
     """The first header of that name; None: there is none."""
     for found, content in headers or ():
         if found == name and content is not None:
-            return content.decode(errors="replace")
+            return _bytes(content).decode(errors="replace")
     return None
+
+
+def _bytes(content: str | bytes | None) -> bytes:
+    return content.encode() if isinstance(content, str) else content or b""
 
 
 def parse_sources(text: str | None) -> list[Place]:

@@ -29,7 +29,9 @@ def create(store: Path, name: str, started: datetime) -> Path:
             (folder / "journals").mkdir()
             return folder
     except OSError as error:
-        raise EnvironmentFailure(f"the store {store} cannot be written: {error}; give another with --store") from error
+        raise EnvironmentFailure(
+            f"the store {store} cannot be written: {error}; give another with --store"
+        ) from error
     raise EnvironmentFailure(f"{store / name} holds a thousand runs of {stamp}")
 
 

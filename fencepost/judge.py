@@ -1,0 +1,175 @@
+"""From stored runs to verdicts: the checkers' findings, weighed with what the runs say of themselves."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+
+from harness.errors import ExitStatus, FencepostError, UnreadableInput
+from harness.evidence import tabulate, tabulated
+from harness.facts import Facts
+from harness.plan import Plan
+from harness.progress import Progress
+from harness.record.schema import HISTORY, LOG
+from harness.verdict import Judgement, Validity, Verdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LARGE_BYTES = 200 * 1024 * 1024
+"""Of Parquet, above which Spark is started for a large history."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One run that can be judged."""
+
+    history: str  # the path as it was given
+    folder: Path
+    plan: Plan
+    facts: Facts | None  # None: the run was killed before its end
+
+    @property
+    def run(self) -> int:
+        """Its number, which every row of its tables bears."""
+        return int(self.plan.run["id"])
+
+    @property
+    def size_bytes(self) -> int:
+        """Of its tables."""
+        return sum(path.stat().st_size for path in self.folder.glob("*/*.parquet"))
+
+
+def open_evidence(history: str, folder: Path) -> Evidence:
+    """Read what a run left; makes the tables of one that was killed. Raises `UnreadableInput`."""
+    plan = Plan.load(folder / "test.toml")
+    if not str(plan.run.get("id", "")).isdigit():
+        raise UnreadableInput(f"{folder / 'test.toml'} does not say which run it is: [run] id is missing")
+    told = folder / "facts.json"
+    facts = Facts.load(told) if told.exists() else None
+    if facts is None and not tabulated(folder):
+        tabulate(folder, plan)
+    for room, tables in (("history", HISTORY), ("log", LOG)):
+        if room == "history" or (folder / room).exists():
+            for table, schema in tables.items():
+                _require(folder / room / f"{table}.parquet", schema)
+    return Evidence(history, folder, plan, facts)
+
+
+def _require(path: Path, schema: object) -> None:
+    """A table must be there, whole, and of its form."""
+    try:
+        found = pq.read_schema(path)
+    except (OSError, ValueError) as error:
+        reason = "it is missing" if not path.exists() else str(error).splitlines()[0]
+        raise UnreadableInput(f"{path} cannot be read: {reason}") from error
+    if not found.equals(schema):
+        raise UnreadableInput(f"{path} is not the table that it should be: its columns differ")
+
+
+def judge(spark: "SparkSession", runs: Sequence[Evidence]) -> list[Verdict]:
+    """A verdict for each run, all in one job."""
+    from checkers.judge import StoredRun
+    from checkers.judge import judge as check_tables
+
+    stored = [
+        StoredRun(
+            run=evidence.run,
+            folder=evidence.folder,
+            wall_ms_at_zero=evidence.plan.run.get("wall_ms_at_zero"),
+            allowed=frozenset(evidence.plan.workload.get("allowed", ())),
+            incomplete=() if evidence.facts else ("the run was killed before its end",),
+        )
+        for evidence in {evidence.run: evidence for evidence in runs}.values()
+    ]
+    judgements = check_tables(spark, stored)
+    return [conclude(evidence, judgements[evidence.run]) for evidence in runs]
+
+
+def conclude(evidence: Evidence, judgement: Judgement) -> Verdict:
+    """Weigh the findings with the run's own circumstances: the worst wins."""
+    from reports.summary import summary
+
+    facts = evidence.facts or Facts()
+    unreached = {**facts.unreached, **_goals(evidence.plan, judgement)}
+    reasons = [*_reasons(evidence), *judgement.broken.values()]
+    reasons += [f"{fault.fault} did not act: {fault.evidence}" for fault in facts.faults if not fault.acted]
+    reasons += [f"{goal} was not exercised: {why}" for goal, why in unreached.items()]
+    valid = Validity.UNKNOWN if reasons else Validity.VALID
+    if any(not found.allowed for found in judgement.anomalies.values()):
+        valid = Validity.INVALID
+    return Verdict(
+        history=evidence.history,
+        name=evidence.plan.options.run_name,
+        seed=evidence.plan.options.seed,
+        valid=valid,
+        summary=summary(
+            valid,
+            judgement.anomalies,
+            facts.faults,
+            unknown_because=reasons,
+            coverage=judgement.coverage,
+            not_checked=judgement.not_checked,
+        ),
+        anomalies=judgement.anomalies,
+        not_checked=judgement.not_checked,
+        not_exercised={**facts.undrawn, **unreached},
+        unknown_because=reasons,
+        faults=facts.faults,
+        coverage=judgement.coverage,
+        stats=judgement.stats,
+    )
+
+
+def _reasons(evidence: Evidence) -> list[str]:
+    """Why a run that says so itself cannot be valid."""
+    if evidence.facts is None:
+        return ["the run was killed before its end, and is judged from what it had written"]
+    reasons = list(evidence.facts.shortfalls)
+    if evidence.facts.interrupted:
+        reasons.insert(0, "the run was interrupted")
+    return reasons
+
+
+def _goals(plan: Plan, judgement: Judgement) -> Mapping[str, str]:
+    """Goals that only the history can show."""
+    if plan.options.abort_share > 0 and not judgement.coverage.get("aborted"):
+        return {
+            "aborted-read": "no transaction was aborted; a longer --time-limit or a higher abort-share helps"
+        }
+    return {}
+
+
+def check(
+    paths: Sequence[Path], *, master: str, spark_conf: Mapping[str, str], progress: Progress
+) -> list[tuple[str, Verdict | None, str | None, ExitStatus]]:
+    """Judge stored runs again: one line each, in the order given; one that cannot be read stops no other."""
+    from fencepost.spark import starting
+
+    answers: list[tuple[str, Verdict | None, str | None, ExitStatus] | None] = []
+    readable: list[Evidence] = []
+    for path in paths:
+        try:
+            readable.append(open_evidence(str(path), path))
+            answers.append(None)
+        except FencepostError as error:
+            answers.append((str(path), None, str(error), error.exit_status))
+    verdicts: list[Verdict] = []
+    if readable:
+        progress.phase(f"judging {len(readable)} run{'s' if len(readable) > 1 else ''}")
+        large = sum(evidence.size_bytes for evidence in readable) > LARGE_BYTES
+        with starting(master, spark_conf, large=large) as spark:
+            verdicts = judge(spark, readable)
+    rest = iter(zip(readable, verdicts, strict=True))
+    done: list[tuple[str, Verdict | None, str | None, ExitStatus]] = []
+    for refused in answers:
+        answer = refused
+        if answer is None:
+            evidence, verdict = next(rest)
+            if not (evidence.folder / "verdict.json").exists():
+                (evidence.folder / "verdict.json").write_text(verdict.line() + "\n")
+            answer = (evidence.history, verdict, None, verdict.valid.exit_status)
+        done.append(answer)
+    return done

@@ -1,0 +1,240 @@
+"""`fencepost run`: from options to a verdict. The one place where all rooms meet."""
+
+import secrets
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from fencepost import registry
+from fencepost.judge import judge, open_evidence
+from harness import schedule as schedules
+from harness.cluster import ClusterSpec
+from harness.crew import Clock
+from harness.diary import Diary
+from harness.evidence import Ends, tabulate
+from harness.interrupt import Interrupt
+from harness.options import Options
+from harness.plan import Plan
+from harness.processes.spawn import Supervisor
+from harness.progress import Progress
+from harness.record import store
+from harness.record.tables import StageFacts
+from harness.run import Running, Test, perform
+from harness.schedule import Grounds, Nemesis, Schedule, Strike
+from harness.verdict import Verdict
+
+if TYPE_CHECKING:
+    from workloads.model import Workload
+
+SPARE_SLOTS = 2
+"""Client slots beyond one a worker and one a zombie: for workers that end by themselves."""
+NEEDED_MEMORY_MB = 2_500
+NEEDED_DISK_MB = 1_000
+
+
+def run(
+    options: Options, progress: Progress, *, command: str, schedule: Sequence[Mapping[str, Any]] | None = None
+) -> tuple[Verdict, Path]:
+    """Break a cluster under a pipeline and judge it; returns the verdict and the run's folder."""
+    workload = registry.workloads()[options.workload]
+    drawn = (
+        Schedule(tuple(Strike.from_table(table) for table in schedule))
+        if schedule is not None
+        else draw(options, workload)
+    )
+    for strike in drawn.strikes:
+        progress.say(str(strike))
+    with Interrupt() as interrupt, ExitStack() as stack:
+        return _run(options, progress, command, workload, drawn, interrupt, stack)
+
+
+def _run(
+    options: Options,
+    progress: Progress,
+    command: str,
+    workload: "Workload",
+    drawn: Schedule,
+    interrupt: Interrupt,
+    stack: ExitStack,
+) -> tuple[Verdict, Path]:
+    from harness.environment.ports import PortBlock
+    from harness.environment.prepare import prepare
+
+    from fencepost.spark import begin_early
+    from harness.cluster.local import LocalCluster
+    from harness.environment.cache import cache_folder
+    from harness.environment.resources import require
+    from harness.processes.marks import sweep_leftovers
+
+    root = Path(options.store)
+    progress.phase("preparing")
+    cache = cache_folder()
+    prepared = prepare(
+        options.kafka, options.java, options.toxiproxy, cache, progress.say, mirror=options.mirror
+    )
+    started = datetime.now(UTC)
+    folder = store.create(root, options.run_name, started)
+    require(NEEDED_MEMORY_MB, NEEDED_DISK_MB, folder)
+    for left in sweep_leftovers():
+        progress.say(f"ended what an earlier run had left: {left}")
+    test = plan_test(options, workload, drawn, folder)
+    clock = Clock(time.monotonic_ns(), time.time() * 1000)
+    plan = Plan(
+        options,
+        {
+            "id": secrets.randbits(62),
+            "started": started.isoformat(timespec="seconds"),
+            "seed": options.seed,
+            "command": command,
+            "wall_ms_at_zero": clock.wall_ms_at_zero,
+        },
+        [strike.as_table() for strike in drawn.strikes],
+        described(workload, test.stages),
+    )
+    plan.save(folder / "test.toml")
+    store.point_latest(root, folder)
+    diary = Diary(progress, clock)
+    if options.nemesis is None and not drawn.strikes and not options.defect:
+        diary.unreached["faults"] = next(iter(drawn.undrawn.values()), "none is permitted")
+    supervisor = stack.enter_context(Supervisor())
+    ports = stack.enter_context(PortBlock(cache, first_port=options.first_port))
+    spec = ClusterSpec(
+        brokers=options.brokers,
+        slots=("aside", *test.worker_slots),
+        kafka=options.kafka,
+        settings=options.settings,
+        heap_mb=options.heap_mb,
+    )
+    early: list[Any] = []
+
+    def start_spark() -> None:
+        pending = begin_early(prepared.java, options.master, options.spark_conf)
+        stack.callback(pending.close)
+        early.append(pending)
+
+    interrupt.harvest = True
+    with ExitStack() as up:
+        with diary.phase("cluster"):
+            cluster = up.enter_context(LocalCluster(spec, folder, prepared, supervisor, ports.take))
+        quiet = perform(test, Running(cluster, cluster.network, supervisor, interrupt), diary, start_spark)
+    with diary.phase("tables"):
+        ends = Ends(quiet.leaders, quiet.high_watermarks) if quiet else None
+        tabulate(folder, plan, ends)
+        if options.keep == "none":
+            _drop_segments(folder)
+    facts = partial(diary.facts, interrupt.came, drawn.undrawn, _versions(options, prepared))
+    facts().save(folder / "facts.json")
+    with diary.phase("checks"):
+        verdict = judge(early[0].session(), [open_evidence(str(folder), folder)])[0]
+    facts().save(folder / "facts.json")
+    (folder / "verdict.json").write_text(verdict.line() + "\n")
+    with diary.phase("report"):
+        draw_report(folder, verdict, diary.now_s())
+    return verdict, folder
+
+
+def draw(options: Options, workload: "Workload") -> Schedule:
+    """The schedule of these options: the same for the same seed. Raises `UsageError`."""
+    nemeses = registry.nemeses()
+    defect = registry.defects()[options.defect] if options.defect else None
+    named = options.nemesis is not None
+    if options.nemesis is not None:
+        names: tuple[str, ...] = tuple(name for name in options.nemesis if name != "none")
+    elif defect is not None:
+        names = defect.nemesis
+    else:
+        names = tuple(nemeses)
+    workers = workers_of(options, workload)
+    grounds = Grounds(
+        brokers=tuple(range(1, options.brokers + 1)),
+        places=tuple((topic, p) for topic in workload.topics for p in range(options.partitions)),
+        workers=workers,
+        groups=tuple(stage.group for stage in workload.stages),
+        slots=tuple(f"w{n}" for n in range(sum(map(len, workers.values())))),
+        stage=defect.stage if defect and not named else None,
+        step=defect.step.value if defect and defect.step and not named else None,
+    )
+    rng = Random(f"{options.seed}/schedule")
+    chosen: list[Nemesis] = [nemeses[name] for name in names]
+    return schedules.draw(chosen, grounds, options.time_limit_s, rng, named=named or defect is not None)
+
+
+def workers_of(options: Options, workload: "Workload") -> dict[str, tuple[str, ...]]:
+    """The workers of each stage, by name."""
+    return {
+        stage.name: tuple(f"{stage.name}-{n}" for n in range(1, options.workers + 1))
+        for stage in workload.stages
+    }
+
+
+def plan_test(options: Options, workload: "Workload", drawn: Schedule, folder: Path) -> Test:
+    """Everything that is fixed before the run begins."""
+    workers = workers_of(options, workload)
+    zombies = sum(strike.fault == "pause-worker" for strike in drawn.strikes)
+    slots = sum(map(len, workers.values())) + zombies + SPARE_SLOTS
+    return Test(
+        options=options,
+        folder=folder,
+        topics=workload.topics,
+        outputs=workload.outputs,
+        stages=tuple(
+            StageFacts(stage.name, stage.group, stage.in_topic, stage.promised.value)
+            for stage in workload.stages
+        ),
+        workers=workers,
+        worker_slots=tuple(f"w{n}" for n in range(slots)),
+        strikes=drawn.strikes,
+        nemeses=registry.nemeses(),
+        common={
+            "workload": workload.name,
+            "defect": options.defect,
+            "txn_size": options.txn_size,
+            "abort_share": options.abort_share,
+            "seed": options.seed,
+        },
+    )
+
+
+def described(workload: "Workload", stages: Sequence[StageFacts]) -> dict[str, Any]:
+    """What `test.toml` says of the workload: all that the checkers need to know."""
+    return {
+        "name": workload.name,
+        "topics": list(workload.topics),
+        "allowed": sorted(workload.allowed),
+        "stages": [vars(facts) for facts in stages],
+    }
+
+
+def draw_report(folder: Path, verdict: Verdict, duration_s: float) -> None:
+    """Write `report.html` and `junit.xml`; what cannot be drawn never changes a verdict."""
+    from reports.html import draw as draw_html
+    from reports.junit import junit
+
+    (folder / "junit.xml").write_text(junit([(verdict, duration_s)]))
+    (folder / "report.html").write_text(draw_html(folder, verdict))
+
+
+def _drop_segments(folder: Path) -> None:
+    """The segment files stand in `log/` now; the brokers' own logs stay."""
+    for data in (folder / "brokers").glob("*/data"):
+        shutil.rmtree(data)
+
+
+def _versions(options: Options, prepared: Any) -> dict[str, str]:
+    from confluent_kafka import libversion
+
+    return {
+        "fencepost": version("fencepost"),
+        "kafka": options.kafka,
+        "java": f"{prepared.java.version} ({prepared.java.origin})",
+        "librdkafka": libversion()[0],
+        "confluent-kafka": version("confluent-kafka"),
+        "pyspark": version("pyspark"),
+    }

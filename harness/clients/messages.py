@@ -1,0 +1,34 @@
+"""What a consumer delivers: records, told apart from the errors that come in their place."""
+
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from confluent_kafka import Consumer, KafkaError
+
+from harness.record.naming import Headers
+
+
+class Record(Protocol):
+    """A message that is a record: it has a place. (The library's own type leaves that open.)"""
+
+    def topic(self) -> str: ...
+    def partition(self) -> int: ...
+    def offset(self) -> int: ...
+    def key(self) -> bytes | None: ...
+    def value(self) -> bytes | None: ...
+    def headers(self) -> Headers | None: ...
+    def timestamp(self) -> tuple[int, int]: ...
+
+
+def consume(
+    consumer: Consumer, most: int, timeout_s: float, on_error: Callable[[KafkaError], None] | None = None
+) -> list[Record]:
+    """Up to `most` records, as soon as they are there or the time is up; errors go to `on_error`."""
+    records = []
+    for message in consumer.consume(most, timeout=timeout_s):
+        error = message.error()
+        if error is None:
+            records.append(cast(Record, message))
+        elif on_error is not None:
+            on_error(error)
+    return records
