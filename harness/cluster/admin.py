@@ -1,0 +1,228 @@
+"""What each broker says of the cluster, asked on ports that no fault can cut.
+
+Every question is bounded: a broker that is killed, paused or stalled costs a time-out, and the
+others answer meanwhile.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kafka.protocol.admin import CreateTopicsRequest, DescribeQuorumRequest
+from kafka.protocol.consumer import ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.producer import InitProducerIdRequest
+
+from harness.clients.wire import WireError, ask
+from harness.cluster import PartitionView, TopicSpec
+
+ASK_TIMEOUT_S = 2.0
+NO_ERROR = 0
+TOPIC_ALREADY_EXISTS = 36
+NONE = -1  # no leader, no coordinator
+EARLIEST = -2
+LATEST = -1
+GROUP = 0
+TRANSACTION = 1
+
+T = TypeVar("T")
+
+
+class Refused(WireError):
+    """A broker answered with an error code."""
+
+    def __init__(self, what: str, code: int, words: str | None = None) -> None:
+        super().__init__(f"{what} was refused with error {code}" + (f": {words}" if words else ""))
+        self.code = code
+
+
+@dataclass(frozen=True)
+class View:
+    """One broker's own view of the cluster."""
+
+    brokers: tuple[int, ...]  # those that are registered and not fenced
+    topics: Mapping[str, Mapping[int, PartitionView]]
+    epochs: Mapping[tuple[str, int], int]  # leader epochs
+
+
+def view_of(port: int, timeout_s: float = ASK_TIMEOUT_S) -> View:
+    """What the broker at a port knows; raises `WireError`."""
+    request = MetadataRequest(topics=None, allow_auto_topic_creation=False, version=12)
+    answer = ask(port, request, timeout_s)
+    topics = {
+        topic.name: {
+            part.partition_index: PartitionView(
+                part.leader_id, tuple(part.replica_nodes), tuple(part.isr_nodes), str(topic.topic_id)
+            )
+            for part in topic.partitions
+        }
+        for topic in answer.topics
+    }
+    epochs = {(t.name, p.partition_index): p.leader_epoch for t in answer.topics for p in t.partitions}
+    return View(tuple(sorted(broker.node_id for broker in answer.brokers)), topics, epochs)
+
+
+def views(ports: Mapping[int, int], timeout_s: float = ASK_TIMEOUT_S) -> dict[int, View | WireError]:
+    """Every broker's own view, asked at once; an error in the place of an answer."""
+    return at_once(ports, lambda port: view_of(port, timeout_s))
+
+
+def at_once(ports: Mapping[int, int], question: Callable[[int], T]) -> dict[int, T | WireError]:
+    """The answer of every broker to one question, by broker."""
+
+    def answer(port: int) -> T | WireError:
+        try:
+            return question(port)
+        except WireError as error:
+            return error
+
+    with ThreadPoolExecutor(max(1, len(ports))) as pool:
+        return dict(zip(ports, pool.map(answer, ports.values()), strict=True))
+
+
+def complaints(seen: Mapping[int, View | WireError], brokers: Sequence[int]) -> Iterator[str]:
+    """What is not as it should be, one sentence each; nothing if all is well in every view."""
+    told: dict[tuple[str, int], tuple[int, tuple[int, int]]] = {}
+    for broker, view in seen.items():
+        if isinstance(view, WireError):
+            yield f"broker {broker} does not answer"
+            continue
+        for missing in sorted(set(brokers) - set(view.brokers)):
+            yield f"broker {missing} is not registered in broker {broker}'s view"
+        for topic, partitions in sorted(view.topics.items()):
+            for number, partition in sorted(partitions.items()):
+                name, whose = f"{topic}/{number}", f"in broker {broker}'s view"
+                if partition.leader == NONE:
+                    yield f"{name} has no leader {whose}"
+                for lacking in sorted(set(partition.replicas) - set(partition.isr)):
+                    yield f"{name} lacks broker {lacking} {whose}"
+                # A woken broker says what was true before its pause: only agreement is news.
+                led = (partition.leader, view.epochs[topic, number])
+                other, before = told.setdefault((topic, number), (broker, led))
+                if before != led:
+                    yield f"brokers {other} and {broker} disagree on who leads {name}"
+
+
+def quorum_leader(port: int, timeout_s: float = ASK_TIMEOUT_S) -> tuple[int, int]:
+    """If the node at this controller port leads the quorum: (leader epoch, leader).
+
+    Raises `Refused` if it does not lead, for only the leader answers.
+    """
+    partition = DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
+    topic = DescribeQuorumRequest.TopicData(topic_name="__cluster_metadata", partitions=[partition])
+    answer = ask(port, DescribeQuorumRequest(topics=[topic], version=1), timeout_s)
+    if answer.error_code != NO_ERROR:
+        raise Refused("describing the quorum", answer.error_code)
+    told = answer.topics[0].partitions[0]
+    if told.error_code != NO_ERROR:
+        raise Refused("describing the quorum", told.error_code)
+    return told.leader_epoch, told.leader_id
+
+
+def create_topics(port: int, topics: Sequence[TopicSpec], timeout_s: float) -> None:
+    """Create topics; those that exist are left as they are. Raises `Refused`."""
+    kind: Any = CreateTopicsRequest.CreatableTopic
+    wanted = [
+        kind(
+            name=topic.name,
+            num_partitions=topic.partitions,
+            replication_factor=topic.replication,
+            assignments=[],
+            configs=[
+                kind.CreatableTopicConfig(name=name, value=value) for name, value in topic.config.items()
+            ],
+        )
+        for topic in topics
+    ]
+    request = CreateTopicsRequest(
+        topics=wanted, timeout_ms=int(timeout_s * 1000), validate_only=False, version=7
+    )
+    for answer in ask(port, request, timeout_s).topics:
+        if answer.error_code not in (NO_ERROR, TOPIC_ALREADY_EXISTS):
+            raise Refused(f"creating the topic {answer.name}", answer.error_code, answer.error_message)
+
+
+def find_coordinator(port: int, key: str, kind: int, timeout_s: float = ASK_TIMEOUT_S) -> int:
+    """Who coordinates a key of kind GROUP or TRANSACTION, in this broker's view; makes the topic.
+
+    Raises `Refused` while nobody does.
+    """
+    request = FindCoordinatorRequest(coordinator_keys=[key], key_type=kind, version=4)
+    (answer,) = ask(port, request, timeout_s).coordinators
+    if answer.error_code != NO_ERROR:
+        raise Refused(f"finding the coordinator of {key}", answer.error_code, answer.error_message)
+    return int(answer.node_id)
+
+
+def init_producer_id(port: int, transactional_id: str, timeout_s: float = ASK_TIMEOUT_S) -> None:
+    """Register a transactional id at its coordinator; raises `Refused` while that is loading."""
+    request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=1000, version=4)
+    answer = ask(port, request, timeout_s)
+    if answer.error_code != NO_ERROR:
+        raise Refused(f"initialising {transactional_id}", answer.error_code)
+
+
+def commit_offset(port: int, group: str, topic: str, timeout_s: float = ASK_TIMEOUT_S) -> None:
+    """Commit offset 0 of a topic's first partition for a group without members; raises `Refused`."""
+    kind = OffsetCommitRequest.OffsetCommitRequestTopic
+    partition = kind.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=0, committed_leader_epoch=-1, committed_metadata=""
+    )
+    request = OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        topics=[kind(name=topic, partitions=[partition])],
+        version=8,
+    )
+    answer = ask(port, request, timeout_s)
+    code = answer.topics[0].partitions[0].error_code
+    if code != NO_ERROR:
+        raise Refused(f"committing an offset for {group}", code)
+
+
+def committed_offsets(port: int, group: str, timeout_s: float = ASK_TIMEOUT_S) -> dict[tuple[str, int], int]:
+    """A group's committed offsets, asked at its coordinator; raises `Refused`."""
+    answer = ask(port, OffsetFetchRequest(group_id=group, topics=None, version=7), timeout_s)
+    if answer.error_code != NO_ERROR:
+        raise Refused(f"asking for the offsets of {group}", answer.error_code)
+    offsets: dict[tuple[str, int], int] = {}
+    for topic in answer.topics:
+        for part in topic.partitions:
+            if part.error_code != NO_ERROR:
+                raise Refused(f"asking for the offsets of {group}", part.error_code)
+            offsets[topic.name, part.partition_index] = part.committed_offset
+    return offsets
+
+
+def list_offsets(
+    port: int,
+    partitions: Sequence[tuple[str, int]],
+    timestamp: int,
+    isolation: int,
+    timeout_s: float = ASK_TIMEOUT_S,
+) -> dict[tuple[str, int], int]:
+    """Offsets that a leader knows, EARLIEST or LATEST; raises `Refused` if it does not lead them."""
+    kind: Any = ListOffsetsRequest.ListOffsetsTopic
+    topics = [
+        kind(
+            name=name,
+            partitions=[
+                kind.ListOffsetsPartition(
+                    partition_index=number, current_leader_epoch=-1, timestamp=timestamp
+                )
+                for topic, number in partitions
+                if topic == name
+            ],
+        )
+        for name in sorted({topic for topic, _ in partitions})
+    ]
+    request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics, version=7)
+    offsets: dict[tuple[str, int], int] = {}
+    for topic in ask(port, request, timeout_s).topics:
+        for part in topic.partitions:
+            if part.error_code != NO_ERROR:
+                raise Refused(f"asking for the end of {topic.name}/{part.partition_index}", part.error_code)
+            offsets[topic.name, part.partition_index] = part.offset
+    return offsets

@@ -1,0 +1,150 @@
+"""Who listens where, and what a broker's configuration says: every link its own proxy, on one address.
+
+Broker j has an internal and a controller listener *per peer* k (`INT_k`, `CTL_k`), and advertises
+them at the proxies of the link k -> j; broker i dials its peers by `INT_i` and `CTL_i`. Each client
+slot has a listener of its own on every broker, advertised at a proxy of its own. `HARNESS` has no
+proxy before it, so that no fault blinds the harness.
+
+The controller listeners stand in `advertised.listeners` too: without it followers learn the
+leader's own address from its answers, and go round the proxies a few seconds into a cut.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.network.links import client_link, peer_link, proxy_of
+from harness.network.toxiproxy import HOST, Proxy
+
+HARNESS = "HARNESS"
+
+SETTINGS: Mapping[str, str] = {
+    # Safety: what a transactional pipeline is told to use.
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "unclean.leader.election.enable": "false",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.replication.factor": "3",
+    "offsets.topic.num.partitions": "6",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "transaction.state.log.num.partitions": "6",
+    # The witness needs whole logs.
+    "log.cleaner.enable": "false",
+    "log.retention.check.interval.ms": "86400000",
+    # A failover that is quick and still realistic.
+    "broker.session.timeout.ms": "6000",
+    "broker.heartbeat.interval.ms": "1000",
+    "replica.lag.time.max.ms": "5000",
+    "replica.socket.timeout.ms": "3000",
+    "replica.fetch.wait.max.ms": "50",
+    "replica.fetch.backoff.ms": "200",
+    "controller.socket.timeout.ms": "3000",
+    "controller.quorum.request.timeout.ms": "1000",
+    "controller.quorum.fetch.timeout.ms": "2000",
+    "controller.quorum.election.timeout.ms": "1000",
+    "request.timeout.ms": "5000",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    # Small and quick to start and to stop.
+    "num.network.threads": "1",
+    "num.io.threads": "4",
+    "num.recovery.threads.per.data.dir": "2",
+    "controlled.shutdown.retry.backoff.ms": "500",
+}
+"""What every broker of a local cluster says, unless the user says otherwise."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The ports of one cluster: of listeners by (broker, listener name), and of proxies by link."""
+
+    brokers: tuple[int, ...]
+    slots: tuple[str, ...]
+    listeners: Mapping[tuple[int, str], int]
+    links: Mapping[str, Proxy]
+    toxiproxy: int
+
+    def harness_port(self, broker: int) -> int:
+        """Where the harness asks a broker, with no proxy between."""
+        return self.listeners[broker, HARNESS]
+
+    def controller_port(self, broker: int) -> int:
+        """Where the harness asks a node as a controller, with no proxy between."""
+        return self.listeners[broker, f"CTL_{broker}"]
+
+    def bootstrap(self) -> str:
+        """The harness's own listeners."""
+        return ",".join(f"{HOST}:{self.harness_port(broker)}" for broker in self.brokers)
+
+    def bootstrap_for(self, slot: str) -> str:
+        """A slot's listeners, at its proxies."""
+        ports = [self.links[client_link(slot, broker)].listen_port for broker in self.brokers]
+        return ",".join(f"{HOST}:{port}" for port in ports)
+
+
+def lay_out(brokers: int, slots: Sequence[str], next_port: Callable[[], int]) -> Layout:
+    """Give every listener and every proxy a port."""
+    ids = tuple(range(1, brokers + 1))
+    names = [f"{kind}_{peer}" for kind in ("INT", "CTL") for peer in ids]
+    names += [_slot_listener(place) for place in range(len(slots))] + [HARNESS]
+    listeners = {(broker, name): next_port() for broker in ids for name in names}
+    upstreams = {
+        peer_link(source, target, kind.lower()): listeners[target, f"{kind}_{source}"]
+        for kind in ("INT", "CTL")
+        for target in ids
+        for source in ids
+        if source != target
+    }
+    upstreams |= {
+        client_link(slot, broker): listeners[broker, _slot_listener(place)]
+        for place, slot in enumerate(slots)
+        for broker in ids
+    }
+    links = {link: proxy_of(link, next_port(), upstream) for link, upstream in upstreams.items()}
+    return Layout(ids, tuple(slots), listeners, links, toxiproxy=next_port())
+
+
+def _slot_listener(place: int) -> str:
+    return f"SLOT_{place}"
+
+
+def properties(layout: Layout, broker: int, data_dir: Path, settings: Mapping[str, str]) -> str:
+    """The broker's `server.properties`; `settings` are the user's, and win over the house's."""
+    own = {name: port for (owner, name), port in layout.listeners.items() if owner == broker}
+    peers = [peer for peer in layout.brokers if peer != broker]
+    advertised = dict(own)
+    for peer in peers:
+        advertised[f"INT_{peer}"] = layout.links[peer_link(peer, broker, "int")].listen_port
+        advertised[f"CTL_{peer}"] = layout.links[peer_link(peer, broker, "ctl")].listen_port
+    for place, slot in enumerate(layout.slots):
+        advertised[_slot_listener(place)] = layout.links[client_link(slot, broker)].listen_port
+    voters = {peer: layout.links[peer_link(broker, peer, "ctl")].listen_port for peer in peers}
+    voters[broker] = layout.controller_port(broker)
+    said = {
+        **SETTINGS,
+        **settings,
+        "node.id": str(broker),
+        "process.roles": "broker,controller",
+        "listeners": _addresses(own),
+        "advertised.listeners": _addresses(advertised),
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in own),
+        "inter.broker.listener.name": f"INT_{broker}",
+        # The first is the one that it dials by.
+        "controller.listener.names": ",".join(f"CTL_{peer}" for peer in [broker, *peers]),
+        "controller.quorum.voters": ",".join(f"{id_}@{HOST}:{voters[id_]}" for id_ in layout.brokers),
+        "log.dirs": str(data_dir),
+    }
+    return "".join(f"{name}={_escaped(value)}\n" for name, value in said.items())
+
+
+def _addresses(ports: Mapping[str, int]) -> str:
+    return ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items())
+
+
+def _escaped(value: str) -> str:
+    """A value as `java.util.Properties` reads it: backslashes doubled, all but ASCII as \\uXXXX."""
+    units = value.replace("\\", "\\\\").encode("utf-16-be")
+    codes = [int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2)]
+    return "".join(chr(code) if 31 < code < 127 else f"\\u{code:04x}" for code in codes)

@@ -1,0 +1,155 @@
+"""What a cluster answers about itself, once asked in the right places: retried, and bounded."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+from harness.clients.wire import WireError
+from harness.cluster import PartitionView, TopicSpec, admin
+from harness.cluster.admin import NONE, at_once
+from harness.cluster.coordinators import partition_for
+from harness.errors import WaitTimeout
+from harness.waiting import wait_for
+
+TRANSACTION_STATE = "__transaction_state"
+CONSUMER_OFFSETS = "__consumer_offsets"
+WARM_UP = "fencepost-warm-up"  # a group, and the stem of transactional ids, that nobody uses
+PATIENCE_S = 15.0  # more than an election takes
+
+T = TypeVar("T")
+
+
+class Questions:
+    """Asked on ports with no proxy: `brokers` by broker, `controllers` by node.
+
+    A broker that is not `up` is not asked: a paused one would cost a time-out each time.
+    """
+
+    def __init__(
+        self, brokers: Mapping[int, int], controllers: Mapping[int, int], up: Callable[[int], bool]
+    ) -> None:
+        self._brokers: Mapping[int, int] = brokers
+        self._controllers: Mapping[int, int] = controllers
+        self._up = up
+
+    def controller(self) -> int:
+        """The active controller, in its own view; the newest if two believe to be. Raises `WaitTimeout`."""
+
+        def leader() -> int | None:
+            answers = at_once(self._live(self._controllers), admin.quorum_leader).values()
+            led = [answer for answer in answers if not isinstance(answer, WireError)]
+            return max(led)[1] if led else None
+
+        return wait_for(leader, "an active controller", PATIENCE_S)
+
+    def describe(self, topic: str) -> Mapping[int, PartitionView]:
+        """By partition, in the controller's view; empty if there is no such topic."""
+        return self._current().topics.get(topic, {})
+
+    def txn_coordinator(self, transactional_id: str) -> int:
+        """The broker that leads the id's partition of `__transaction_state`; -1: none."""
+        return self._leader_for(TRANSACTION_STATE, transactional_id)
+
+    def group_coordinator(self, group: str) -> int:
+        """The broker that leads the group's partition of `__consumer_offsets`; -1: none."""
+        return self._leader_for(CONSUMER_OFFSETS, group)
+
+    def out_of_sync(self) -> list[str]:
+        """What is not as it should be, in every broker's own view; empty: all is well."""
+        live = self._live(self._brokers)
+        down = [f"broker {broker} is not running" for broker in self._brokers if broker not in live]
+        return down + list(admin.complaints(admin.views(live), sorted(self._brokers)))
+
+    def await_in_sync(self, timeout_s: float) -> None:
+        """Wait until every broker answers and every ISR is full in every broker's own view."""
+        seen: list[str] = []
+
+        def all_well() -> bool:
+            seen[:] = self.out_of_sync()
+            return not seen
+
+        wait_for(all_well, "every ISR to be full", timeout_s, last_seen=lambda: "; ".join(seen[:5]))
+
+    def last_stable(self, topics: Sequence[str]) -> Mapping[tuple[str, int], tuple[int, int, int]]:
+        """By (topic, partition): log start, last stable offset, high watermark, asked at the leaders."""
+
+        def offsets() -> dict[tuple[str, int], tuple[int, int, int]]:
+            view = self._current()
+            by_leader: dict[int, list[tuple[str, int]]] = {}
+            for topic in topics:
+                if topic not in view.topics:
+                    raise WireError(f"there is no topic {topic}")
+                for number, partition in view.topics[topic].items():
+                    by_leader.setdefault(partition.leader, []).append((topic, number))
+            found: dict[tuple[str, int], tuple[int, int, int]] = {}
+            for leader, partitions in by_leader.items():
+                if leader == NONE:
+                    raise WireError(f"nobody leads {partitions[0][0]}/{partitions[0][1]}")
+                port = self._brokers[leader]
+                start = admin.list_offsets(port, partitions, admin.EARLIEST, isolation=0)
+                stable = admin.list_offsets(port, partitions, admin.LATEST, isolation=1)
+                high = admin.list_offsets(port, partitions, admin.LATEST, isolation=0)
+                found |= {each: (start[each], stable[each], high[each]) for each in partitions}
+            return found
+
+        return _persist(offsets, f"the ends of {', '.join(topics)}")
+
+    def committed(self, group: str) -> Mapping[tuple[str, int], int]:
+        """A group's committed offsets by (topic, partition)."""
+
+        def offsets() -> dict[tuple[str, int], int]:
+            coordinator = self.group_coordinator(group)
+            if coordinator == NONE:
+                raise WireError(f"nobody coordinates {group}")
+            return admin.committed_offsets(self._brokers[coordinator], group)
+
+        return _persist(offsets, f"the offsets of {group}")
+
+    def create_topics(self, topics: Sequence[TopicSpec], timeout_s: float) -> None:
+        """Create them and both internal topics, and use those once; returns when all is in sync."""
+        some = next(iter(self._live(self._brokers).values()))
+        _persist(partial(admin.create_topics, some, topics, timeout_s), "the topics", timeout_s)
+        for kind in (admin.TRANSACTION, admin.GROUP):
+            _persist(partial(admin.find_coordinator, some, WARM_UP, kind), "a coordinator", timeout_s)
+        self.await_in_sync(timeout_s)
+        for broker, port in self._brokers.items():
+            self._warm_up(broker, port, timeout_s)
+        if topics:
+            port = self._brokers[self.group_coordinator(WARM_UP)]
+            first = partial(admin.commit_offset, port, WARM_UP, topics[0].name)
+            _persist(first, "a first commit of offsets", timeout_s)
+
+    def _warm_up(self, broker: int, port: int, timeout_s: float) -> None:
+        """Have a transaction coordinator load its partitions and get its block of producer ids."""
+        led = self.describe(TRANSACTION_STATE)
+        ids = (f"{WARM_UP}-{n}" for n in range(64 * len(led)))
+        own = next((id_ for id_ in ids if led[partition_for(id_, len(led))].leader == broker), None)
+        if own is not None:
+            first = partial(admin.init_producer_id, port, own)
+            _persist(first, f"broker {broker} to coordinate transactions", timeout_s)
+
+    def _live(self, ports: Mapping[int, int]) -> dict[int, int]:
+        return {broker: port for broker, port in ports.items() if self._up(broker)}
+
+    def _leader_for(self, topic: str, key: str) -> int:
+        partitions = self.describe(topic)
+        if not partitions:
+            return NONE
+        return partitions[partition_for(key, len(partitions))].leader
+
+    def _current(self) -> admin.View:
+        return _persist(lambda: admin.view_of(self._brokers[self.controller()]), "the controller's view")
+
+
+def _persist(question: Callable[[], T], awaited: str, timeout_s: float = PATIENCE_S) -> T:
+    """Ask until a broker answers; raises `WaitTimeout` with the last refusal."""
+    refusal: list[WireError | WaitTimeout] = []
+
+    def answered() -> tuple[T] | None:
+        try:
+            return (question(),)
+        except WireError as error:
+            refusal[:] = [error]
+            return None
+
+    return wait_for(answered, awaited, timeout_s, last_seen=lambda: refusal[0])[0]

@@ -1,0 +1,42 @@
+"""Why a broker did not start, from what it printed: one telling line, and what to do about it."""
+
+import re
+
+_KNOWN = (
+    (r"address already in use|failed to bind", "a port is taken"),
+    (
+        r"insufficient memory|could not reserve|cannot allocate memory|outofmemoryerror|native thread",
+        "there is too little memory: close other programs, or lower --set heap-mb",
+    ),
+    (r"no space left on device", "the disk is full: make room, or choose another --store"),
+    (r"configexception|invalid value", "a broker setting is wrong: look at the ones given as --set broker.*"),
+    (r"too many open files", "too many files are open: raise the limit (ulimit -n)"),
+)
+_BAD_NEWS = re.compile(r"exception\b|\berror\b|\bfatal\b|caused by", re.IGNORECASE)
+_FRAME = re.compile(r"^\s+(at |\.\.\. )")
+_LONGEST = 300
+
+
+def port_taken(text: str) -> bool:
+    """Whether a process ended because somebody else had its port."""
+    return re.search(_KNOWN[0][0], text, re.IGNORECASE) is not None
+
+
+def diagnosis(text: str) -> str:
+    """The last telling line of a log; before it, what it means, if that is known.
+
+    `a port is taken (Socket server failed to bind to 127.0.0.1:9092: Address already in use.)`
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not _FRAME.match(line)]
+    if not lines:
+        return "it printed nothing"
+    for pattern, meaning in _KNOWN:
+        for line in reversed(lines):
+            if re.search(pattern, line, re.IGNORECASE):
+                return f"{meaning} ({_shortened(line)})"
+    telling = next((line for line in reversed(lines) if _BAD_NEWS.search(line)), lines[-1])
+    return _shortened(telling)
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

@@ -1,0 +1,43 @@
+"""The names of links, and which of them a cut between two ends means.
+
+`peer:1->2:int` is how broker 1 dials broker 2 as a peer (replication, markers, forwarded
+requests), `peer:1->2:ctl` how it dials it as a controller, `client:w0->2` how the client slot w0
+dials broker 2. Each is a proxy of its own, so cutting one leaves the others alone.
+"""
+
+from collections.abc import Sequence
+from itertools import permutations
+
+from harness.network.toxiproxy import Proxy
+
+KINDS = ("int", "ctl")
+
+
+def peer_link(source: int, target: int, kind: str) -> str:
+    """How one broker dials another; `kind` is `int` or `ctl`."""
+    return f"peer:{source}->{target}:{kind}"
+
+
+def client_link(slot: str, broker: int) -> str:
+    """How a client slot dials a broker."""
+    return f"client:{slot}->{broker}"
+
+
+def between(one: int, other: int) -> list[str]:
+    """Every link between two brokers, in both directions."""
+    return [peer_link(a, b, kind) for a, b in permutations((one, other)) for kind in KINDS]
+
+
+def around(broker: int, brokers: Sequence[int]) -> list[str]:
+    """Every link between a broker and all its peers."""
+    return [link for peer in brokers if peer != broker for link in between(broker, peer)]
+
+
+def proxy_name(link: str) -> str:
+    """A link's name as toxiproxy has it, where names stand in URLs."""
+    return link.replace("->", "-to-").replace(":", ".")
+
+
+def proxy_of(link: str, listen_port: int, upstream_port: int) -> Proxy:
+    """The proxy that stands in a link."""
+    return Proxy(proxy_name(link), listen_port, upstream_port)
