@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -49,6 +50,7 @@ def command(stores: tuple[str, ...], as_json: bool, **given: Any) -> ExitStatus:
         verdict, error, status = None, history.error, ExitStatus.USAGE
         if history.folder is not None:
             _, verdict, error, status = next(judged)
+            verdict = verdict and replace(verdict, history=history.history)
         telling.tell_history(history.history, verdict, error, as_json=as_json)
         statuses.append(status)
     return worst_status(statuses)

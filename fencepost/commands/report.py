@@ -4,6 +4,7 @@ import click
 
 from fencepost.stores import one_run
 from harness.errors import ExitStatus
+from harness.facts import Facts
 from harness.verdict import Verdict
 
 
@@ -19,10 +20,11 @@ def command(store: str) -> ExitStatus:
     folder = one_run(store)
     verdict = Verdict.load(folder / "verdict.json")
 
-    from reports.html import draw
-    from reports.junit import junit
+    told = folder / "facts.json"
+    phases = Facts.load(told).phases if told.exists() else ()
 
-    draw(folder, verdict)
-    (folder / "junit.xml").write_text(junit([(verdict, 0.0)]), encoding="utf-8")
+    from fencepost.run import draw_report
+
+    draw_report(folder, verdict, phases[-1].end_s if phases else 0.0)
     print(folder / "report.html")
     return ExitStatus.VALID
