@@ -1,0 +1,48 @@
+"""The worst wins, and nothing checked is nothing known."""
+
+import pytest
+
+from harness.errors import ExitStatus, UnreadableInput
+from harness.verdict import FaultReport, Found, Validity, Verdict, worst_status
+
+V, I, U, E, X = (
+    ExitStatus.VALID,
+    ExitStatus.INVALID,
+    ExitStatus.UNKNOWN,
+    ExitStatus.USAGE,
+    ExitStatus.FAILURE,
+)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "worst"),
+    [([V, V], V), ([V, U], U), ([U, I], I), ([I, E], E), ([E, X, I], X), ([], U)],
+)
+def test_of_several_the_worst_is_returned(statuses: list[ExitStatus], worst: ExitStatus) -> None:
+    assert worst_status(statuses) is worst
+
+
+def test_the_order_is_valid_unknown_invalid() -> None:
+    assert Validity.VALID < Validity.UNKNOWN < Validity.INVALID
+
+
+def test_a_verdict_survives_its_document() -> None:
+    verdict = Verdict(
+        history="h",
+        name="n",
+        seed=4,
+        valid=Validity.INVALID,
+        summary="s",
+        anomalies={"duplicate": Found(3, [{"value": "x"}], because="lost-commit")},
+        faults=[FaultReport("kill-broker", "broker 2", 1.0, None, True, "proof")],
+        unknown_because=["why"],
+    )
+    assert Verdict.from_json(verdict.as_json()) == verdict
+
+
+@pytest.mark.parametrize("damage", ["valid", "anomalies", "faults"])
+def test_a_document_that_lacks_something_is_no_verdict(damage: str) -> None:
+    body = Verdict("h", "n", None, Validity.VALID, "s").as_json()
+    del body[damage]
+    with pytest.raises(UnreadableInput):
+        Verdict.from_json(body)

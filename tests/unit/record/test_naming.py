@@ -1,0 +1,38 @@
+"""Records name themselves, and say what they come from."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.history import SOURCE_HEADER, VALUE_HEADER
+from harness.record.naming import digest, header, output_headers, parse_sources
+
+BYTES = st.binary(max_size=20)
+
+
+def test_the_digest_of_a_repeated_attempt_is_the_same() -> None:
+    first = output_headers("w.0:1:0", "invoice", [("in", 0, 7)])
+    again = output_headers("w.1:5:3", "invoice", [("in", 0, 7)])
+    assert digest(b"k", b"v", first) == digest(b"k", b"v", again)
+
+
+@given(BYTES, BYTES, BYTES, BYTES)
+def test_bytes_cannot_move_from_one_part_to_the_next_unseen(a: bytes, b: bytes, c: bytes, d: bytes) -> None:
+    if (a, b) != (c, d):
+        assert digest(a, b, ()) != digest(c, d, ()) or len(a + b) != len(c + d)
+
+
+def test_another_slot_or_another_source_is_another_digest() -> None:
+    digests = {
+        digest(b"k", b"v", output_headers("x", slot, [("in", 0, offset)]))
+        for slot in ("a", "b")
+        for offset in (1, 2)
+    }
+    assert len(digests) == 4
+
+
+def test_sources_are_read_back_and_nonsense_names_none() -> None:
+    headers = output_headers("v", "s", [("a/b", 1, 2), ("c", 3, 4)])
+    assert parse_sources(header(headers, SOURCE_HEADER)) == [("a/b", 1, 2), ("c", 3, 4)]
+    assert parse_sources("x/1/-2,,a/b/c,/1/2") == []
+    assert header(headers, VALUE_HEADER) == "v"
+    assert header(None, VALUE_HEADER) is None

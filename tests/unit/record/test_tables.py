@@ -1,0 +1,131 @@
+"""Journals become tables: nothing that was said is lost, and nothing is read as more."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from harness.record.journal import Journal
+from harness.record.partitions import PartitionIds
+from harness.record.tables import StageFacts, Tabulator
+
+STAGES = (StageFacts("shop", "g", "in", "read_committed"),)
+HEAD = {"role": "worker", "stage": "shop", "process": 1}
+
+
+class Desk:
+    """A folder with journals, and the tables that they become."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def journal(self, name: str = "shop-1.0") -> Journal:
+        return Journal(self.folder / f"{name}.jsonl", name, 0, HEAD)
+
+    def table(self, name: str) -> list[dict[str, Any]]:
+        tables = Tabulator(7, STAGES, PartitionIds())
+        tables.write(sorted(self.folder.glob("*.jsonl")), self.folder / "history")
+        self.tables = tables
+        rows: list[dict[str, Any]] = pq.read_table(self.folder / "history" / f"{name}.parquet").to_pylist()
+        return rows
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def txn(journal: Journal, end: str | None = "ok") -> int:
+    """One transaction with one send, up to and including its commit."""
+    sends = [["out", "invoice", 99, "in/0", 7]]
+    op = journal.begin("txn", 1, {"asked": "commit", "sends": sends, "claims": {"in/0": [7, 8]}})
+    journal.write("commit", {"op": op, "acks": [[2, 41]]})
+    if end:
+        journal.write(end, {"f": "txn", "process": 1, "op": op})
+    return op
+
+
+def test_a_transaction_becomes_an_operation_its_sends_and_its_claims(desk: Desk) -> None:
+    with desk.journal() as journal:
+        txn(journal)
+    (op,) = desk.table("ops")
+    (send,) = desk.table("sends")
+    (claim,) = desk.table("claims")
+    assert (op["name"], op["outcome"], op["asked"], op["group"]) == ("shop-1.0:0", "ok", "commit", "g")
+    assert op["call_ns"] <= op["commit_ns"] <= op["return_ns"]
+    assert (op["line"], op["end_line"]) == (2, 4)
+    assert (send["value"], send["offset"], send["acked"], send["digest"]) == ("shop-1.0:0:0", 41, True, 99)
+    assert [place["offset"] for place in send["inputs"]] == [7]
+    assert (claim["first"], claim["next"]) == (7, 8)
+
+
+def test_a_worker_killed_while_committing_leaves_an_info_that_had_asked_to_commit(desk: Desk) -> None:
+    txn(desk.journal(), end=None)
+    (op,) = desk.table("ops")
+    assert op["outcome"] == "info"
+    assert op["commit_ns"] is not None
+    assert op["return_ns"] is None
+    assert desk.table("sends")[0]["acked"]
+    (journal,) = desk.table("journals")
+    assert not journal["ended"]
+
+
+def test_a_worker_killed_while_sending_has_acknowledged_nothing(desk: Desk) -> None:
+    journal = desk.journal()
+    journal.begin("txn", 1, {"asked": "commit", "sends": [["out", "s", 1, "in/0", 7]], "claims": {}})
+    (send,) = desk.table("sends")
+    assert (send["acked"], send["offset"]) == (False, None)
+    assert desk.table("ops")[0]["commit_ns"] is None
+
+
+def test_a_torn_last_line_is_dropped_and_counted(desk: Desk) -> None:
+    txn(desk.journal())
+    path = desk.folder / "shop-1.0.jsonl"
+    path.write_bytes(path.read_bytes()[:-9])
+    (op,) = desk.table("ops")
+    assert op["outcome"] == "info"
+    (journal,) = desk.table("journals")
+    assert (journal["torn_lines"], journal["missing_lines"]) == (1, 0)
+
+
+@pytest.mark.parametrize("dropped", [1, 2, 3])
+def test_a_line_that_was_taken_out_is_missed(desk: Desk, dropped: int) -> None:
+    with desk.journal() as journal:
+        txn(journal)
+    path = desk.folder / "shop-1.0.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:dropped] + lines[dropped + 1 :]))
+    (journal_row,) = desk.table("journals")
+    assert journal_row["missing_lines"] >= 1
+
+
+def test_a_line_that_cannot_be_read_in_the_middle_is_missing_not_torn(desk: Desk) -> None:
+    with desk.journal() as journal:
+        txn(journal)
+    path = desk.folder / "shop-1.0.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[2] = b'{"index": 2, "ty\x00\n'
+    path.write_bytes(b"".join(lines))
+    (journal_row,) = desk.table("journals")
+    assert (journal_row["torn_lines"], journal_row["missing_lines"]) == (0, 1)
+
+
+def test_operations_of_two_journals_do_not_share_a_number(desk: Desk) -> None:
+    for name in ("shop-1.0", "shop-2.0"):
+        with desk.journal(name) as journal:
+            txn(journal)
+            txn(journal)
+    ops = desk.table("ops")
+    assert sorted(op["op"] for op in ops) == [0, 1, 2, 3]
+    assert desk.tables.op_of("shop-2.0:1") == next(op["op"] for op in ops if op["name"] == "shop-2.0:1")
+    assert desk.tables.op_of("nobody:1") is None
+
+
+def test_a_poll_keeps_the_order_of_delivery(desk: Desk) -> None:
+    with desk.journal() as journal:
+        records = {"in/0": [[5, "a"], [4, "b"]]}
+        journal.write("ok", {"f": "poll", "process": 1, "op": journal.number(), "call": 0, "records": records})
+    polls = desk.table("polls")
+    assert [(poll["n"], poll["offset"], poll["value"]) for poll in polls] == [(0, 5, "a"), (1, 4, "b")]
+    assert {poll["promised"] for poll in polls} == {"read_committed"}
