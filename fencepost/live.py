@@ -48,10 +48,10 @@ class LiveProgress:
         self._live.stop()
 
     def _finish(self) -> None:
-        if self._phase is not None:
-            name, began = self._phase
+        done, self._phase, self._tick = self._phase, None, None
+        if done is not None:
+            name, began = done
             self.say(f"{self._clock() - began:6.1f} s  {name}")
-        self._phase, self._tick = None, None
 
     def _draw(self) -> Group:
         if self._phase is None:

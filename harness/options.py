@@ -17,7 +17,7 @@ from harness.names import check_name, unknown
 
 _PATH = Text("the path of a folder")
 _TOOL = Text("auto, bundled, or a path")
-_SPARK = Settings(r"spark\.\S+", 'one of Spark\'s, which begin with "spark."')
+_SPARK = Settings(r"spark\.[^\s=]+", 'one of Spark\'s, which begin with "spark."')
 _BROKER = Settings(r"[a-z][a-z0-9._-]*", "a setting of Kafka's brokers")
 
 

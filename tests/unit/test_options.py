@@ -2,9 +2,12 @@
 
 import math
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from harness.errors import UnreadableInput, UsageError
 from harness.options import FIELDS, Known, Options, command_line, from_toml, parse, parse_set, to_toml
@@ -53,6 +56,29 @@ def test_a_round_trip_through_toml_is_exact(options, tmp_path: Path):
 @pytest.mark.parametrize("options", [Options(), FULL])
 def test_the_command_line_repeats_the_options(options):
     assert repeat(command_line(options)) == options.validated(KNOWN)
+
+
+LINE = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_size=20)
+ANY = st.builds(
+    Options,
+    nemesis=st.none() | st.permutations(["kill-broker", "kill-worker"]).map(tuple) | st.just(("none",)),
+    time_limit_s=st.floats(1, 86400),
+    seed=st.none() | st.integers(0, 2**63 - 1),
+    rate=st.floats(0.1, 100_000),
+    store=LINE,
+    abort_share=st.floats(0, 0.5),
+    first_port=st.none() | st.integers(1024, 65_000),
+    spark_conf=st.dictionaries(st.from_regex(r"spark\.[a-z.]{1,9}", fullmatch=True), LINE, max_size=2),
+    settings=st.dictionaries(st.from_regex(r"[a-z][a-z0-9._-]{0,9}", fullmatch=True), LINE, max_size=2),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(ANY)
+def test_whatever_is_asked_can_be_stored_and_repeated(options):
+    assert options.validated(KNOWN) == options
+    assert from_toml(tomllib.loads(Plan(options).text())["options"]) == options
+    assert repeat(command_line(options)) == options
 
 
 def test_a_command_says_only_what_differs():
