@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 import psutil
 
@@ -20,16 +19,15 @@ from harness.cluster.node import START_TIMEOUT_S, LocalBroker, PortTaken
 from harness.cluster.questions import Questions
 from harness.cluster.storage import features, format_node, new_id
 from harness.cluster.symptoms import diagnosis, port_taken
+from harness.environment import Prepared
 from harness.environment.jvm import STORAGE_TOOL, broker_command
+from harness.environment.ports import listens
 from harness.errors import EnvironmentFailure, StartFailed, UsageError, WaitTimeout
 from harness.network.local import LocalNetwork
 from harness.network.toxiproxy import HOST, Toxiproxy, ToxiproxyError
 from harness.processes.child import Child
 from harness.processes.spawn import Supervisor
 from harness.waiting import wait_for
-
-if TYPE_CHECKING:
-    from harness.environment import Prepared
 
 TOXIPROXY_TIMEOUT_S = 15.0
 _log = logging.getLogger(__name__)
@@ -45,7 +43,7 @@ class LocalCluster(Questions):
         self,
         spec: ClusterSpec,
         folder: Path,
-        prepared: "Prepared",
+        prepared: Prepared,
         supervisor: Supervisor,
         next_port: Callable[[], int],
     ) -> None:
@@ -55,6 +53,7 @@ class LocalCluster(Questions):
         self._prepared = prepared
         self._supervisor = supervisor
         self._next_port = next_port
+        self._taken: list[int] = []
         self._nodes: list[LocalBroker] = []
         self._toxiproxy: Child | None = None
 
@@ -112,7 +111,7 @@ class LocalCluster(Questions):
         return self._nodes[broker - 1].running
 
     def _start(self) -> None:
-        self.layout = lay_out(self._spec.brokers, self._spec.slots, self._next_port)
+        self.layout = lay_out(self._spec.brokers, self._spec.slots, self._ports())
         self._brokers = {broker: self.layout.harness_port(broker) for broker in self.layout.brokers}
         self._controllers = {broker: self.layout.controller_port(broker) for broker in self.layout.brokers}
         self._start_proxies()
@@ -121,11 +120,23 @@ class LocalCluster(Questions):
             node.begin()
         self._await_registered()
 
+    def _ports(self) -> Callable[[], int]:
+        """Where ports come from: those of a first try that are still free, then new ones."""
+        free = iter([port for port in self._taken if listens(port)])
+
+        def port() -> int:
+            taken = next(free, None) or self._next_port()
+            self._taken.append(taken)
+            return taken
+
+        self._taken = []
+        return port
+
     def _start_proxies(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         log = self._folder / "toxiproxy.log"
         port = self.layout.toxiproxy
-        command = [self._prepared.toxiproxy, "-host", HOST, "-port", str(port)]
+        command: list[str | Path] = [self._prepared.toxiproxy, "-host", HOST, "-port", str(port)]
         child = self._toxiproxy = self._supervisor.spawn(command, name="toxiproxy", log_file=log)
         server = Toxiproxy(port)
 
@@ -199,7 +210,7 @@ class LocalCluster(Questions):
             raise StartFailed(f"the cluster did not start: {error}; {logs}") from error
 
     def _end(self) -> None:
-        """End all processes; what fails is logged."""
+        """End all of them; what fails is logged."""
         for node in self._nodes:
             node.end()
         if self._toxiproxy is not None:
