@@ -1,1 +1,20 @@
 """What a run stands on: Kafka, Java and toxiproxy (found or fetched), ports, memory, disk."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.environment.java import Java
+    from harness.environment.kafka import KafkaDistribution
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that a cluster is started from; nothing of it is fetched or built any more."""
+
+    kafka: "KafkaDistribution"
+    java: "Java"
+    toxiproxy: Path  # the server's binary
+    archive_flags: tuple[str, ...]  # of the class-data archive for brokers; none if it could not be made
+    cache: Path

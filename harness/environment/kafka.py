@@ -54,15 +54,35 @@ def versions() -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda version: [int(part) for part in version.split(".")], reverse=True))
 
 
-def kafka(version: str, cache: Path, *, mirror: str | None = None) -> KafkaDistribution:
+def located(version: str, cache: Path) -> KafkaDistribution:
+    """Where the jars of a version lie, or will lie; raises `UsageError` for one that is not pinned."""
+    folder = cache / f"kafka-{version}"
+    return KafkaDistribution(version, tuple(folder / jar.name for jar in pinned(version)))
+
+
+def kafka(
+    version: str, cache: Path, *, mirror: str | None = None, stop: Callable[[], bool] = lambda: False
+) -> KafkaDistribution:
     """Find or fetch a version.
 
     `mirror` is the URL of a Maven repository (http, https or file) to use instead of Maven Central.
-    Raises `UsageError` for a version that is not pinned, and `FetchFailed`.
+    Once `stop` says so, nothing more is fetched. Raises `UsageError` for a version that is not pinned,
+    and `FetchFailed`.
     """
     jars = pinned(version)
-    folder = provide(cache, f"kafka-{version}", _fetcher(version, jars, cache, mirror), disk_mb=NEEDS_MB)
-    return KafkaDistribution(version, tuple(folder / jar.name for jar in jars))
+
+    def build(folder: Path) -> None:
+        try:
+            fetch(jars, folder, mirror or CENTRAL, stop)
+        except FetchFailed as error:
+            raise FetchFailed(
+                f"Kafka {version} could not be fetched: {error}; without a network, copy {cache} "
+                "or ~/.m2 from a machine that has it, or name a Maven repository that can be reached "
+                "(--set mirror=URL)"
+            ) from error
+
+    provide(cache, f"kafka-{version}", build, disk_mb=NEEDS_MB)
+    return located(version, cache)
 
 
 def pinned(version: str) -> list[Jar]:
@@ -73,36 +93,26 @@ def pinned(version: str) -> list[Jar]:
     return [Jar(*line.replace(":", " ").split()) for line in lines if not line.startswith("#")]
 
 
-def _fetcher(version: str, jars: Sequence[Jar], cache: Path, mirror: str | None) -> Callable[[Path], None]:
-    def build(folder: Path) -> None:
-        try:
-            fetch(jars, folder, mirror or CENTRAL)
-        except FetchFailed as error:
-            raise FetchFailed(
-                f"Kafka {version} could not be fetched: {error}; without a network, copy {cache} "
-                "or ~/.m2 from a machine that has it, or name a Maven repository that can be reached "
-                "(--set mirror=URL)"
-            ) from error
-
-    return build
-
-
-def fetch(jars: Sequence[Jar], folder: Path, repository: str) -> None:
+def fetch(
+    jars: Sequence[Jar], folder: Path, repository: str, stop: Callable[[], bool] = lambda: False
+) -> None:
     """Put every jar into the folder, its sha256 checked; raises `FetchFailed`, which says what was tried."""
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="fetch")
     try:
-        for done in [pool.submit(_fetch_one, jar, folder, repository) for jar in jars]:
+        for done in [pool.submit(_fetch_one, jar, folder, repository, stop) for jar in jars]:
             done.result()
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _fetch_one(jar: Jar, folder: Path, repository: str) -> None:
+def _fetch_one(jar: Jar, folder: Path, repository: str, stop: Callable[[], bool]) -> None:
     place = folder / jar.name
     if _own(jar, place):
         return
     failure: Exception | None = None
     for attempt in range(_ATTEMPTS):
+        if stop():
+            raise EnvironmentFailure(f"{jar.name} was not fetched: the run is ending")
         scratch = folder / f"fetching-{jar.name}-{attempt}"  # a new one: a torn download would count as there
         try:
             shutil.copyfile(_download(jar, scratch, repository), place)

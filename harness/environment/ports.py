@@ -1,0 +1,112 @@
+"""Ports that no other run takes: a block of 200, claimed by a lock that dies with its process.
+
+Blocks lie below the range from which systems draw the ports of outgoing connections, so that
+nobody gets one of ours by chance between its choice and its use.
+"""
+
+import fcntl
+import os
+import socket
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from harness.errors import EnvironmentFailure
+
+SIZE = 200
+FIRST, BEYOND = 20_000, 32_000
+HOST = "127.0.0.1"
+
+
+class PortBlock:
+    """A context manager: entered, the block is this run's alone; `take` gives its ports one by one.
+
+    `first_port` fixes the block, and then every port of it must be free when its turn comes.
+    Raises `EnvironmentFailure`.
+    """
+
+    def __init__(self, cache: Path, *, first_port: int | None = None) -> None:
+        self._folder = cache / "ports"
+        self._fixed = first_port is not None
+        self._stack = ExitStack()
+        self.first: int = first_port or 0
+        self._next: int = self.first
+
+    def __enter__(self) -> "PortBlock":
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            if self._fixed:
+                self._claim_fixed()
+            else:
+                self.first = self._next = self._claim_any()
+        except OSError as error:
+            raise EnvironmentFailure(
+                f"ports cannot be claimed in {self._folder} ({error}): make it writable, "
+                "or name another cache folder in the environment variable FENCEPOST_CACHE"
+            ) from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def take(self) -> int:
+        """The next port of the block on which a server can listen on 127.0.0.1."""
+        while self._next < self.first + SIZE:
+            port = self._next
+            self._next += 1
+            if listens(port):
+                return port
+            if self._fixed:
+                raise EnvironmentFailure(
+                    f"port {port} is taken: end the program that uses it, or say another first-port"
+                )
+        raise EnvironmentFailure(
+            f"no port is free any more from {self.first} to {self.first + SIZE - 1}: "
+            "end the programs that use them, or say another first-port"
+        )
+
+    def _claim_any(self) -> int:
+        blocks = range(FIRST, BEYOND, SIZE)
+        begin = os.getpid() % len(blocks)  # runs that do not share a cache start apart
+        for step in range(len(blocks)):
+            first = blocks[(begin + step) % len(blocks)]
+            if self._claim(first // SIZE):
+                return first
+        raise EnvironmentFailure(
+            f"all {len(blocks)} blocks of ports from {FIRST} to {BEYOND - 1} are taken by other runs: "
+            "wait until one ends"
+        )
+
+    def _claim_fixed(self) -> None:
+        last = self.first + SIZE - 1
+        for block in range(self.first // SIZE, last // SIZE + 1):  # those it lies across
+            if not self._claim(block):
+                self._stack.close()
+                raise EnvironmentFailure(
+                    f"ports {self.first} to {last} are taken by another run: say another first-port, or none"
+                )
+
+    def _claim(self, block: int) -> bool:
+        file: IO[bytes] = (self._folder / str(block * SIZE)).open("ab")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return False
+        self._stack.enter_context(file)
+        return True
+
+
+def listens(port: int) -> bool:
+    """Whether a server can listen on the port now."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the servers do
+        try:
+            probe.bind((HOST, port))
+            probe.listen(1)
+        except OSError:
+            return False
+    return True

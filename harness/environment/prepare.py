@@ -1,0 +1,46 @@
+"""Have everything that a cluster is started from: found in the cache, or fetched and built side by side."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from harness.environment import Prepared
+from harness.environment.archive import archive_flags, archive_place
+from harness.environment.builder import Builder
+from harness.environment.java import java
+from harness.environment.kafka import kafka, located
+from harness.environment.toxiproxy import VERSION, built_toxiproxy, system_toxiproxy, toxiproxy
+
+
+def prepare(
+    kafka_version: str,
+    java_choice: str,
+    toxiproxy_choice: str,
+    cache: Path,
+    say: Callable[[str], None],
+    *,
+    mirror: str | None = None,
+) -> Prepared:
+    """Prepare; `say` is told of everything that takes time.
+
+    Raises `UsageError` for a choice that cannot be, `FetchFailed`, or another `EnvironmentFailure`.
+    """
+    jars = located(kafka_version, cache)
+    found = java(java_choice)
+    # The builder is left first: an interruption ends what the threads wait for.
+    with ThreadPoolExecutor(1, thread_name_prefix="prepare") as pool, Builder() as builder:
+        proxies = pool.submit(_proxies, toxiproxy_choice, cache, say, builder)
+        if not jars.class_path[0].parent.exists():
+            say(f"fetching Kafka {kafka_version} into {cache} (46 MB, once)")
+        distribution = kafka(kafka_version, cache, mirror=mirror, stop=lambda: builder.closed)
+        if not archive_place(found, distribution, cache).exists():
+            say(f"making an archive of Kafka's classes for Java {found.version} (once)")
+        flags = archive_flags(found, distribution, cache, builder=builder)
+        return Prepared(distribution, found, proxies.result(), tuple(flags), cache)
+
+
+def _proxies(choice: str, cache: Path, say: Callable[[str], None], builder: Builder) -> Path:
+    here = choice not in ("auto", "bundled") or built_toxiproxy(cache, choice).exists()
+    if not here and not (choice == "auto" and system_toxiproxy()):
+        say(f"building toxiproxy {VERSION} from its Go module (once)")
+    return toxiproxy(choice, cache, builder=builder)
