@@ -27,7 +27,7 @@ _ADVICE: Sequence[tuple[str, str]] = (
     ),
     (r"abort", "raise `--time-limit` or `--rate`: two transactions in a hundred are aborted on purpose"),
     (
-        r"drain|lag|sentinel|came? to the end|short of|stuck",
+        r"drain|lag|sentinel|to the end|short of|stuck",
         "lower `--rate`, or raise `--time-limit`, and repeat it",
     ),
     (r"journal|line|torn|missing|damaged", "repeat the run: this evidence is gone, and cannot be had again"),

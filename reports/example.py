@@ -2,19 +2,22 @@
 
 Examples come as nested mappings. By convention `record` is {topic, partition, offset, value,
 producer_id, epoch, fate, marker_offset}, `operation` is a row of the table of operations, `input`
-is {topic, partition, offset}, and plurals are lists of these. Every field may be absent or null, and
-other names may hold the same shapes, so what something is, is told by its shape too.
+is {topic, partition, offset}, and plurals are lists of these. An offset that a group committed is {topic,
+partition, committed}, a range of inputs {topic, partition, first, next}. Every field may be absent or null,
+and other names may hold the same shapes, so what something is, is told by its shape too.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from reports.words import integer, printable
 
 Body = Mapping[str, Any]
-_OPERATION_FIELDS = frozenset({"journal", "call_ns", "commit_ns", "return_ns", "outcome", "transactional_id"})
+NOBODY = "an operation that nobody named"
+_OPERATION_FIELDS = frozenset({"op", "journal", "call_ns", "commit_ns", "return_ns", "outcome"})
 _RECORD_FIELDS = frozenset({"value", "fate", "producer_id", "epoch", "marker_offset"})
+_OFFSET_FIELDS = frozenset({"committed", "first", "next"})
 MOST_PARTS = 200
 """Of each kind, in one example: a transaction of a million records is not drawn whole."""
 
@@ -36,9 +39,19 @@ class Example:
         self.records: list[Part] = []
         self.operations: list[Part] = []
         self.inputs: list[Part] = []
+        self.offsets: list[Part] = []  # what groups committed, and the ranges that operations claimed
         self.rest: dict[str, Any] = {}  # the scalars at the top
         for label, value in body.items():
             self._sort(str(label), value, body)
+        self.records = [self._with_writer(part) for part in self.records]
+
+    def _with_writer(self, record: Part) -> Part:
+        """A record may name its operation by number only; it may stand elsewhere in the example."""
+        op = record.body.get("op")
+        if record.operation is not None or op is None:
+            return record
+        known = (part.body for part in self.operations if part.body.get("op") == op)
+        return replace(record, operation=next(known, {"op": op}))
 
     def _sort(self, label: str, value: object, around: Body) -> None:
         if isinstance(value, Mapping):
@@ -57,6 +70,8 @@ class Example:
             self._add(self.records, Part(label, value, _operation_beside(value, around)))
         elif kind == "input":
             self._add(self.inputs, Part(label, value))
+        elif kind == "offset":
+            self._add(self.offsets, Part(label, value))
         for name, inner in value.items():
             if isinstance(inner, Mapping | list | tuple):
                 self._sort(str(name), inner, value)
@@ -75,7 +90,7 @@ class Example:
     def operation(self) -> str:
         """The first operation that is not the reader, in words."""
         writers = [part for part in self.operations if part.label != "reader"]
-        return named_operation(writers[0].body) if writers else "an operation that nobody named"
+        return named_operation(writers[0].body) if writers else NOBODY
 
     @property
     def reader(self) -> str:
@@ -113,13 +128,16 @@ def _moment_ns(operation: Body) -> int | None:
 
 
 def _kind(label: str, value: Body) -> str | None:
-    if label in ("record", "operation", "input"):
-        return label
+    for kind in ("record", "operation", "input"):
+        if kind in label.split("_"):
+            return kind
+    if "offset" not in value and _OFFSET_FIELDS & value.keys():
+        return "offset"
+    if "offset" in value and _RECORD_FIELDS & value.keys():
+        return "record"
     if _OPERATION_FIELDS & value.keys():
         return "operation"
-    if "offset" in value:
-        return "record" if _RECORD_FIELDS & value.keys() else "input"
-    return None
+    return "input" if "offset" in value else None
 
 
 def _operation_beside(record: Body, around: Body) -> Body | None:
@@ -145,6 +163,13 @@ def place(body: Body) -> str:
     return where if offset is None else f"{where} offset {printable(offset)}"
 
 
+def named_offset(body: Body) -> str:
+    """`purchases/1 up to 816`, and what became of it; or `purchases/1 from 812 up to 816`."""
+    where = place({key: value for key, value in body.items() if key != "offset"})
+    first = "" if body.get("first") is None else f" from {printable(body['first'], 30)}"
+    return f"{where}{first} up to {printable(body.get('committed', body.get('next')), 30)}"
+
+
 def named_record(body: Body) -> str:
     """`shop-1.0:42:0 at invoices/3 offset 17`."""
     value = body.get("value")
@@ -155,10 +180,12 @@ def named_record(body: Body) -> str:
 
 def named_operation(body: Body) -> str:
     """The operation's name, or whatever else tells it from others."""
+    if body.get("op") is not None and body.get("name") is None:
+        return f"operation {printable(body['op'], 30)}"
     for name in ("name", "journal", "transactional_id", "stage"):
         if body.get(name) is not None:
             return printable(body[name], 60)
-    return "an operation that nobody named"
+    return NOBODY
 
 
 def operations_of(examples: Iterator[Body]) -> Iterator[Body]:

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from harness.verdict import FaultReport, Found, Verdict
 from reports import advice, excerpts, folder, gantt, over_time, series, words
-from reports.example import Example, named_operation, operations_of, place
+from reports.example import Example, named_offset, named_operation, operations_of, place
 from reports.meanings import counted, meaning
 from reports.sentences import fate, sentence
 from reports.summary import causes_first
@@ -55,6 +55,7 @@ class Finding:
     """An anomaly, ready for the template."""
 
     name: str
+    ident: str
     found: Found
     counted: str
     meaning: str
@@ -85,6 +86,8 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         "named": named_operation,
         "place": place,
         "fate": fate,
+        "offset": named_offset,
+        "label": lambda label: words.printable(label.replace("_", " "), 60),
         "moment": _moment,
     }
     return environment.get_template("report.html").render(
@@ -138,7 +141,7 @@ def _finding(name: str, found: Found, faults: Sequence[FaultReport]) -> Finding:
         timeline = Drawings(*(gantt.operations(f"{ident}-time", example, faults, width) for width in WIDTHS))
         shown.append(Shown(ident, sentence(name, body), example, timeline, words.printable(body, 4000)))
     label = words.printable(name, 60)
-    return Finding(label, found, counted(label, found.count), meaning(name), shown)
+    return Finding(label, f"{_ident(name)}-all", found, counted(label, found.count), meaning(name), shown)
 
 
 def _ident(name: str) -> str:
@@ -192,12 +195,12 @@ def _open_ends(verdict: Verdict, contents: folder.Contents) -> Iterator[tuple[st
     """What has no answer: (kind, name, why, what to change)."""
     for reason in verdict.unknown_because:
         yield "unknown", "", reason, advice.advice("", reason)
-    told = {name for names in (verdict.not_exercised, verdict.not_checked) for name in names}
     undrawn = contents.facts.undrawn if contents.facts else {}
     for name, reason in verdict.not_exercised.items():
-        yield "not exercised", name, reason, advice.advice(name, reason)
+        if not any(name in told and reason in told for told in verdict.unknown_because):
+            yield "not exercised", name, reason, advice.advice(name, reason)
     for name, reason in undrawn.items():
-        if name not in told:
+        if name not in verdict.not_exercised:
             yield "not exercised", name, reason, advice.advice(name, reason)
     for name, reason in verdict.not_checked.items():
         yield "not checked", name, reason, advice.advice(name, reason)

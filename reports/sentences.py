@@ -7,7 +7,7 @@ called unknown, never invented, and an anomaly that is not known here gets a pla
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from reports.example import Body, Example, named_operation, named_record, place
+from reports.example import Body, Example, named_offset, named_operation, named_record, place
 from reports.words import listed, printable
 
 _FATES = {"commit": "committed", "abort": "aborted", "open": "still open", "plain": "not transactional"}
@@ -42,9 +42,14 @@ def _generic(anomaly: str, e: Example) -> str:
 
 
 def _lost_write(e: Example) -> str:
-    found = e.rest.get("found")
-    instead = f"; {printable(found, 60)} stands there instead" if found is not None else ""
-    return f"{e.operation} was told that it had written {e.record}, and it is not there{instead}"
+    holds = e.rest.get("log_holds")
+    if holds is not None and holds != "it":
+        instead = f"the log holds {printable(holds, 60)} there"
+    elif e.rest.get("finally_read") is False:
+        instead = "the final reader came past it and was not given it"
+    else:
+        instead = "it is not there"
+    return f"{e.operation} was told that it had written {e.record}, and {instead}"
 
 
 def _duplicate(e: Example) -> str:
@@ -63,43 +68,70 @@ def _aborted_read(e: Example) -> str:
 
 
 def _dirty_read(e: Example) -> str:
-    record = e.first_record()
-    if record.get("fate") == "commit":
-        return f"{e.reader} read {e.record} before it was committed (it was {fate(record)})"
-    return f"{e.reader} read {e.record}, which is {fate(record)}"
+    early = e.rest.get("early_ms")
+    if early is not None:
+        return f"{e.reader} read {e.record} {printable(early, 30)} ms before its marker was written"
+    if e.first_record().get("fate") == "commit":
+        return f"{e.reader} read {e.record} before it was committed"
+    return f"{e.reader} read {e.record}, which is {fate(e.first_record())}"
 
 
 def _torn(e: Example) -> str:
-    fates = [f"{place(part.body)} is {fate(part.body)}" for part in e.records]
+    fates = [
+        f"{place(part.body)} is {fate(part.body)}" for part in e.records if part.body.get("fate") is not None
+    ]
+    told = e.rest.get("fates")
+    if not fates and isinstance(told, list):
+        fates = [f"some of its records are {_FATES.get(str(one), printable(one, 40))}" for one in told]
     said = listed(fates) if fates else "its records do not share one fate"
     return f"{e.operation} was one transaction, and {said}"
 
 
 def _lost_commit(e: Example) -> str:
-    record = e.first_record()
-    if not record:
-        return f"{e.operation} was told that its commit had succeeded, and what it wrote did not take effect"
-    ends = fate(record) if record.get("fate") is not None else "gone"
-    return f"{e.operation} was told that its commit had succeeded, and {e.record} is {ends}"
+    lost = []
+    for part in e.records:
+        ends = fate(part.body) if part.body.get("fate") is not None else "gone"
+        ends = {"aborted_record": "aborted", "gone_record": "gone"}.get(part.label, ends)
+        lost.append(f"{named_record(part.body)} is {ends}")
+    for part in e.offsets:
+        ends = "aborted" if part.label.startswith("aborted") else "gone"
+        lost.append(f"its offset of {named_offset(part.body)} is {ends}")
+    said = listed(lost, 3) if lost else "what it wrote did not take effect"
+    return f"{e.operation} was told that its commit had succeeded, and {said}"
 
 
 def _ghost_commit(e: Example) -> str:
-    operation = e.first_operation()
+    operation, told = e.first_operation(), printable(e.rest.get("told"), 80)
     if operation.get("asked") == "abort":
         why = "its worker had asked for an abort"
-    elif "commit_ns" in operation and operation["commit_ns"] is None:
+    elif told.startswith("nothing") or ("commit_ns" in operation and operation["commit_ns"] is None):
         why = "its worker never asked for the commit"
     else:
         error = operation.get("error")
-        why = "its worker was told that it had failed" + (f" ({printable(error, 80)})" if error else "")
-    return f"{e.record} of {e.operation} is {fate(e.first_record())}, though {why}"
+        why = "its worker was told that it had not happened" + (f" ({printable(error, 80)})" if error else "")
+    if e.records or not e.offsets:
+        return f"{e.record} of {e.operation} is committed, though {why}"
+    return f"the offset {named_offset(e.offsets[0].body)} of {e.operation} is committed, though {why}"
 
 
 def _mismatch(e: Example) -> str:
-    parts = [f"{named_record(part.body)} is {fate(part.body)}" for part in e.records]
-    inputs = [f"input {place(part.body)}" for part in e.inputs]
-    said = f": {listed(parts)}" if parts else f" over {listed(inputs)}" if inputs else ""
-    return f"in {e.operation} the outputs and the committed offsets disagree{said}"
+    why = e.rest.get("why")
+    if why is not None and e.inputs:
+        named = f" ({named_record(e.records[0].body)})" if e.records else ""
+        return f"in {e.operation} {printable(why, 100)}{named}: {place(e.inputs[0].body)}"
+    parts = [
+        f"{place(part.body)} is {fate(part.body)}" for part in e.records if part.body.get("fate") is not None
+    ]
+    parts += [
+        f"its offset of {named_offset(part.body)} is {fate(part.body)}"
+        for part in e.offsets
+        if part.body.get("fate") is not None
+    ]
+    if not parts:
+        parts = [f"it committed {named_offset(part.body)}" for part in e.offsets if part.label == "offset"]
+    return f"in {e.operation} the outputs and the committed offsets disagree" + (
+        f": {listed(parts)}" if parts else ""
+    )
 
 
 def _reprocessed(e: Example) -> str:
@@ -114,34 +146,39 @@ def _reprocessed(e: Example) -> str:
 
 
 def _lost_input(e: Example) -> str:
-    slot = e.rest.get("slot")
+    slot, topic = e.rest.get("slot"), e.rest.get("output_topic")
     what = "an output that it must lead to" if slot is None else f"its output {printable(slot, 60)}"
+    where = "nowhere" if topic is None else f"nowhere in {printable(topic, 60)}"
     group = e.rest.get("group")
     who = "the group" if group is None else f"group {printable(group, 60)}"
-    return f"{who} went past {e.input}, and {what} is nowhere"
+    tried = [named_operation(part.body) for part in e.operations]
+    return f"{who} went past {e.input}, and {what} is {where}" + (
+        f"; {listed(tried)} had tried" if tried else ""
+    )
 
 
 def _regression(e: Example) -> str:
-    rest, at = e.rest, e.inputs[0].body if e.inputs else e.rest
-    before = next((rest[key] for key in ("before", "from", "previous", "was") if key in rest), None)
-    after = next(
-        (rest[key] for key in ("after", "to", "committed", "became") if key in rest), at.get("offset")
-    )
+    rest = e.rest
+    at = e.inputs[0].body if e.inputs else rest
     where = place({key: value for key, value in at.items() if key != "offset"})
     who = "the group" if rest.get("group") is None else f"group {printable(rest['group'], 60)}"
-    by = f", by {named_operation(e.operations[-1].body)}" if e.operations else ""
-    change = f"from {printable(before)} to {printable(after)}"
+    by = f", by {e.operation}" if e.operations else ""
+    change = f"from {printable(rest.get('committed_before'))} to {printable(rest.get('committed'))}"
     return f"the offset that {who} had committed for {where} went back {change}{by}"
 
 
 def _phantom(e: Example) -> str:
     if e.inputs:
-        return f"{e.record} is visible, and names {e.input}, which is not a visible input"
+        now = e.inputs[0].body.get("fate")
+        what = "not a visible input" if now is None else _FATES.get(str(now), printable(now, 40))
+        return f"{e.record} is visible, and names {e.input}, which is {what}"
     return f"{e.record} is visible, and nobody had announced to send it"
 
 
 def _corrupt(e: Example) -> str:
-    return f"{e.record} does not hold what {e.operation} sent"
+    if e.inputs:
+        return f"{e.record} is not what {e.input} must lead to"
+    return f"{e.record} is not what {e.operation} sent"
 
 
 def _unseen(e: Example) -> str:
@@ -149,19 +186,21 @@ def _unseen(e: Example) -> str:
 
 
 def _zombie(e: Example) -> str:
-    record = e.first_record()
-    epoch, newer = record.get("epoch"), e.rest.get("newer_epoch", e.rest.get("higher_epoch"))
-    if newer is None and len(e.records) > 1:
-        newer = e.records[1].body.get("epoch")
-    if epoch is not None and newer is not None:
-        above = f"above epoch {printable(newer)} of the same producer"
+    epoch, higher = e.rest.get("epoch", e.first_record().get("epoch")), e.rest.get("epoch_before")
+    if epoch is not None and higher is not None:
+        above = f"above epoch {printable(higher)} of the same producer"
         return f"{e.record} of epoch {printable(epoch)} was committed {above}"
-    return f"{e.operation} wrote {e.record}, and it was committed after another had taken over its id"
+    other = e.body.get("other_init")
+    who = named_operation(other) if isinstance(other, Mapping) else "another process"
+    return f"{e.operation} was committed after {who} had taken over its transactional id"
 
 
 def _hanging(e: Example) -> str:
-    record = e.first_record()
-    who = f"producer {printable(record.get('producer_id'))}, epoch {printable(record.get('epoch'))}"
+    record, rest = e.first_record(), e.rest
+    producer = printable(rest.get("producer_id", record.get("producer_id")))
+    who = f"producer {producer}, epoch {printable(rest.get('epoch', record.get('epoch')))}"
+    if rest.get("transactional_id") is not None:
+        who = f"{printable(rest['transactional_id'], 60)} ({who})"
     return f"{e.record}, written by {who}, is still open, and readers of its partition stop before it"
 
 

@@ -7,7 +7,7 @@ all that the clock can say; it does not say "because".
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from harness.verdict import FaultReport, Found, Validity
+from harness.verdict import FaultReport, Found, Validity, Verdict
 from reports.example import Example
 from reports.meanings import counted
 from reports.words import listed, printable, several
@@ -23,26 +23,17 @@ _STRUCK = {
 }
 
 
-def summary(
-    valid: Validity,
-    anomalies: Mapping[str, Found],
-    faults: Sequence[FaultReport] = (),
-    *,
-    unknown_because: Sequence[str] = (),
-    coverage: Mapping[str, int] | None = None,
-    not_checked: Mapping[str, str] | None = None,
-) -> str:
-    """One sentence without a full stop, for `verdict.json`, the console and the top of the report."""
-    if valid is Validity.INVALID:
-        return _what_was_found(anomalies, faults)
-    if valid is Validity.UNKNOWN:
-        reasons = [printable(reason).rstrip(".") for reason in unknown_because]
+def summary(verdict: Verdict) -> str:
+    """The reason for what `verdict` says, without a full stop; its own `summary` is not looked at."""
+    if verdict.valid is Validity.INVALID:
+        return _what_was_found(verdict.anomalies, verdict.faults)
+    if verdict.valid is Validity.UNKNOWN:
+        reasons = [printable(reason, 300).rstrip(".") for reason in verdict.unknown_because]
         if not reasons:
             return "there is not enough evidence to say"
         more = f" (and {several(len(reasons) - 1, 'more reason')})" if len(reasons) > 1 else ""
         return reasons[0] + more
-    complete = not not_checked and all(found.warning for found in anomalies.values())
-    return _what_held(faults, coverage or {}, complete)
+    return _what_held(verdict)
 
 
 def causes_first(anomalies: Mapping[str, Found]) -> list[tuple[str, Found]]:
@@ -73,10 +64,13 @@ def causes_first(anomalies: Mapping[str, Found]) -> list[tuple[str, Found]]:
 
 
 def struck(fault: FaultReport) -> str:
-    """`worker shop-2 was paused and replaced`: the target without its role, and what happened to it."""
-    target = printable(fault.target.split(",")[0], 80) or "its target"
-    verb = _STRUCK.get(fault.fault)
-    return f"{target} {verb}" if verb else f"{printable(fault.fault, 60)} struck {target}"
+    """`worker shop-2.0 was paused and replaced`: the target without its role, and what happened to it."""
+    target = fault.target.split(",")[0].split(" at ")[0]
+    one, cut, other = target.partition(" from ")
+    who, verb = printable(one, 80) or "its target", _STRUCK.get(fault.fault)
+    if verb is None:
+        return f"{printable(fault.fault, 60)} struck {printable(target, 80) or 'its target'}"
+    return f"{who} {verb}" + (f" from {printable(other, 80)}" if cut else "")
 
 
 def fault_before(faults: Iterable[FaultReport], moment_s: float) -> FaultReport | None:
@@ -104,11 +98,13 @@ def _moments(found: Iterable[tuple[str, Found]]) -> Iterator[float]:
                 yield moment
 
 
-def _what_held(faults: Sequence[FaultReport], coverage: Mapping[str, int], complete: bool) -> str:
-    acted = sum(fault.acted for fault in faults)
+def _what_held(verdict: Verdict) -> str:
+    """What a valid run has shown, and no more: of what was not checked nothing is claimed."""
+    acted = sum(fault.acted for fault in verdict.faults)
     under = f" under {several(acted, 'fault')}" if acted else ""
-    inputs, committed = coverage.get("inputs"), coverage.get("committed")
+    inputs, committed = verdict.coverage.get("inputs"), verdict.coverage.get("committed")
     where = f", in {several(committed, 'committed transaction')}" if committed else ""
+    complete = not verdict.not_checked and all(found.warning for found in verdict.anomalies.values())
     if inputs and complete:
         return f"{several(inputs, 'input')} took effect exactly once{under}{where}"
     of = f" among {several(inputs, 'input')}" if inputs else ""

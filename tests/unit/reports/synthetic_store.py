@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,11 +23,11 @@ FAULTS = (
     ),
     FaultReport(
         "pause-worker",
-        "worker shop-2, in its transaction, before-commit",
+        "worker shop-2.0 at before-commit",
         31.0,
         38.5,
         True,
-        "process 4802 was stopped (state T), shop-2.1 took its partitions at 34.9 s, and it resumed at 38.5 s",
+        "process 4802 was stopped (state T), shop-2.1 went on at 34.9 s, and it came back at 38.5 s",
     ),
     FaultReport(
         "partition",
@@ -41,13 +42,13 @@ FAULTS = (
 
 def operation(number: int, journal: str = "shop-2.0", **changes: Any) -> dict[str, Any]:
     """An operation as findings hold it."""
-    stage = journal.split("-")[0]
+    stage = journal.split("-", maxsplit=1)[0]
     body = {
         "name": f"{journal}:{number}",
         "journal": journal,
         "process": 7,
         "stage": stage,
-        "transactional_id": journal.split(".")[0],
+        "transactional_id": journal.split(".", maxsplit=1)[0],
         "outcome": "ok",
         "asked": "commit",
         "call_ns": 30_200 * MS,
@@ -157,10 +158,9 @@ def verdict(valid: Validity, **changes: Any) -> Verdict:
             [
                 {
                     "group": "shop",
-                    "topic": "purchases",
-                    "partition": 1,
-                    "before": 816,
-                    "after": 812,
+                    "input": {"topic": "purchases", "partition": 1, "offset": 812},
+                    "committed": 812,
+                    "committed_before": 816,
                     "operation": operation(60),
                 }
             ],
@@ -180,7 +180,7 @@ def verdict(valid: Validity, **changes: Any) -> Verdict:
         "name": "shop",
         "seed": 42,
         "valid": valid,
-        "summary": summary(valid, anomalies, faults, **told),
+        "summary": "",
         "anomalies": anomalies,
         "not_exercised": {"zombie": "no paused worker came back after its replacement had begun"}
         if valid is Validity.UNKNOWN
@@ -192,7 +192,8 @@ def verdict(valid: Validity, **changes: Any) -> Verdict:
         "stats": {"ops": 4000, "ok": 3900, "fail": 60, "info": 40},
         **told,
     }
-    return Verdict(**(body | changes))
+    judged = Verdict(**(body | changes))
+    return judged if judged.summary else replace(judged, summary=summary(judged))
 
 
 def write_store(folder: Path, judged: Verdict) -> Path:

@@ -1,0 +1,29 @@
+from pathlib import Path
+
+from synthetic_store import verdict
+
+from harness.verdict import Validity
+from reports.console import last_lines
+
+
+def test_the_last_lines_are_verdict_reason_report_and_command() -> None:
+    lines = last_lines(verdict(Validity.INVALID), Path("store/shop/1"), "fencepost run --seed 42")
+    assert lines[-4:] == [
+        "verdict  INVALID",
+        "reason   3 inputs took effect twice, after worker shop-2.0 was paused and replaced",
+        "report   store/shop/1/report.html",
+        "repeat   fencepost run --seed 42",
+    ]
+    assert lines[0] == "  reprocessed-input        3 inputs took effect twice"
+    assert lines[1].endswith("because of reprocessed-input")
+
+
+def test_what_was_left_open_is_counted() -> None:
+    lines = last_lines(verdict(Validity.UNKNOWN), Path("s"), "c")
+    assert "  1 check had no evidence, 1 goal not exercised: the report says why" in lines
+    assert lines[0] == "  unknown: fault 2 (pause-worker) did not act"
+
+
+def test_nothing_that_a_run_recorded_moves_the_cursor() -> None:
+    lines = last_lines(verdict(Validity.VALID, summary="\x1b[2Jverdict\n  valid"), Path("s"), "\x1b]0;x\x07")
+    assert all(line.isprintable() for line in lines)

@@ -1,0 +1,182 @@
+import base64
+import hashlib
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthetic_store import FAULTS, REPROCESSED, operation, record, verdict, write_journal, write_store
+
+from harness.verdict import FaultReport, Found, Validity, Verdict
+from reports.html import draw
+
+HOSTILE = "</style></script><script>alert(1)</script><img src=x onerror=alert(1)>\"'\x00\x1b\u202e{{ 7 * 7 }}"
+
+
+class Page(HTMLParser):
+    """What a browser would see: tags, attributes, anchors, links and text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def all(self, name: str) -> list[str]:
+        return [value for _, attributes in self.tags if (value := attributes.get(name)) is not None]
+
+
+def hostile_verdict() -> Verdict:
+    worker = operation(
+        1, HOSTILE, name=HOSTILE, stage=HOSTILE, transactional_id=HOSTILE, error=HOSTILE * 10_000
+    )
+    example = {
+        "record": record(1, topic=HOSTILE, value="k" * 1_000_000),
+        "operation": worker,
+        HOSTILE: HOSTILE,
+    }
+    return verdict(
+        Validity.INVALID,
+        name=HOSTILE,
+        history=HOSTILE,
+        summary=HOSTILE,
+        anomalies={HOSTILE: Found(1, [example]), "duplicate": Found(1, [example], because=HOSTILE)},
+        not_checked={HOSTILE: HOSTILE},
+        not_exercised={HOSTILE: HOSTILE},
+        unknown_because=[HOSTILE],
+        coverage={HOSTILE: 1},
+        stats={HOSTILE: HOSTILE},
+        faults=[FaultReport(HOSTILE, HOSTILE, 1.0, None, False, HOSTILE)],
+    )
+
+
+@pytest.mark.parametrize("valid", Validity)
+def test_a_run_is_drawn_whole(tmp_path: Path, valid: Validity) -> None:
+    judged = verdict(valid)
+    html = draw(write_store(tmp_path, judged), judged)
+    page = Page(html)
+    assert judged.summary in page.text
+    assert "Missing from the run" not in page.text
+    for fault in FAULTS:
+        assert fault.evidence in page.text
+    assert "fencepost run --workload shop --time-limit 60 --seed 42" in page.text
+    assert len(html) < 400_000
+
+
+@pytest.mark.parametrize("valid", Validity)
+def test_a_folder_with_nothing_in_it_is_drawn_all_the_same(tmp_path: Path, valid: Validity) -> None:
+    judged = verdict(valid)
+    page = Page(draw(tmp_path, judged))
+    assert judged.summary in page.text
+    for name in ("test.toml", "facts.json", "history/ops.parquet", "the folder journals"):
+        assert f"{name} is not there" in page.text
+    assert "fencepost replay store/shop/20261121T100000Z" in page.text
+
+
+def test_a_verdict_that_says_nothing_is_drawn(tmp_path: Path) -> None:
+    assert "Unknown" in Page(draw(tmp_path, Verdict("h", "n", None, Validity.UNKNOWN, ""))).text
+
+
+@pytest.mark.parametrize("name", ["test.toml", "facts.json", "history/ops.parquet", "history/sends.parquet"])
+def test_a_damaged_file_is_named_and_the_rest_is_drawn(tmp_path: Path, name: str) -> None:
+    judged = verdict(Validity.VALID)
+    folder = write_store(tmp_path, judged)
+    (folder / name).write_bytes(b"\xff\x00{")
+    page = Page(draw(folder, judged))
+    assert "Missing from the run" in page.text
+    assert judged.summary in page.text
+
+
+def test_every_link_within_the_page_has_its_anchor_and_no_anchor_stands_twice(tmp_path: Path) -> None:
+    judged = verdict(Validity.INVALID)
+    page = Page(draw(write_store(tmp_path, judged), judged))
+    anchors = page.all("id")
+    assert len(anchors) == len(set(anchors))
+    inner = [link[1:] for link in page.all("href") if link.startswith("#")]
+    assert set(inner) <= set(anchors)
+    assert "journal-1-line-119" in inner  # of shop-2.0, operation 60
+
+
+def test_nothing_is_loaded_from_elsewhere(tmp_path: Path) -> None:
+    judged = verdict(Validity.INVALID)
+    page = Page(draw(write_store(tmp_path, judged), judged))
+    assert page.all("src") == []
+    assert not any(re.match(r"[a-z]+:|//", link) for link in page.all("href") if link != "data:,")
+    assert "url(" not in page.text
+
+
+def test_the_policy_permits_this_style_and_this_script_and_nothing_else(tmp_path: Path) -> None:
+    html = draw(tmp_path, verdict(Validity.VALID))
+    (policy,) = [a["content"] for t, a in Page(html).tags if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+    for tag in ("style", "script"):
+        (text,) = re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
+        assert base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() in policy
+    assert not Page(html).all("style")
+    assert not any(name.startswith("on") for _, attributes in Page(html).tags for name in attributes)
+
+
+def test_hostile_values_are_shown_and_do_nothing(tmp_path: Path) -> None:
+    judged = hostile_verdict()
+    folder = write_store(tmp_path, judged)
+    html = draw(folder, judged)
+    page = Page(html)
+    names = [tag for tag, _ in page.tags]
+    assert (names.count("script"), names.count("style"), names.count("img")) == (1, 1, 0)
+    assert not any(character in html for character in "\x00\x1b\u202e")
+    assert "<script>alert(1)</script>" in page.text
+    assert "{{ 7 * 7 }}" in page.text
+    assert len(html) < 300_000
+
+
+@pytest.mark.parametrize("name", ["../../secret", "/etc/passwd", "..", "a\x00b", "x" * 5000])
+def test_a_journal_outside_the_folder_is_never_read(tmp_path: Path, name: str) -> None:
+    (tmp_path / "secret.jsonl").write_text("the secret\n")
+    folder = tmp_path / "a" / "b"
+    folder.mkdir(parents=True)
+    found = {"lost-commit": Found(1, [{"operation": operation(1, name, line=1)}])}
+    assert "the secret" not in draw(folder, verdict(Validity.INVALID, anomalies=found))
+
+
+def test_a_journal_line_of_a_megabyte_is_shortened_and_a_line_that_is_gone_is_said(tmp_path: Path) -> None:
+    write_journal(tmp_path, "shop-2.0", 2)
+    with (tmp_path / "journals" / "shop-2.0.jsonl").open("a") as file:
+        file.write('{"k":"' + "x" * 1_000_000 + '"}\n{"after":1}\n')
+    examples: list[dict[str, Any]] = [
+        {"operation": operation(1, line=5, end_line=6)},
+        {"operation": operation(2, line=99)},
+    ]
+    html = draw(tmp_path, verdict(Validity.INVALID, anomalies={"lost-commit": Found(2, examples)}))
+    assert '{"after":1}' in Page(html).text
+    assert "line 99 (not in the folder)" in " ".join(Page(html).text.split())
+    assert len(html) < 200_000
+
+
+def test_bad_findings_stand_apart_from_allowed_ones(tmp_path: Path) -> None:
+    anomalies = {"G0": Found(1, [{}], allowed=True), "reprocessed-input": Found(1, [REPROCESSED])}
+    text = Page(draw(tmp_path, verdict(Validity.INVALID, anomalies=anomalies))).text
+    assert (
+        text.index("reprocessed-input")
+        < text.index("what the guarantee allows")
+        < text.rindex("G0 was found once")
+    )
+
+
+def test_what_has_no_answer_comes_with_what_to_change(tmp_path: Path) -> None:
+    page = Page(
+        draw(tmp_path, replace(verdict(Validity.UNKNOWN), not_checked={"unseen": "no brokers' logs"}))
+    )
+    text = " ".join(page.text.split())
+    assert "no paused worker came back after its replacement had begun" in text
+    assert "run it with --nemesis pause-worker and a longer --time-limit" in text
+    assert "run it on a local cluster with --keep logs" in text

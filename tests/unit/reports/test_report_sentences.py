@@ -1,0 +1,216 @@
+# ruff: noqa: E501 (a sentence stands on one line)
+from typing import Any
+
+import pytest
+from synthetic_store import REPROCESSED, operation, record
+
+from reports.meanings import SPINE
+from reports.sentences import sentence
+
+T3 = operation(3, outcome="fail", asked="abort")
+T7 = operation(7, "payments-1.0")
+X = record(17, value="x=1")
+INPUT = {"topic": "purchases", "partition": 1, "offset": 812}
+
+EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
+    "lost-write": [
+        (
+            {"record": X, "operation": T7, "log_holds": "another value", "finally_read": None},
+            "payments-1.0:7 was told that it had written x=1 at invoices/3 offset 17, and the log holds another value there",
+        ),
+        (
+            {"record": X, "operation": T7, "log_holds": "it", "finally_read": False},
+            "payments-1.0:7 was told that it had written x=1 at invoices/3 offset 17, and the final reader came past it and was not given it",
+        ),
+    ],
+    "duplicate": [
+        (
+            {"operation": T7, "value": "x=1", "records": [X, record(19, value="x=1")]},
+            "payments-1.0:7 sent x=1 once, and it stands at invoices/3 offset 17 and invoices/3 offset 19",
+        )
+    ],
+    "aborted-read": [
+        (
+            {"record": X, "operation": T3, "reader": T7 | {"role": "worker", "n": 0}},
+            "payments-1.0:7 read x=1 at invoices/3 offset 17, which shop-2.0:3 wrote and then aborted",
+        )
+    ],
+    "dirty-read": [
+        (
+            {"record": X | {"fate": "open", "marker_offset": None}, "reader": T7, "early_ms": None},
+            "payments-1.0:7 read x=1 at invoices/3 offset 17, which is still open",
+        ),
+        (
+            {"record": X, "reader": T7, "early_ms": 41.5},
+            "payments-1.0:7 read x=1 at invoices/3 offset 17 41.5 ms before its marker was written",
+        ),
+    ],
+    "torn-transaction": [
+        (
+            {"operation": T7, "fates": ["commit", "abort"], "records": [X, record(18, fate="abort")]},
+            "payments-1.0:7 was one transaction, and invoices/3 offset 17 is committed by the marker at offset 22 and invoices/3 offset 18 is aborted by the marker at offset 23",
+        ),
+        (
+            {"operation": T7, "fates": ["commit", "open"]},
+            "payments-1.0:7 was one transaction, and some of its records are committed and some of its records are still open",
+        ),
+    ],
+    "lost-commit": [
+        (
+            {
+                "operation": T7,
+                "aborted_records": [X],
+                "gone_records": [],
+                "aborted_offsets": [],
+                "gone_offsets": None,
+            },
+            "payments-1.0:7 was told that its commit had succeeded, and x=1 at invoices/3 offset 17 is aborted",
+        ),
+        (
+            {"operation": T7, "gone_offsets": [{"topic": "purchases", "partition": 1, "committed": 816}]},
+            "payments-1.0:7 was told that its commit had succeeded, and its offset of purchases/1 up to 816 is gone",
+        ),
+    ],
+    "ghost-commit": [
+        (
+            {"operation": T3, "told": "it had not happened", "records": [X], "offsets": []},
+            "x=1 at invoices/3 offset 17 of shop-2.0:3 is committed, though its worker had asked for an abort",
+        ),
+        (
+            {
+                "operation": T7,
+                "told": "nothing: the commit was never invoked",
+                "records": [],
+                "offsets": [{"topic": "purchases", "partition": 1, "committed": 816}],
+            },
+            "the offset purchases/1 up to 816 of payments-1.0:7 is committed, though its worker never asked for the commit",
+        ),
+    ],
+    "offset-output-mismatch": [
+        (
+            {
+                "operation": T7,
+                "records": [X | {"fate": "abort", "marker_offset": None}],
+                "offsets": [{"topic": "purchases", "partition": 1, "committed": 816, "fate": "commit"}],
+            },
+            "in payments-1.0:7 the outputs and the committed offsets disagree: invoices/3 offset 17 is aborted and its offset of purchases/1 up to 816 is committed",
+        ),
+        (
+            {
+                "operation": T7,
+                "input": INPUT,
+                "record": None,
+                "why": "the offsets cover an input that no output names",
+            },
+            "in payments-1.0:7 the offsets cover an input that no output names: purchases/1 offset 812",
+        ),
+    ],
+    "reprocessed-input": [
+        (
+            REPROCESSED,
+            "input purchases/1 offset 812 took effect twice: invoices/3 offset 417 by shop-2.0:60 and invoices/3 offset 431 by shop-2.1:3",
+        ),
+        (
+            {"input": INPUT, "group": "shop", "operations": [T3, T7]},
+            "input purchases/1 offset 812 took effect twice: in shop-2.0:3 and in payments-1.0:7",
+        ),
+    ],
+    "lost-input": [
+        (
+            {
+                "input": INPUT,
+                "slot": "invoice",
+                "group": "shop",
+                "output_topic": "invoices",
+                "operations": [T3],
+            },
+            "group shop went past input purchases/1 offset 812, and its output invoice is nowhere in invoices; shop-2.0:3 had tried",
+        )
+    ],
+    "group-offset-regression": [
+        (
+            {"group": "shop", "input": INPUT, "committed": 812, "committed_before": 816, "record": {"op": 7}},
+            "the offset that group shop had committed for purchases/1 went back from 816 to 812",
+        )
+    ],
+    "phantom": [
+        ({"record": X}, "x=1 at invoices/3 offset 17 is visible, and nobody had announced to send it"),
+        (
+            {"record": X, "input": INPUT | {"fate": "abort"}, "why": "its input is not visible"},
+            "x=1 at invoices/3 offset 17 is visible, and names input purchases/1 offset 812, which is aborted",
+        ),
+    ],
+    "corrupt": [
+        ({"record": X, "operation": T7}, "x=1 at invoices/3 offset 17 is not what payments-1.0:7 sent"),
+        (
+            {"record": X, "operation": T7, "input": INPUT},
+            "x=1 at invoices/3 offset 17 is not what input purchases/1 offset 812 must lead to",
+        ),
+    ],
+    "unseen": [
+        (
+            {"record": X, "operation": T7},
+            "x=1 at invoices/3 offset 17 was acknowledged to payments-1.0:7, and no reader that came past it was given it",
+        )
+    ],
+    "zombie-write": [
+        (
+            {"record": X, "epoch": 2, "epoch_before": 3},
+            "x=1 at invoices/3 offset 17 of epoch 2 was committed above epoch 3 of the same producer",
+        ),
+        (
+            {"operation": T3, "own_init": {"op": 1}, "other_init": T7},
+            "shop-2.0:3 was committed after payments-1.0:7 had taken over its transactional id",
+        ),
+    ],
+    "hanging-transaction": [
+        (
+            {"record": X, "last_offset": 19, "producer_id": 4001, "epoch": 2, "transactional_id": "shop-2"},
+            "x=1 at invoices/3 offset 17, written by shop-2 (producer 4001, epoch 2), is still open, and readers of its partition stop before it",
+        )
+    ],
+}
+
+
+def test_every_anomaly_of_the_spine_has_a_sentence_here() -> None:
+    assert set(EXAMPLES) == set(SPINE)
+
+
+@pytest.mark.parametrize("anomaly", SPINE)
+def test_a_finding_is_told_in_a_sentence(anomaly: str) -> None:
+    for example, words in EXAMPLES[anomaly]:
+        assert sentence(anomaly, example) == words
+
+
+def test_a_record_that_names_its_operation_by_number_finds_it_in_the_example() -> None:
+    records = [X | {"op": 40}, record(19) | {"op": 41}]
+    words = sentence(
+        "reprocessed-input", {"input": INPUT, "records": records, "operations": [T7 | {"op": 41}]}
+    )
+    assert words.endswith("invoices/3 offset 17 by operation 40 and invoices/3 offset 19 by payments-1.0:7")
+
+
+@pytest.mark.parametrize("anomaly", [*SPINE, "of-another-day"])
+@pytest.mark.parametrize(
+    "example",
+    [
+        {},
+        {"record": None, "operation": None, "reader": None, "input": None},
+        {"record": {}, "operation": {}, "records": [], "inputs": [{}], "reader": {}},
+        {"record": 7, "operation": "T1", "records": "none", "input": [1, 2], "offsets": 3},
+        {
+            "record": {"topic": ["a"], "partition": "p", "offset": {}, "fate": 9, "value": b"\x00"},
+            "reader": 5,
+        },
+        {"operation": {"name": 4, "call_ns": "soon", "error": ["e"], "commit_ns": None}},
+    ],
+)
+def test_any_field_may_be_absent_or_strange(anomaly: str, example: dict[str, Any]) -> None:
+    words = sentence(anomaly, example)
+    assert words
+    assert words.isprintable()
+
+
+def test_an_anomaly_that_is_not_known_is_told_by_what_it_holds() -> None:
+    words = sentence("of-another-day", {"record": X, "operation": T7, "lag": 12})
+    assert words == "of-another-day: x=1 at invoices/3 offset 17, payments-1.0:7 and lag 12"

@@ -1,0 +1,44 @@
+import pytest
+
+from reports.words import listed, milliseconds, number, printable, several, size
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("plain", "plain"),
+        ("a\x1b[31mb", "a\\x1b[31mb"),
+        ("a\u202eb", "a\\u202eb"),
+        ("two\nlines", "two\\nlines"),
+        ("\ud800", "\\ud800"),
+        ("\u00a0", " "),
+        (b"\xff\x00", "\\xff\\x00"),
+        (None, "unknown"),
+        (True, "yes"),
+        ({"a": [1]}, '{"a": [1]}'),
+        ("für 日本", "für 日本"),
+    ],
+)
+def test_nothing_invisible_is_shown_as_it_is(value: object, shown: str) -> None:
+    assert printable(value) == shown
+
+
+def test_a_key_of_a_megabyte_is_shown_by_its_ends() -> None:
+    shown = printable("k" * 1_000_000 + "end", 60)
+    assert len(shown) < 100
+    assert shown.endswith("end")
+    assert "999,953 characters left out" in shown
+
+
+def test_numbers_bear_their_separators_and_units() -> None:
+    assert [number(120034), number(47.25), number(0.5)] == ["120,034", "47.2", "0.5"]
+    assert [milliseconds(12.345), milliseconds(2500)] == ["12.3 ms", "2.5 s"]
+    assert [size(999), size(1500), size(2_000_000)] == ["999 B", "1.5 kB", "2 MB"]
+    assert [several(1, "input"), several(0, "input")] == ["1 input", "0 inputs"]
+
+
+def test_a_long_list_is_counted_at_its_end() -> None:
+    assert listed(["a"]) == "a"
+    assert listed(["a", "b", "c"]) == "a, b and c"
+    assert listed(list("abcdef")) == "a, b, c and 3 more"
+    assert listed([]) == "nothing"

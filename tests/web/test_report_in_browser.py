@@ -1,0 +1,162 @@
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from synthetic_store import record, verdict, write_store
+
+from harness.verdict import Found, Validity
+from reports.html import draw
+
+WIDTHS = (1280, 390)
+HOSTILE = "<b onclick=alert(1)>\u202e\x00" + "k" * 100_000
+Opener = Callable[..., Page]
+
+
+@pytest.fixture
+def opened(browser: Browser, tmp_path: Path) -> Iterator[Opener]:
+    """Opens the report of a verdict; at the end nothing else was asked for and nobody complained."""
+    complaints: list[str] = []
+    requests: list[str] = []
+    contexts = []
+
+    def open_report(judged: Any, width: int = 1280, **options: Any) -> Page:
+        folder = write_store(tmp_path / "run", judged)
+        (folder / "report.html").write_text(draw(folder, judged), encoding="utf-8")
+        viewport = {"width": width, "height": 900}
+        context = browser.new_context(viewport=viewport, offline=True, reduced_motion="reduce", **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("request", lambda request: requests.append(request.url))
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(dialog.message))
+        page.goto((folder / "report.html").as_uri())
+        return page
+
+    yield open_report
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    assert {url.partition("#")[0] for url in requests} - {"data:,"} == {
+        (tmp_path / "run" / "report.html").as_uri()
+    }
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("valid", Validity)
+def test_the_verdict_and_its_reason_are_seen_first(opened: Opener, valid: Validity, width: int) -> None:
+    page = opened(verdict(valid), width)
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"{'✓?✕'[valid]} {valid.name.capitalize()}")
+    expect(page.get_by_role("heading", level=1)).to_be_in_viewport()
+    expect(page.locator(".reason")).to_be_in_viewport()
+    expect(page.locator(".reason")).to_have_text(verdict(valid).summary)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("valid", Validity)
+def test_nothing_is_wider_than_a_phone(opened: Opener, valid: Validity, scheme: str) -> None:
+    page = opened(verdict(valid), 390, color_scheme=scheme)
+    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_hostile_values_neither_run_nor_widen_the_page(opened: Opener) -> None:
+    found = Found(1, [{"record": record(1, topic=HOSTILE, value=HOSTILE), HOSTILE: HOSTILE}])
+    judged = verdict(Validity.INVALID, name=HOSTILE, summary=HOSTILE, anomalies={HOSTILE: found})
+    page = opened(judged, 390)
+    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    assert page.locator("main b").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_finding_leads_to_its_line_in_the_journal(opened: Opener, width: int) -> None:
+    page = opened(verdict(Validity.INVALID), width)
+    page.locator("#reprocessed-input-1").get_by_role("link", name="line 119").first.click()
+    line = page.locator(":target")
+    expect(line).to_be_in_viewport()
+    expect(line).to_contain_text('"op": 60')
+    expect(line).to_contain_text('"type": "invoke"')
+
+
+def test_the_journal_file_opens_from_its_excerpt(opened: Opener, tmp_path: Path) -> None:
+    page = opened(verdict(Validity.INVALID))
+    links = page.locator("#journals a.file")
+    hrefs = [links.nth(n).evaluate("link => link.href") for n in range(links.count())]
+    assert hrefs == [(tmp_path / "run" / "journals" / f"shop-2.{n}.jsonl").as_uri() for n in (0, 1)]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_word_of_a_drawing_is_cut_off(opened: Opener, width: int) -> None:
+    page = opened(verdict(Validity.INVALID), width)
+    outside = page.evaluate(
+        """() => [...document.querySelectorAll('svg')].filter(svg => svg.checkVisibility()).flatMap(svg => {
+            const frame = svg.getBoundingClientRect();
+            return [...svg.querySelectorAll('text')].filter(text => {
+                const box = text.getBoundingClientRect();
+                return box.left < frame.left - 1 || box.right > frame.right + 1;
+            }).map(text => text.textContent);
+        })"""
+    )
+    assert outside == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_of_each_drawing_one_size_is_seen_and_it_has_a_name(opened: Opener, width: int) -> None:
+    page = opened(verdict(Validity.INVALID), width)
+    assert page.get_by_role("img", name="The run over time").count() == 1
+    box = page.get_by_role("img", name="The run over time").bounding_box()
+    assert box is not None
+    assert box["height"] > 500
+
+
+def test_the_drawing_has_its_numbers_in_a_table(opened: Opener) -> None:
+    page = opened(verdict(Validity.VALID))
+    page.get_by_text("The numbers behind the drawing").click()
+    expect(page.locator("table.numbers")).to_be_visible()
+    assert page.locator("table.numbers tbody tr").count() >= 75
+
+
+def test_the_command_that_repeats_the_run_is_copied(opened: Opener) -> None:
+    page = opened(verdict(Validity.VALID), permissions=["clipboard-read", "clipboard-write"])
+    page.locator("button[data-copies=command]").click()
+    expect(page.locator("#copied-command")).to_have_text("copied")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == "fencepost run --workload shop --time-limit 60 --seed 42"
+
+
+def test_everything_can_be_read_without_scripts(opened: Opener) -> None:
+    page = opened(verdict(Validity.INVALID), java_script_enabled=False)
+    expect(page.locator("#command")).to_be_visible()
+    expect(page.get_by_role("button")).to_have_count(0)
+
+
+def test_the_keyboard_reaches_links_and_details(opened: Opener) -> None:
+    page = opened(verdict(Validity.INVALID))
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.tagName"))
+    assert {"A", "SUMMARY", "BUTTON", "PRE"} <= reached
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_its_ground(opened: Opener, scheme: str) -> None:
+    """WCAG AA: 4.5 to 1, for each pair of colours that text is set in."""
+    page = opened(verdict(Validity.INVALID), color_scheme=scheme)
+    style = "getComputedStyle(document.documentElement)"
+
+    def luminance(name: str) -> float:
+        value = page.evaluate(f"{style}.getPropertyValue('--{name}').trim()")
+        channels = [int(value[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    pairs = [(ink, ground) for ink in ("ink", "soft", "link") for ground in ("paper", "raised", "target")]
+    pairs += [("verdict-ink", word) for word in ("valid", "invalid", "unknown")]
+    pairs += [(ink, "paper") for ink in ("band", "info", "ok")]
+    for ink, ground in pairs:
+        low, high = sorted((luminance(ink), luminance(ground)))
+        assert (high + 0.05) / (low + 0.05) >= 4.5, (ink, ground)
