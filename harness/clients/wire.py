@@ -5,6 +5,7 @@ broker that is down, paused or cut costs its time-out and no more.
 """
 
 import socket
+import struct
 import time
 from typing import Any
 
@@ -39,7 +40,7 @@ def ask(port: int, request: Any, timeout_s: float) -> Any:
     try:
         response = ResponseClassRegistry.get_response_class(request.header)
         return response.decode(body, header=True)
-    except (ValueError, IndexError, UnicodeDecodeError, TypeError) as error:
+    except (ValueError, IndexError, TypeError, struct.error) as error:
         raise WireError(f"the answer from port {port} cannot be read: {error}") from error
 
 

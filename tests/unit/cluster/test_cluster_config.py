@@ -1,0 +1,94 @@
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.config import Layout, lay_out, properties
+from harness.cluster.storage import format_node, new_id
+from harness.network.links import client_link, peer_link
+
+
+@pytest.fixture
+def layout() -> Layout:
+    return lay_out(3, ("w0", "feed"), count(20000).__next__)
+
+
+def said(layout: Layout, broker: int, settings: Mapping[str, str] | None = None) -> dict[str, str]:
+    lines = properties(layout, broker, Path("/data"), settings or {}).splitlines()
+    return dict(line.split("=", 1) for line in lines)
+
+
+def addresses(text: str) -> dict[str, int]:
+    return {
+        name: int(address.rpartition(":")[2])
+        for name, address in (listener.split("://") for listener in text.split(","))
+    }
+
+
+def test_no_port_is_given_twice(layout: Layout) -> None:
+    ports = [*layout.listeners.values(), *(proxy.listen_port for proxy in layout.links.values())]
+    assert len({*ports, layout.toxiproxy}) == len(ports) + 1
+
+
+def test_every_ordered_pair_and_every_slot_has_links_of_its_own(layout: Layout) -> None:
+    assert len(layout.links) == 6 * 2 + 2 * 3
+    assert len({proxy.upstream_port for proxy in layout.links.values()}) == len(layout.links)
+
+
+@pytest.mark.parametrize("broker", [1, 2, 3])
+def test_a_broker_advertises_every_listener_at_its_proxy(layout: Layout, broker: int) -> None:
+    own = addresses(said(layout, broker)["listeners"])
+    advertised = addresses(said(layout, broker)["advertised.listeners"])
+    assert own.keys() == advertised.keys()
+    unproxied = {name for name in own if own[name] == advertised[name]}
+    assert unproxied == {"HARNESS", f"INT_{broker}", f"CTL_{broker}"}
+    for peer in {1, 2, 3} - {broker}:
+        proxy = layout.links[peer_link(peer, broker, "ctl")]
+        assert advertised[f"CTL_{peer}"] == proxy.listen_port
+        assert own[f"CTL_{peer}"] == proxy.upstream_port
+
+
+def test_a_broker_dials_its_peers_through_proxies_and_itself_directly(layout: Layout) -> None:
+    config = said(layout, 2)
+    assert config["inter.broker.listener.name"] == "INT_2"
+    assert config["controller.listener.names"].startswith("CTL_2,")
+    voters = dict(voter.split("@127.0.0.1:") for voter in config["controller.quorum.voters"].split(","))
+    assert int(voters["1"]) == layout.links[peer_link(2, 1, "ctl")].listen_port
+    assert int(voters["2"]) == layout.controller_port(2)
+    assert list(voters) == ["1", "2", "3"]
+
+
+def test_a_slot_comes_in_by_its_own_proxies(layout: Layout) -> None:
+    ports = [int(address.rpartition(":")[2]) for address in layout.bootstrap_for("feed").split(",")]
+    assert ports == [layout.links[client_link("feed", broker)].listen_port for broker in (1, 2, 3)]
+    assert layout.bootstrap_for("w0") != layout.bootstrap_for("feed")
+
+
+def test_a_users_setting_wins_over_ours_but_not_over_the_structure(layout: Layout) -> None:
+    config = said(layout, 1, {"min.insync.replicas": "1", "node.id": "9", "log.flush.interval.ms": "5"})
+    assert config["min.insync.replicas"] == "1"
+    assert config["log.flush.interval.ms"] == "5"
+    assert config["node.id"] == "1"
+
+
+def test_a_path_that_properties_would_misread_is_escaped(layout: Layout) -> None:
+    text = properties(layout, 1, Path("/tmp/run\\é😀"), {})
+    assert "log.dirs=/tmp/run\\\\\\u00e9\\ud83d\\ude00\n" in text
+    assert text.isascii()
+
+
+def test_an_id_never_begins_with_a_hyphen() -> None:
+    ids = [new_id() for _ in range(1000)]
+    assert not any(id_.startswith("-") for id_ in ids)
+    assert {len(id_) for id_ in ids} == {22}
+
+
+def test_a_formatted_folder_names_the_cluster_the_node_and_itself(tmp_path: Path) -> None:
+    for node in (1, 2):
+        format_node(tmp_path / str(node), "one-cluster", node, b"features")
+    first, second = ((tmp_path / name / "meta.properties").read_text().split() for name in ("1", "2"))
+    assert first[:3] == ["version=1", "cluster.id=one-cluster", "node.id=1"]
+    assert first[3].startswith("directory.id=")
+    assert first[3] != second[3]
+    assert (tmp_path / "1" / "bootstrap.checkpoint").read_bytes() == b"features"
