@@ -61,7 +61,7 @@ class Guardian:
         self._tell({"folder": str(folder.resolve())})
 
     def register_process(self, pid: int) -> None:
-        """A process to end if the run is killed; for one that may shed its environment."""
+        """A process to end if the run is killed, whatever becomes of its environment."""
         self._tell({"pid": pid, "start": start_time(pid)})
 
     def goodbye(self) -> None:

@@ -8,6 +8,7 @@ part. Children inherit the environment, so a mark also finds the children of chi
 import os
 import re
 import secrets
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import psutil
 from harness.waiting import wait_for
 
 VARIABLE = "FENCEPOST_RUN"
+_KTHREADD = 2  # the parent of Linux's kernel threads, which have no environment either
 _MARK = re.compile(r"(\d+)\.(\d+)\.(\d+)\.[0-9a-f]+")
 
 
@@ -60,23 +62,36 @@ def abandoned(mark: str) -> bool:
 
 def marked() -> Iterator[tuple[psutil.Process, str]]:
     """Every live process of this user that carries a mark, with its mark; never this process."""
+    for process, environment in _environments():
+        if VARIABLE in environment:
+            yield process, environment[VARIABLE]
+
+
+def _environments() -> Iterator[tuple[psutil.Process, dict[str, str]]]:
     for process in psutil.process_iter():
         if process.pid == os.getpid():
             continue
         try:
-            mark = process.environ().get(VARIABLE)
-            if mark and process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
-                yield process, mark
+            environment = process.environ()
+            if process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+                yield process, environment
         except (psutil.Error, OSError):  # gone meanwhile, or another user's
             continue
+
+
+def _is_becoming(process: psutil.Process, environment: dict[str, str]) -> bool:
+    """Whether it may be on its way from fork to exec, where for an instant no environment is to be seen."""
+    try:
+        return not environment and process.ppid() != _KTHREADD and time.time() - process.create_time() < 2
+    except psutil.NoSuchProcess:
+        return False
 
 
 def end_marked(marks: Iterable[str], timeout_s: float = 30.0) -> list[str]:
     """SIGKILL every process that carries one of the marks, until none is left.
 
     Stopped processes end too. Returns what was ended: `process 4711 (java)`. Two looks in a row
-    must find none, since one may fall on a process that is just becoming another. Raises
-    `WaitTimeout` if some will not end.
+    must find none. Raises `WaitTimeout` if some will not end.
     """
     wanted = set(marks)
     ended: dict[int, str] = {}
@@ -84,15 +99,17 @@ def end_marked(marks: Iterable[str], timeout_s: float = 30.0) -> list[str]:
 
     def none_left() -> bool:
         nonlocal quiet
-        found = [process for process, mark in marked() if mark in wanted]
+        looked = list(_environments())
+        found = [process for process, environment in looked if environment.get(VARIABLE) in wanted]
         for process in found:
             try:
                 ended.setdefault(process.pid, f"process {process.pid} ({process.name()})")
                 process.kill()
             except psutil.NoSuchProcess:
                 continue
-        quiet = 0 if found else quiet + 1
+        quiet = 0 if found or any(_is_becoming(*one) for one in looked) else quiet + 1
         return quiet >= 2
 
-    wait_for(none_left, "the end of the run's processes", timeout_s, every_s=0.02)
+    if wanted:
+        wait_for(none_left, "the end of the run's processes", timeout_s, every_s=0.02)
     return list(ended.values())

@@ -89,7 +89,9 @@ class Supervisor:
         except OSError as error:
             raise StartFailed(f"{name} could not be started: {error}") from error
         child = Child(process, name, log_file)
+        assert self._guardian is not None
         with self._lock:
+            self._guardian.register_process(child.pid)
             self._children = [one for one in self._children if one.poll() is None] + [child]
         return child
 

@@ -1,4 +1,4 @@
-import signal
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +9,7 @@ import pytest
 from harness.errors import EnvironmentFailure, StartFailed, WaitTimeout
 from harness.processes.marks import VARIABLE
 from harness.processes.spawn import Supervisor
+from harness.waiting import wait_for
 
 SLEEP = ["sleep", "600"]
 
@@ -73,9 +74,11 @@ def test_a_process_that_is_deaf_to_sigterm_does_not_block_its_stop(supervisor: S
 def test_children_have_a_session_of_their_own_and_the_mark(supervisor: Supervisor) -> None:
     child = supervisor.spawn(SLEEP, name="sleeper", env={"COLOUR": "red"})
     process = psutil.Process(child.pid)
-    assert process.environ()[VARIABLE] == supervisor.mark
-    assert process.environ()["COLOUR"] == "red"
-    child.signal(signal.SIGKILL)
+    environment = wait_for(process.environ, "the child's environment to be seen", 5)
+    assert environment[VARIABLE] == supervisor.mark
+    assert environment["COLOUR"] == "red"
+    assert os.getsid(child.pid) == child.pid
+    child.kill()
 
 
 def test_output_is_appended_to_the_log(supervisor: Supervisor, tmp_path: Path) -> None:
