@@ -7,7 +7,7 @@ all that the clock can say; it does not say "because".
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from harness.verdict import FaultReport, Found, Validity, Verdict
+from harness.verdict import FaultReport, Found, Validity
 from reports.example import Example
 from reports.meanings import counted
 from reports.words import listed, printable, several
@@ -23,17 +23,26 @@ _STRUCK = {
 }
 
 
-def summary(verdict: Verdict) -> str:
-    """The reason for what `verdict` says, without a full stop; its own `summary` is not looked at."""
-    if verdict.valid is Validity.INVALID:
-        return _what_was_found(verdict.anomalies, verdict.faults)
-    if verdict.valid is Validity.UNKNOWN:
-        reasons = [printable(reason, 300).rstrip(".") for reason in verdict.unknown_because]
+def summary(
+    valid: Validity,
+    anomalies: Mapping[str, Found],
+    faults: Sequence[FaultReport] = (),
+    *,
+    unknown_because: Sequence[str] = (),
+    coverage: Mapping[str, int] | None = None,
+    not_checked: Mapping[str, str] | None = None,
+) -> str:
+    """The sentence, without a full stop, from the parts of a verdict."""
+    if valid is Validity.INVALID:
+        return _what_was_found(anomalies, faults)
+    if valid is Validity.UNKNOWN:
+        reasons = [printable(reason, 300).rstrip(".") for reason in unknown_because]
         if not reasons:
             return "there is not enough evidence to say"
         more = f" (and {several(len(reasons) - 1, 'more reason')})" if len(reasons) > 1 else ""
         return reasons[0] + more
-    return _what_held(verdict)
+    complete = not not_checked and all(found.warning for found in anomalies.values())
+    return _what_held(faults, coverage or {}, complete)
 
 
 def causes_first(anomalies: Mapping[str, Found]) -> list[tuple[str, Found]]:
@@ -98,13 +107,12 @@ def _moments(found: Iterable[tuple[str, Found]]) -> Iterator[float]:
                 yield moment
 
 
-def _what_held(verdict: Verdict) -> str:
+def _what_held(faults: Sequence[FaultReport], coverage: Mapping[str, int], complete: bool) -> str:
     """What a valid run has shown, and no more: of what was not checked nothing is claimed."""
-    acted = sum(fault.acted for fault in verdict.faults)
+    acted = sum(fault.acted for fault in faults)
     under = f" under {several(acted, 'fault')}" if acted else ""
-    inputs, committed = verdict.coverage.get("inputs"), verdict.coverage.get("committed")
+    inputs, committed = coverage.get("inputs"), coverage.get("committed")
     where = f", in {several(committed, 'committed transaction')}" if committed else ""
-    complete = not verdict.not_checked and all(found.warning for found in verdict.anomalies.values())
     if inputs and complete:
         return f"{several(inputs, 'input')} took effect exactly once{under}{where}"
     of = f" among {several(inputs, 'input')}" if inputs else ""

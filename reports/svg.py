@@ -97,7 +97,7 @@ def time_axis(drawing: Drawing, left: float, right: float, y: float, span: tuple
     low, high = span
     drawing.line(left, y, right, y, "axis")
     per_s = (right - left) / ((high - low) or 1)
-    marks = ticks(low, high, max(3, int((right - left) / 75)))
+    marks = ticks(low, high, max(3, int((right - left) / 62)))
     step = marks[1] - marks[0] if len(marks) > 1 else 1.0
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))
     for mark in marks:

@@ -193,7 +193,19 @@ def verdict(valid: Validity, **changes: Any) -> Verdict:
         **told,
     }
     judged = Verdict(**(body | changes))
-    return judged if judged.summary else replace(judged, summary=summary(judged))
+    return judged if judged.summary else replace(judged, summary=summarised(judged))
+
+
+def summarised(judged: Verdict) -> str:
+    """The sentence for a verdict, as the front door asks for it."""
+    return summary(
+        judged.valid,
+        judged.anomalies,
+        judged.faults,
+        unknown_because=judged.unknown_because,
+        coverage=judged.coverage,
+        not_checked=judged.not_checked,
+    )
 
 
 def write_store(folder: Path, judged: Verdict) -> Path:

@@ -1,21 +1,21 @@
 from dataclasses import replace
 
-from synthetic_store import FAULTS, REPROCESSED, operation, verdict
+from synthetic_store import FAULTS, REPROCESSED, operation, summarised, verdict
 
 from harness.verdict import Found, Validity
-from reports.summary import causes_first, struck, summary
+from reports.summary import causes_first, struck
 
 
 def test_the_reason_counts_what_was_found_and_names_the_fault_before_it() -> None:
     assert (
-        summary(verdict(Validity.INVALID))
+        summarised(verdict(Validity.INVALID))
         == "3 inputs took effect twice, after worker shop-2.0 was paused and replaced"
     )
 
 
 def test_a_fault_that_did_not_act_or_came_later_is_not_named() -> None:
     faults = [replace(FAULTS[1], acted=False), replace(FAULTS[0], start_s=36.0)]
-    assert summary(verdict(Validity.INVALID, faults=faults)) == "3 inputs took effect twice"
+    assert summarised(verdict(Validity.INVALID, faults=faults)) == "3 inputs took effect twice"
 
 
 def test_a_cause_is_told_before_what_follows_from_it() -> None:
@@ -33,31 +33,31 @@ def test_a_cause_is_told_before_what_follows_from_it() -> None:
         "stalled",
         "G0",
     ]
-    told = summary(verdict(Validity.INVALID, anomalies=anomalies, faults=[]))
+    told = summarised(verdict(Validity.INVALID, anomalies=anomalies, faults=[]))
     assert told == "1 value stands in the log more than once and 2 acknowledged commits were lost"
 
 
 def test_anomalies_that_follow_from_each_other_are_all_told() -> None:
     anomalies = {"a": Found(1, [], because="b"), "b": Found(1, [], because="a")}
     assert {name for name, _ in causes_first(anomalies)} == {"a", "b"}
-    assert "a was found once" in summary(verdict(Validity.INVALID, anomalies=anomalies))
+    assert "a was found once" in summarised(verdict(Validity.INVALID, anomalies=anomalies))
 
 
 def test_a_valid_run_claims_no_more_than_was_checked() -> None:
     judged = verdict(Validity.VALID)
     assert (
-        summary(judged)
+        summarised(judged)
         == "120,034 inputs took effect exactly once under 3 faults, in 3,900 committed transactions"
     )
-    assert "exactly once" not in summary(replace(judged, not_checked={"lost-input": "no logs"}))
+    assert "exactly once" not in summarised(replace(judged, not_checked={"lost-input": "no logs"}))
     assert "exactly once" not in summary(
         replace(judged, anomalies={"duplicate": Found(1, [REPROCESSED], allowed=True)})
     )
 
 
 def test_an_unknown_run_says_its_first_reason() -> None:
-    assert summary(verdict(Validity.UNKNOWN)) == "fault 2 (pause-worker) did not act (and 1 more reason)"
-    assert summary(verdict(Validity.UNKNOWN, unknown_because=[])) == "there is not enough evidence to say"
+    assert summarised(verdict(Validity.UNKNOWN)) == "fault 2 (pause-worker) did not act (and 1 more reason)"
+    assert summarised(verdict(Validity.UNKNOWN, unknown_because=[])) == "there is not enough evidence to say"
 
 
 def test_a_target_is_told_without_its_role() -> None:
@@ -69,5 +69,5 @@ def test_a_target_is_told_without_its_role() -> None:
 
 def test_an_operation_without_times_has_no_fault_before_it() -> None:
     example = {"operation": operation(1, call_ns=None, commit_ns=None, return_ns=None)}
-    told = summary(verdict(Validity.INVALID, anomalies={"lost-commit": Found(1, [example])}))
+    told = summarised(verdict(Validity.INVALID, anomalies={"lost-commit": Found(1, [example])}))
     assert told == "1 acknowledged commit was lost"
