@@ -69,7 +69,9 @@ def archive_flags(
     except EnvironmentFailure as error:
         _log.warning("brokers start without an archive of their classes: %s", error)
         return []
-    return [f"-XX:{'AOTCache' if java.version >= _AOT_SINCE else 'SharedArchiveFile'}={place}"]
+    if java.version < _AOT_SINCE:
+        return [f"-XX:SharedArchiveFile={place}"]
+    return [f"-XX:AOTCache={place}", "-Xlog:aot*=error"]  # it warns of stubs that it then makes itself
 
 
 def _make(folder: Path, java: Java, kafka: KafkaDistribution, cache: Path, builder: Builder) -> None:

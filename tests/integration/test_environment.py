@@ -1,0 +1,112 @@
+"""Kafka, Java and toxiproxy as a run gets them, from the cache that runs share.
+
+What is not in the cache yet is fetched and built, once.
+"""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.environment import Prepared
+from harness.environment.cache import cache_folder
+from harness.environment.jvm import BROKER, STORAGE_TOOL, broker_command
+from harness.environment.ports import PortBlock
+from harness.environment.prepare import prepare
+from harness.processes.spawn import Supervisor
+from harness.waiting import wait_for
+
+KAFKA = "4.3.1"
+CONFIG = """\
+node.id=1
+process.roles=broker,controller
+listeners=B://127.0.0.1:{},C://127.0.0.1:{}
+listener.security.protocol.map=B:PLAINTEXT,C:PLAINTEXT
+inter.broker.listener.name=B
+controller.listener.names=C
+controller.quorum.voters=1@127.0.0.1:{}
+log.dirs={}
+"""
+ALONE = """
+import sys
+from pathlib import Path
+from harness.environment.prepare import prepare
+prepare(*sys.argv[1:4], Path(sys.argv[4]), print)
+"""
+
+
+@pytest.fixture(scope="module", params=["auto", "bundled"])
+def prepared(request: pytest.FixtureRequest) -> Prepared:
+    return prepare(KAFKA, request.param, request.param, cache_folder(), print)
+
+
+def test_what_is_prepared_is_there_the_second_time_without_a_word(prepared: Prepared) -> None:
+    choice = "bundled" if "bundled" in prepared.java.origin else "auto"
+    said: list[str] = []
+    before = time.monotonic()
+    assert prepare(KAFKA, choice, choice, prepared.cache, said.append) == prepared
+    assert said == []
+    assert time.monotonic() - before < 10
+
+
+def test_toxiproxy_runs(prepared: Prepared) -> None:
+    told = subprocess.run([prepared.toxiproxy, "-version"], capture_output=True, text=True, check=True).stdout
+    assert "version 2." in told
+
+
+def test_a_broker_starts_from_the_archive_logs_and_ends_cleanly(prepared: Prepared, tmp_path: Path) -> None:
+    assert prepared.archive_flags
+    config, log = tmp_path / "server.properties", tmp_path / "log"
+    with PortBlock(prepared.cache) as ports, Supervisor() as supervisor:
+        broker, controller = ports.take(), ports.take()
+        config.write_text(CONFIG.format(broker, controller, controller, tmp_path / "data"))
+        args = ["format", "--cluster-id=AAAAAAAAAAAAAAAAAAAAAA", f"--config={config}"]
+        command = broker_command(prepared.java, prepared.kafka, main=STORAGE_TOOL, args=args, folder=tmp_path)
+        subprocess.run(command, check=True, capture_output=True)
+        command = broker_command(
+            prepared.java,
+            prepared.kafka,
+            args=[config],
+            folder=tmp_path,
+            archive_flags=prepared.archive_flags,
+        )
+        child = supervisor.spawn(command, name="a broker", log_file=log)
+        wait_for(
+            lambda: child.poll() is not None or "Kafka Server started" in log.read_text(), "a broker", 60.0
+        )
+        if sys.platform == "linux":
+            assert "broker.archive" in Path(f"/proc/{child.pid}/maps").read_text()
+        assert child.stop(30.0) == f"process {child.pid} ended with status 143"
+    assert "INFO [BrokerServer id=1] shut down completed" in log.read_text()
+    assert "[error]" not in log.read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_preparation_that_is_ended_leaves_no_process(
+    number: signal.Signals, prepared: Prepared, tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / f"kafka-{KAFKA}").symlink_to(prepared.kafka.class_path[0].parent)  # so only the archive lacks
+    args = [KAFKA, str(prepared.java.home), str(prepared.toxiproxy), str(cache)]
+    with subprocess.Popen([sys.executable, "-c", ALONE, *args], stderr=subprocess.DEVNULL) as process:
+        wait_for(lambda: brokers_of(cache), "the archive's broker to be started", 60.0)
+        process.send_signal(number)
+        process.wait(30)
+    wait_for(lambda: not brokers_of(cache), "the end of the archive's broker", 30.0)
+    left = list((cache / "building").iterdir())
+    assert bool(left) == (number == signal.SIGKILL)  # the next build removes it
+
+
+def brokers_of(cache: Path) -> list[int]:
+    """The processes that run a broker from the cache."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        if BROKER in words and any(str(cache) in word for word in words):
+            found.append(process.pid)
+    return found

@@ -1,0 +1,81 @@
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from harness.environment.kafka import Jar, fetch, kafka, pinned, versions
+from harness.errors import FetchFailed, UsageError
+
+GOOD = b"the jar"
+JAR = Jar("org.example", "thing", "1.0", hashlib.sha256(GOOD).hexdigest())
+
+
+@pytest.fixture(autouse=True)
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The machine's own Maven folder, empty."""
+    monkeypatch.setenv("M2_REPO", str(tmp_path / "own"))
+    return tmp_path / "own"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where jars are fetched to."""
+    (tmp_path / "folder").mkdir()
+    return tmp_path / "folder"
+
+
+def put(repository: Path, contents: bytes) -> str:
+    place = repository / "org" / "example" / "thing" / "1.0"
+    place.mkdir(parents=True)
+    (place / "thing-1.0.jar").write_bytes(contents)
+    return repository.as_uri()
+
+
+def test_a_jar_comes_from_the_mirror(tmp_path: Path, folder: Path) -> None:
+    fetch([JAR], folder, put(tmp_path / "mirror", GOOD))
+    assert [file.name for file in folder.iterdir()] == ["thing-1.0.jar"]
+
+
+def test_a_jar_with_another_checksum_is_refused_and_not_kept(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(FetchFailed, match=r"^thing-1\.0\.jar .*\(its sha256 is not the pinned one\)"):
+        fetch([JAR], folder, put(tmp_path / "mirror", b"another jar"))
+    assert list(folder.iterdir()) == []
+
+
+def test_what_maven_has_already_is_not_fetched(tmp_path: Path, own: Path, folder: Path) -> None:
+    put(own, GOOD)
+    fetch([JAR], folder, (tmp_path / "nothing").as_uri())
+    assert (folder / "thing-1.0.jar").read_bytes() == GOOD
+
+
+def test_what_maven_has_is_checked_as_well(tmp_path: Path, own: Path, folder: Path) -> None:
+    put(own, b"damaged")
+    fetch([JAR], folder, put(tmp_path / "mirror", GOOD))
+    assert (folder / "thing-1.0.jar").read_bytes() == GOOD
+
+
+def test_a_fetch_that_fails_says_what_was_tried_and_what_to_do_without_a_network(tmp_path: Path) -> None:
+    with pytest.raises(FetchFailed) as failed:
+        kafka("4.3.1", tmp_path / "cache", mirror=(tmp_path / "nothing").as_uri())
+    for words in (
+        "was not in",
+        str(tmp_path / "own"),
+        "nothing gave no good copy",
+        "copy",
+        "--set mirror=URL",
+    ):
+        assert words in str(failed.value)
+    assert not (tmp_path / "cache" / "kafka-4.3.1").exists()
+
+
+def test_an_unknown_version_is_told_with_those_that_are_pinned(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"4\.3\.1"):
+        kafka("3.9.0", tmp_path)
+
+
+@pytest.mark.parametrize("version", versions())
+def test_a_lock_never_mixes_two_versions_of_kafka(version: str) -> None:
+    jars = pinned(version)
+    assert {jar.version for jar in jars if jar.group == "org.apache.kafka"} == {version}
+    assert len({(jar.group, jar.artifact) for jar in jars}) == len(jars)
+    assert all(len(jar.sha256) == 64 for jar in jars)

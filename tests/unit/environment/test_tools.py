@@ -1,0 +1,114 @@
+"""Java, toxiproxy, memory and disk: what is chosen, and what is said when it cannot be."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.environment.archive import archive_place
+from harness.environment.doctor import examine
+from harness.environment.java import Java, bundled_java, java
+from harness.environment.jvm import BROKER, broker_command
+from harness.environment.kafka import KafkaDistribution
+from harness.environment.resources import require
+from harness.environment.toxiproxy import system_toxiproxy, toxiproxy
+from harness.errors import EnvironmentFailure, UsageError
+
+KAFKA = KafkaDistribution("4.3.1", (Path("/jars/one.jar"), Path("/jars/two.jar")))
+
+
+def program(path: Path, prints: str) -> Path:
+    """A program that only prints."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\ncat <<'END'\n{prints}\nEND\n")
+    path.chmod(0o755)
+    return path
+
+
+def old_java(home: Path) -> Path:
+    told = f"    java.home = {home}\n    java.runtime.version = 11.0.2\n    java.specification.version = 11"
+    return program(home / "bin" / "java", told)
+
+
+def some_java(version: int, release: str = "x") -> Java:
+    return Java(Path("/java"), Path("/java/bin/java"), version, release, "PATH")
+
+
+def test_the_bundled_java_is_new_enough() -> None:
+    assert java("bundled").version >= 17
+
+
+def test_a_machine_with_only_an_old_java_gets_the_bundled_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old_java(tmp_path / "old")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'old' / 'bin'}:/bin")
+    assert java("auto") == bundled_java()
+
+
+def test_java_home_goes_before_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    home = bundled_java().home
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    assert java("auto").home == home
+    assert java("auto").origin == "JAVA_HOME"
+
+
+def test_an_old_java_that_was_asked_for_is_refused(tmp_path: Path) -> None:
+    old_java(tmp_path)
+    with pytest.raises(UsageError, match="is Java 11 and Kafka needs 17 or newer"):
+        java(str(tmp_path))
+
+
+def test_a_path_that_is_no_java_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="name a Java home"):
+        java(str(tmp_path))
+
+
+def test_an_old_toxiproxy_on_path_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = program(tmp_path / "toxiproxy-server", "toxiproxy-server version 2.4.0")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    assert system_toxiproxy() is None
+    with pytest.raises(UsageError, match=r"older than 2\.5"):
+        toxiproxy(str(server), tmp_path)
+
+
+def test_a_new_toxiproxy_on_path_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = program(tmp_path / "toxiproxy-server", "toxiproxy-server version 2.12.0")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    assert toxiproxy("auto", tmp_path) == server
+
+
+def test_a_path_that_is_no_toxiproxy_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is no toxiproxy-server"):
+        toxiproxy(str(tmp_path / "nothing"), tmp_path)
+
+
+def test_a_command_ends_with_its_class_and_arguments_and_names_every_jar(tmp_path: Path) -> None:
+    command = broker_command(some_java(17), KAFKA, args=["server.properties"], folder=tmp_path, heap_mb=300)
+    assert command[-2:] == [BROKER, "server.properties"]
+    assert command[command.index("-cp") + 1] == "/jars/one.jar:/jars/two.jar"
+    assert "-Xmx300m" in command
+
+
+def test_another_build_of_java_needs_another_archive(tmp_path: Path) -> None:
+    places = {archive_place(some_java(17, release), KAFKA, tmp_path) for release in ("a", "b", "a")}
+    assert len(places) == 2
+
+
+def test_too_little_memory_or_disk_is_told_in_a_sentence(tmp_path: Path) -> None:
+    require(1, 1, tmp_path / "not" / "there")
+    with pytest.raises(EnvironmentFailure, match="MB of memory are needed"):
+        require(10**9, 1, tmp_path)
+    with pytest.raises(EnvironmentFailure, match="MB of disk are needed"):
+        require(1, 10**9, tmp_path)
+
+
+def test_the_doctor_says_what_is_missing_and_fetches_nothing(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    parts = {part.name: part for part in examine(cache, kafka_version="4.3.1")}
+    assert not parts["Kafka 4.3.1"].ok
+    assert "without a network" in parts["Kafka 4.3.1"].advice
+    assert parts["Python"].ok
+    assert parts["Java"].ok
+    assert all(part.advice for part in parts.values() if not part.ok)
+    assert not cache.exists()
