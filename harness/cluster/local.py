@@ -195,13 +195,9 @@ class LocalCluster(Questions):
             for node in self._nodes:
                 node.check_started()
             seen = admin.views(self._brokers)
-            state[:] = [
-                f"broker {broker} does not answer"
-                if isinstance(view, WireError)
-                else f"broker {broker} knows {', '.join(map(str, view.brokers)) or 'nobody'}"
-                for broker, view in seen.items()
-            ]
-            return all(not isinstance(view, WireError) and view.brokers == wanted for view in seen.values())
+            state[:] = [_told(broker, view) for broker, view in seen.items()]
+            registered = (isinstance(view, admin.View) and view.brokers == wanted for view in seen.values())
+            return all(registered) and all(node.started() for node in self._nodes)
 
         try:
             wait_for(all_registered, "all brokers to be registered", START_TIMEOUT_S, last_seen=lambda: state)
@@ -218,3 +214,9 @@ class LocalCluster(Questions):
                 self._toxiproxy.kill()
             except EnvironmentFailure as error:
                 _log.error("toxiproxy: %s", error)
+
+
+def _told(broker: int, view: admin.View | WireError) -> str:
+    if isinstance(view, WireError):
+        return f"broker {broker} does not answer"
+    return f"broker {broker} knows of brokers {', '.join(map(str, view.brokers)) or 'none'}"

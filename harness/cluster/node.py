@@ -16,6 +16,7 @@ from harness.waiting import wait_for
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
+_ALL_UP = "Kafka Server started"
 _log = logging.getLogger(__name__)
 
 
@@ -130,6 +131,10 @@ class LocalBroker:
             return
         kind = PortTaken if port_taken(self._printed()) else StartFailed
         raise kind(f"broker {self.id} did not start: {self._diagnosis()}; its log is {self.log_file}")
+
+    def started(self) -> bool:
+        """Whether it says that all of it is up: every listener too, which it binds last."""
+        return _ALL_UP in self._printed()
 
     def end(self) -> None:
         """Make sure that no process is left; for the end of a cluster."""

@@ -115,9 +115,14 @@ class Questions:
         for broker, port in self._brokers.items():
             self._warm_up(broker, port, timeout_s)
         if topics:
-            port = self._brokers[self.group_coordinator(WARM_UP)]
-            first = partial(admin.commit_offset, port, WARM_UP, topics[0].name)
+            first = partial(self._commit_first, topics[0].name)
             _persist(first, "a first commit of offsets", timeout_s)
+
+    def _commit_first(self, topic: str) -> None:
+        coordinator = self.group_coordinator(WARM_UP)
+        if coordinator == NONE:
+            raise WireError(f"nobody coordinates {WARM_UP}")
+        admin.commit_offset(self._brokers[coordinator], WARM_UP, topic)
 
     def _warm_up(self, broker: int, port: int, timeout_s: float) -> None:
         """Have a transaction coordinator load its partitions and get its block of producer ids."""

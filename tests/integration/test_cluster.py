@@ -1,0 +1,187 @@
+"""The local cluster on real brokers: its interface, its network, and what is left when it is killed."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from harness.cluster import ClusterSpec
+from harness.cluster.local import LocalCluster
+from harness.environment import Prepared
+from harness.environment.cache import cache_folder
+from harness.environment.ports import PortBlock
+from harness.environment.prepare import prepare
+from harness.errors import StartFailed, UsageError
+from harness.network.local import LocalNetwork
+from harness.processes.marks import marked, start_time
+from harness.processes.spawn import Supervisor
+from harness.waiting import wait_for
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from conformance import MOVE_TIMEOUT_S, SLOT, SYNC_TIMEOUT_S, TOPIC, check_cluster, load
+
+Make = Callable[..., LocalCluster]
+
+
+@pytest.fixture(scope="module")
+def ready() -> Prepared:
+    return prepare("4.3.1", "auto", "auto", cache_folder(), print)
+
+
+@pytest.fixture(scope="module")
+def make(ready: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
+    """Clusters that are not started yet, each in a folder of its own."""
+    with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
+
+        def local(next_port: Callable[[], int] = ports.take, **spec: object) -> LocalCluster:
+            folder = tmp_path_factory.mktemp("cluster")
+            wanted = ClusterSpec(slots=(SLOT, "w0"), **spec)  # type: ignore[arg-type]
+            return LocalCluster(wanted, folder, ready, supervisor, next_port)
+
+        yield local
+
+
+@pytest.fixture(scope="module")
+def shared(make: Make) -> Iterator[LocalCluster]:
+    """One cluster, held to the interface first, for the tests of what lies under it."""
+    with checked(make()) as cluster:
+        yield cluster
+
+
+@contextmanager
+def checked(cluster: LocalCluster) -> Iterator[LocalCluster]:
+    @contextmanager
+    def started() -> Iterator[LocalCluster]:
+        yield cluster
+
+    with cluster:
+        check_cluster(started)
+        yield cluster
+
+
+def test_it_keeps_to_the_interface(shared: LocalCluster) -> None:
+    assert shared.out_of_sync() == []
+    with pytest.raises(UsageError, match="no client slot nobody"):
+        shared.bootstrap_for("nobody")
+
+
+def test_two_peers_that_are_cut_lose_sight_of_each_other_and_find_no_way_round(shared: LocalCluster) -> None:
+    def shrunk() -> list[str]:
+        return [words for words in shared.out_of_sync() if words.startswith(TOPIC) and "lacks" in words]
+
+    def flowing() -> bool:
+        return len(last) == 6 and time.monotonic() - min(last.values()) < 1
+
+    with load(shared) as last:
+        with shared.network.cut_peers(1, 2) as cut:
+            assert len(cut.links) == 4
+            evidence = cut.evidence()
+            for link in cut.links:
+                assert f"{link}: " in evidence
+            assert evidence.count("stays unanswered, and round it is answered") == 4
+            assert "connection stood" in evidence or "connections stood" in evidence
+            wait_for(shrunk, "the ISR to shrink", MOVE_TIMEOUT_S)
+            # The way round the proxies, where there is one, is only found seconds later.
+            wait_for(lambda: shared.bypasses() or flowing(), "records to be taken again", MOVE_TIMEOUT_S)
+            assert shared.bypasses() == []
+        assert cut.evidence() == ""
+        shared.await_in_sync(SYNC_TIMEOUT_S)
+
+
+def test_cuts_may_overlap_and_each_ends_its_own(shared: LocalCluster) -> None:
+    network: LocalNetwork = shared.network
+    with network.isolate(1) as around:
+        with network.cut_peers(1, 2):
+            pass
+        assert around.evidence(), "the inner cut's end healed the outer one"
+        network.heal()
+        assert around.evidence() == ""
+        network.heal()  # idempotent
+    shared.await_in_sync(SYNC_TIMEOUT_S)
+
+
+def test_cutting_one_client_blinds_nobody_else(shared: LocalCluster) -> None:
+    with shared.network.cut_client("w0", 2) as cut:
+        assert cut.links == ("client:w0->2",)
+        assert cut.evidence()
+        assert shared.out_of_sync() == []
+        assert shared.network.passes(f"client:{SLOT}->2", 5)
+        assert shared.network.passes("client:w0->1", 5)
+    assert shared.network.passes("client:w0->2", 5)
+
+
+def test_a_link_that_is_not_there_is_named(shared: LocalCluster) -> None:
+    with pytest.raises(UsageError, match="client:w9->2"), shared.network.cut_client("w9", 2):
+        pass
+
+
+RUN = """
+import sys
+from pathlib import Path
+from harness.cluster import ClusterSpec
+from harness.cluster.local import LocalCluster
+from harness.environment.cache import cache_folder
+from harness.environment.ports import PortBlock
+from harness.environment.prepare import prepare
+from harness.processes.spawn import Supervisor
+
+ready = prepare("4.3.1", "auto", "auto", cache_folder(), lambda words: None)
+with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
+    with LocalCluster(ClusterSpec(), Path(sys.argv[1]), ready, supervisor, ports.take) as cluster:
+        cluster.brokers[0].pause()
+        scratch = supervisor.scratch_folder("test")
+        print(supervisor.mark, supervisor._guardian.pid, scratch, cluster.layout.toxiproxy, flush=True)
+        sys.stdin.read()
+"""
+
+
+def test_another_run_beside_it_is_killed_and_leaves_nothing(shared: LocalCluster, tmp_path: Path) -> None:
+    run = subprocess.Popen(
+        [sys.executable, "-c", RUN, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert run.stdout is not None
+    mark, guardian, scratch, toxiproxy = run.stdout.readline().decode().split()
+    assert len([1 for _, whose in marked() if whose == mark]) == 4
+    assert shared.out_of_sync() == []
+    os.kill(run.pid, signal.SIGKILL)
+    run.wait()
+    wait_for(lambda: start_time(int(guardian)) is None, "the end of the guardian", 30)
+    assert not [process for process, whose in marked() if whose == mark]
+    assert not list(Path(scratch).parent.glob(f"fencepost-{mark}*"))
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", int(toxiproxy))) != 0
+    assert shared.out_of_sync() == []
+
+
+def test_a_port_that_is_taken_meanwhile_costs_a_second_try(make: Make, ready: Prepared) -> None:
+    with PortBlock(ready.cache) as ports, socket.socket() as thief:
+        first = ports.take()
+        thief.bind(("127.0.0.1", first))
+        thief.listen()
+        handed = iter([first])
+        with make(lambda: next(handed, None) or ports.take()) as cluster:
+            assert first not in cluster.layout.listeners.values()
+            assert cluster.out_of_sync() == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"settings": {"log.segment.bytes": "many"}}, "a broker setting is wrong.*log.segment.bytes"),
+        ({"heap_mb": 1_000_000_000}, "too little memory.*heap-mb"),
+    ],
+)
+def test_a_broker_that_cannot_start_says_why(make: Make, spec: dict[str, object], words: str) -> None:
+    before = {process.pid for process, _ in marked()}
+    with pytest.raises(StartFailed, match=words) as refusal, make(**spec):
+        pass
+    assert "\n" not in str(refusal.value)
+    left = [process for process, _ in marked() if process.pid not in before]
+    assert not [process for process in left if process.name() == "java"]
