@@ -18,7 +18,7 @@ class Builder:
         self._supervisor: Supervisor | None = None
         self._stack = ExitStack()
         self._lock = threading.Lock()
-        self.closed = False
+        self._closed = False
 
     def __enter__(self) -> "Builder":
         return self
@@ -27,7 +27,7 @@ class Builder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._lock:
-            self.closed = True
+            self._closed = True
             self._stack.close()
 
     def spawn(
@@ -41,7 +41,7 @@ class Builder:
     ) -> Child:
         """Start a process; raises `StartFailed`, and `EnvironmentFailure` once the builder was left."""
         with self._lock:
-            if self.closed:
+            if self._closed:
                 raise EnvironmentFailure(f"{name} was not started: the run is ending")
             if self._supervisor is None:
                 self._supervisor = self._stack.enter_context(Supervisor())

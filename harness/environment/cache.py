@@ -34,7 +34,8 @@ def provide(cache: Path, name: str, build: Callable[[Path], None], *, disk_mb: i
 
     Of several processes and threads that ask at once one builds and the others wait for it. What
     `build` raises goes to the caller, and nothing stays. `disk_mb` is what the build needs at most.
-    Raises `EnvironmentFailure` if the cache cannot be written, or the disk is too small.
+    Raises `EnvironmentFailure` if the disk is too small, or if the cache cannot be written (an
+    `OSError` of `build` as well: a full disk, mostly).
     """
     place = cache / name
     if place.is_dir():
@@ -49,8 +50,8 @@ def provide(cache: Path, name: str, build: Callable[[Path], None], *, disk_mb: i
             rooms.mkdir(parents=True, exist_ok=True)
             folder = Path(tempfile.mkdtemp(dir=rooms))  # never a name that a leftover process may write to
         try:
-            build(folder)
             with _translated(cache):
+                build(folder)
                 folder.chmod(0o755)
                 folder.rename(place)
         finally:

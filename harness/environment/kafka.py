@@ -8,7 +8,8 @@ comes from, its sha256 must be the lock's.
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,6 @@ from harness.environment.cache import provide
 from harness.errors import EnvironmentFailure, FetchFailed, UsageError
 from harness.names import unknown
 
-CENTRAL = "https://repo.maven.apache.org/maven2"
 NEEDS_MB = 150  # the jars twice, for a moment, and a margin
 _ATTEMPTS = 3
 _THREADS = 8
@@ -60,20 +60,17 @@ def located(version: str, cache: Path) -> KafkaDistribution:
     return KafkaDistribution(version, tuple(folder / jar.name for jar in pinned(version)))
 
 
-def kafka(
-    version: str, cache: Path, *, mirror: str | None = None, stop: Callable[[], bool] = lambda: False
-) -> KafkaDistribution:
+def kafka(version: str, cache: Path, *, mirror: str | None = None) -> KafkaDistribution:
     """Find or fetch a version.
 
     `mirror` is the URL of a Maven repository (http, https or file) to use instead of Maven Central.
-    Once `stop` says so, nothing more is fetched. Raises `UsageError` for a version that is not pinned,
-    and `FetchFailed`.
+    Raises `UsageError` for a version that is not pinned, and `FetchFailed`.
     """
     jars = pinned(version)
 
     def build(folder: Path) -> None:
         try:
-            fetch(jars, folder, mirror or CENTRAL, stop)
+            fetch(jars, folder, mirror)
         except FetchFailed as error:
             raise FetchFailed(
                 f"Kafka {version} could not be fetched: {error}; without a network, copy {cache} "
@@ -93,29 +90,29 @@ def pinned(version: str) -> list[Jar]:
     return [Jar(*line.replace(":", " ").split()) for line in lines if not line.startswith("#")]
 
 
-def fetch(
-    jars: Sequence[Jar], folder: Path, repository: str, stop: Callable[[], bool] = lambda: False
-) -> None:
+def fetch(jars: Sequence[Jar], folder: Path, mirror: str | None) -> None:
     """Put every jar into the folder, its sha256 checked; raises `FetchFailed`, which says what was tried."""
+    over = threading.Event()
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="fetch")
     try:
-        for done in [pool.submit(_fetch_one, jar, folder, repository, stop) for jar in jars]:
+        for done in [pool.submit(_fetch_one, jar, folder, mirror, over) for jar in jars]:
             done.result()
     finally:
+        over.set()  # after a failure, or an interruption, nobody tries again
         pool.shutdown(cancel_futures=True)
 
 
-def _fetch_one(jar: Jar, folder: Path, repository: str, stop: Callable[[], bool]) -> None:
+def _fetch_one(jar: Jar, folder: Path, mirror: str | None, over: threading.Event) -> None:
     place = folder / jar.name
     if _own(jar, place):
         return
     failure: Exception | None = None
     for attempt in range(_ATTEMPTS):
-        if stop():
-            raise EnvironmentFailure(f"{jar.name} was not fetched: the run is ending")
+        if over.is_set():
+            return
         scratch = folder / f"fetching-{jar.name}-{attempt}"  # a new one: a torn download would count as there
         try:
-            shutil.copyfile(_download(jar, scratch, repository), place)
+            shutil.copyfile(_download(jar, scratch, mirror), place)
         except (OSError, RuntimeError) as error:  # what requests raises is an OSError
             failure = error
             continue
@@ -125,8 +122,9 @@ def _fetch_one(jar: Jar, folder: Path, repository: str, stop: Callable[[], bool]
             return
         place.unlink()
         failure = EnvironmentFailure("its sha256 is not the pinned one")
+    source = mirror or "Maven Central"
     raise FetchFailed(
-        f"{jar.name} was not in {own_repository()}, and {repository} gave no good copy ({_short(failure)})"
+        f"{jar.name} was not in {own_repository()}, and {source} gave no good copy ({_short(failure)})"
     )
 
 
@@ -149,15 +147,15 @@ def _own(jar: Jar, place: Path) -> bool:
     return False
 
 
-def _download(jar: Jar, scratch: Path, repository: str) -> Path:
+def _download(jar: Jar, scratch: Path, mirror: str | None) -> Path:
     from jgo.maven import MavenContext
 
-    parts = urlsplit(repository)
+    parts = urlsplit(mirror or "")
     if parts.scheme == "file":
-        folder = Path(unquote(parts.path))
-        maven = MavenContext(repo_cache=scratch, local_repos=[folder], remote_repos={}, offline=True)
-    else:
-        remote = {"mirror": repository.rstrip("/")}
+        local = Path(unquote(parts.path))
+        maven = MavenContext(repo_cache=scratch, local_repos=[local], remote_repos={}, offline=True)
+    else:  # without a mirror jgo's own choice, which is Maven Central
+        remote = {"mirror": mirror.rstrip("/")} if mirror else None
         maven = MavenContext(repo_cache=scratch, local_repos=[], remote_repos=remote, timeout=20)
     file: Path = maven.project(jar.group, jar.artifact).at_version(jar.version).artifact().resolve()
     return file

@@ -32,7 +32,7 @@ def prepare(
         proxies = pool.submit(_proxies, toxiproxy_choice, cache, say, builder)
         if not jars.class_path[0].parent.exists():
             say(f"fetching Kafka {kafka_version} into {cache} (46 MB, once)")
-        distribution = kafka(kafka_version, cache, mirror=mirror, stop=lambda: builder.closed)
+        distribution = kafka(kafka_version, cache, mirror=mirror)
         if not archive_place(found, distribution, cache).exists():
             say(f"making an archive of Kafka's classes for Java {found.version} (once)")
         flags = archive_flags(found, distribution, cache, builder=builder)
