@@ -7,6 +7,7 @@ these two, by their hashes.
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +90,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         "offset": named_offset,
         "label": lambda label: words.printable(label.replace("_", " "), 60),
         "moment": _moment,
+        "clock": _clock,
     }
     return environment.get_template("report.html").render(
         verdict=verdict,
@@ -122,6 +124,12 @@ def _moment(operation: Mapping[str, Any], name: str) -> str:
         return "unknown"
     nanoseconds = words.integer(operation[name])
     return "never" if nanoseconds is None else f"at {nanoseconds / 1e9:,.3f} s"
+
+
+def _clock(started: object) -> str:
+    """The wall clock at the start: `2026-11-21 10:00:00 UTC`."""
+    text = words.printable(started, 40).replace("T", " ", 1)
+    return re.sub(r"(Z|\+00:00)$", " UTC", text)
 
 
 def _number(value: object) -> str:
@@ -170,7 +178,7 @@ def _policy(style: str, script: str) -> str:
 
 def _rows(measured: series.Series) -> Iterator[dict[str, Any]]:
     """The drawing's numbers as a table."""
-    for bucket in range(measured.buckets):
+    for bucket in measured.buckets:
         half, most = measured.quantile_ms(bucket, 0.5), measured.quantile_ms(bucket, 0.99)
         yield {
             "at": bucket * measured.width_s,

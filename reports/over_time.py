@@ -28,11 +28,13 @@ class _Frame:
     drawing: Drawing
     left: float
     right: float
+    begin_s: float
     end_s: float
     y: float = 0.0
 
     def x(self, at_s: float) -> float:
-        return self.left + min(max(at_s, 0.0), self.end_s) / self.end_s * (self.right - self.left)
+        share = (min(max(at_s, self.begin_s), self.end_s) - self.begin_s) / (self.end_s - self.begin_s)
+        return self.left + share * (self.right - self.left)
 
 
 def over_time(series: Series, faults: Sequence[FaultReport], width: int) -> Markup:
@@ -44,7 +46,7 @@ def over_time(series: Series, faults: Sequence[FaultReport], width: int) -> Mark
         "The numbers are in the table below."
     )
     drawing = Drawing(f"over-time-{width}", width, "The run over time", description)
-    frame = _Frame(drawing, 128 if wide else 110, width - (84 if wide else 62), series.end_s)
+    frame = _Frame(drawing, 128 if wide else 110, width - (84 if wide else 62), *_span(series, faults))
     lanes = _lanes(frame, faults, wide)
     frame.y = lanes * LANE + 8
     bottom = frame.y + _height(series)
@@ -56,8 +58,15 @@ def over_time(series: Series, faults: Sequence[FaultReport], width: int) -> Mark
     _latency(frame, series)
     for stage in series.stages[:MOST_STAGES]:
         _stage(frame, series, stage)
-    time_axis(drawing, frame.left, frame.right, bottom, (0.0, frame.end_s))
+    time_axis(drawing, frame.left, frame.right, bottom, (frame.begin_s, frame.end_s))
     return drawing.markup(bottom + 24)
+
+
+def _span(series: Series, faults: Sequence[FaultReport]) -> tuple[float, float]:
+    """From the first transaction or fault to the end, in seconds since the run began."""
+    begin_s = float(series.buckets.start * series.width_s)
+    begin_s = min([begin_s, *(fault.start_s for fault in faults)])
+    return begin_s, max(series.end_s, begin_s + 1.0)
 
 
 def _height(series: Series) -> float:
@@ -114,7 +123,7 @@ def _panel(frame: _Frame, name: str, unit: str) -> tuple[float, float]:
 def _rate(frame: _Frame, series: Series, name: str, unit: str, kind: str) -> None:
     _, base = _panel(frame, name, unit)
     counts = series.committed if kind == "rate" else series.records
-    rates = [counts[bucket] / series.width_s for bucket in range(series.buckets)]
+    rates = [counts[bucket] / series.width_s for bucket in series.buckets]
     marks = ticks(0, max(*rates, 1.0), 3)
     high = max(*rates, marks[-1], 1.0)
     for mark in marks:
@@ -122,7 +131,7 @@ def _rate(frame: _Frame, series: Series, name: str, unit: str, kind: str) -> Non
         frame.drawing.line(frame.left, y, frame.right, y, "grid")
         frame.drawing.text(frame.left - 8, y + 4, number(mark), kind="tick", anchor="end")
     steps: list[tuple[float, float] | None] = []
-    for bucket, rate in enumerate(rates):
+    for bucket, rate in zip(series.buckets, rates, strict=True):
         y = base - rate / high * PANEL
         steps.append((frame.x(bucket * series.width_s), y))
         steps.append((frame.x((bucket + 1) * series.width_s), y))
@@ -139,8 +148,8 @@ def _latency(frame: _Frame, series: Series) -> None:
     """Median and 99th percentile, on a logarithmic scale: failover takes a thousand times a commit."""
     top, base = _panel(frame, "Commit latency", "")
     lines = {
-        "median": [series.quantile_ms(bucket, 0.5) for bucket in range(series.buckets)],
-        "99 %": [series.quantile_ms(bucket, 0.99) for bucket in range(series.buckets)],
+        "median": [series.quantile_ms(bucket, 0.5) for bucket in series.buckets],
+        "99 %": [series.quantile_ms(bucket, 0.99) for bucket in series.buckets],
     }
     measured = [value for values in lines.values() for value in values if value]
     if not measured:
@@ -160,7 +169,7 @@ def _latency(frame: _Frame, series: Series) -> None:
     for (name, values), kind in zip(lines.items(), ("median", "p99"), strict=True):
         points = [
             None if value is None else (frame.x((bucket + 0.5) * series.width_s), height(value))
-            for bucket, value in enumerate(values)
+            for bucket, value in zip(series.buckets, values, strict=True)
         ]
         frame.drawing.path(points, f"curve {kind}")
         y = next(point for point in reversed(points) if point)[1]

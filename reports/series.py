@@ -40,9 +40,11 @@ class Series:
     missing: list[str] = field(default_factory=list)
 
     @property
-    def buckets(self) -> int:
-        """How many buckets the run has."""
-        return max(1, math.ceil(self.end_s / self.width_s))
+    def buckets(self) -> range:
+        """From the first in which a transaction ended to the end of the run."""
+        last = max(1, math.ceil(self.end_s / self.width_s))
+        first = min((bucket for counts in self.outcomes.values() for bucket in counts), default=0)
+        return range(min(first, last - 1), last)
 
     @property
     def stages(self) -> list[str]:

@@ -6,6 +6,7 @@ dealt with here, once.
 """
 
 import json
+import math
 import unicodedata
 from collections.abc import Iterable, Mapping
 
@@ -57,12 +58,16 @@ def _shown(character: str) -> str:
 
 
 def integer(value: object) -> int | None:
-    """The value if it is a whole number, else None: findings may lack anything."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    """The value if it is a whole number of 64 bits, else None: findings may hold anything."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if -(2**63) <= value < 2**63 else None
 
 
 def number(value: float) -> str:
     """With separators of thousands; at most three significant digits behind a small whole part."""
+    if not math.isfinite(value):
+        return str(value)
     if value == int(value):
         return f"{int(value):,}"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

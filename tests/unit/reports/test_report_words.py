@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from reports.words import listed, milliseconds, number, printable, several, size
@@ -31,7 +33,7 @@ def test_a_key_of_a_megabyte_is_shown_by_its_ends() -> None:
 
 
 def test_numbers_bear_their_separators_and_units() -> None:
-    assert [number(120034), number(47.25), number(0.5)] == ["120,034", "47.2", "0.5"]
+    assert [number(120034), number(47.25), number(0.5), number(math.inf)] == ["120,034", "47.2", "0.5", "inf"]
     assert [milliseconds(12.345), milliseconds(2500)] == ["12.3 ms", "2.5 s"]
     assert [size(999), size(1500), size(2_000_000)] == ["999 B", "1.5 kB", "2 MB"]
     assert [several(1, "input"), several(0, "input")] == ["1 input", "0 inputs"]

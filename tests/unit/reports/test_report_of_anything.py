@@ -1,0 +1,68 @@
+"""Whatever an example holds, it is told, drawn and escaped."""
+
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from synthetic_store import verdict
+
+from harness.verdict import Found, Validity
+from reports.html import draw
+from reports.junit import junit
+from reports.meanings import SPINE
+from reports.sentences import sentence
+
+NAMES = """
+record records operation operations reader input offset offsets claims topic partition value fate epoch
+producer_id marker_offset op name journal line end_line call_ns commit_ns return_ns outcome asked error
+committed first next fates why told other_init gone_records aborted_offsets early_ms log_holds epoch_before
+slot group role
+"""
+KEYS = st.sampled_from(NAMES.split()) | st.text(max_size=8)
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12)
+ANYTHING = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5),
+    max_leaves=20,
+)
+EXAMPLES = st.dictionaries(KEYS, ANYTHING, max_size=6)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.sampled_from([*SPINE, "of-another-day"]), EXAMPLES)
+def test_anything_has_a_sentence(anomaly: str, example: dict[str, Any]) -> None:
+    words = sentence(anomaly, example)
+    assert words.isprintable()
+    assert len(words) < 5000
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("empty")
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    name=KEYS,
+    examples=st.lists(EXAMPLES, max_size=3),
+    text=st.text(max_size=30),
+    numbers=st.floats() | st.integers(),
+)
+def test_anything_is_drawn(
+    folder: Path, name: str, examples: list[dict[str, Any]], text: str, numbers: float
+) -> None:
+    judged = verdict(
+        Validity.INVALID,
+        name=text,
+        anomalies={name: Found(len(examples), examples), "duplicate": Found(1, examples, because=text)},
+        not_checked={text: text},
+        stats={text: numbers},
+    )
+    html = draw(folder, judged)
+    HTMLParser().feed(html)
+    html.encode()
+    ElementTree.fromstring(junit([(judged, 1.0)]).encode())
