@@ -13,7 +13,7 @@ COMMAND = (sys.executable, "-P", "-m", "fencepost")
 """`-P`: the folder that one happens to stand in is no place to import from."""
 
 
-class FencepostFailed(Exception):  # noqa: N818 - the public name says what happened
+class FencepostFailed(Exception):
     """There is no verdict: wrong usage (2), a failure (4), or an interruption (130)."""
 
     def __init__(self, exit_status: int, message: str) -> None:

@@ -35,8 +35,10 @@ def command(kind: str) -> ExitStatus:
 def _entries(kind: str) -> Mapping[str, str]:
     if kind == "clusters":
         return registry.CLUSTERS
-    if kind in ("checkers", "anomalies"):
+    if kind == "checkers":
         return registry.checkers()
+    if kind == "anomalies":
+        return registry.anomalies()
     if kind == "defects":
         return {
             name: f"{defect.summary}\nmay cause {', '.join(sorted(defect.anomalies))}"

@@ -32,6 +32,29 @@ def test_help_loads_nothing_heavy():
 
 
 @pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("workloads", "shop"),
+        ("nemeses", "pause-worker"),
+        ("checkers", "lost_input"),
+        ("clusters", "local"),
+        ("anomalies", "lost-input"),
+        ("defects", "no-rewind"),
+    ],
+)
+def test_each_kind_can_be_listed(kind, name):
+    done = fencepost("list", kind)
+    assert done.returncode == 0, done.stderr
+    assert re.search(rf"^{name} +\S.+", done.stdout, re.MULTILINE)
+
+
+def test_the_doctor_says_what_is_here():
+    done = fencepost("doctor")
+    assert done.returncode in (0, 4)
+    assert re.search(r"^(ok|no)  Kafka", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["rnu"], 'no command "rnu"; did you mean "run"?'),
