@@ -1,0 +1,45 @@
+"""Aborted read (Adya's G1a): a consumer was given a record whose transaction failed.
+
+A consumer that is promised read committed must never see a record of an aborted transaction. A transaction
+counts as aborted here when its client knows so: the commit was never sent, or abort was asked for. An `info`
+writer is never evidence; the log may settle it, and then the finding is a `dirty-read`.
+
+Evidence: the writer's outcome, and the delivery to a reader by the isolation that the workload promises it.
+
+    T1  send x=1, abort          fail
+    T2  poll x=1 at offset 0     ok      <- aborted-read
+
+Blind spot: a record that was cut off after it was read, and whose writer is `info`, leaves no other trace.
+Reference: Adya 1999, G1a; Jepsen's Kafka checker, `G1a`.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from checkers.finding import finding, operation, record
+from checkers.tables import Tables
+from harness.history import Isolation, Outcome, Role
+
+
+def aborted_read(t: Tables) -> DataFrame:
+    """One row for each record and delivery."""
+    failed_transaction = F.col("send.transactional") & (F.col("send.told") == "aborted")
+    refused_send = (
+        ~F.col("send.transactional")
+        & (F.col("send.outcome") == Outcome.FAIL.value)
+        & ~F.col("send.acked")
+        & ~F.col("send.role").eqNullSafe(F.lit(Role.FEEDER.value))
+    )
+    read = F.filter("readers", lambda reader: reader["promised"] == Isolation.READ_COMMITTED.value)
+    found = t.values.where(failed_transaction | refused_send).select(
+        "run", "value", "send", F.explode(read).alias("r")
+    )
+    return finding(
+        found,
+        "aborted-read",
+        order=["r.tp", "r.offset", "r.op", "r.n"],
+        ops=F.array("send.op", "r.op"),
+        record=record("r.tp", "r.offset", "value"),
+        operation=operation("send.op"),
+        reader=F.struct("r.op", "r.n", "r.role"),
+    )

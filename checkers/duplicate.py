@@ -1,0 +1,58 @@
+"""Duplicate: one value stands at more than one offset.
+
+A value names one attempt to send. If it stands twice in the logs, a client or a broker wrote one attempt
+twice, which an idempotent producer excludes. What the feeder wrote is exempt: an input that was repeated is two
+inputs, and the pipeline must take each of them once.
+
+Illegal because every reader of the topic takes the record twice, whatever the transactions say.
+Evidence: the final readers' deliveries of one value at two places.
+
+    T1  send x=1            info
+    final read of x: 1 at offset 4
+    final read of x: 1 at offset 6          <- duplicate
+
+Blind spot: a repeated attempt bears another value; that is `reprocessed-input`.
+Reference: Jepsen's Kafka checker, `duplicate`.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from checkers.finding import finding, operation
+from checkers.tables import Tables
+from harness.history import Role
+
+
+def duplicate(t: Tables) -> DataFrame:
+    """One row for each value with several places."""
+    final = F.filter("readers", lambda reader: reader["role"] == Role.FINAL.value)
+    places = F.array_sort(
+        F.array_distinct(
+            F.concat(
+                F.transform(
+                    "places", lambda place: F.struct(place["tp"].alias("tp"), place["offset"].alias("offset"))
+                ),
+                F.transform(
+                    final, lambda place: F.struct(place["tp"].alias("tp"), place["offset"].alias("offset"))
+                ),
+            )
+        )
+    )
+    ours = F.col("value").isNotNull() & ~F.col("send.role").eqNullSafe(F.lit(Role.FEEDER.value))
+    found = (
+        t.values.where(ours).select("run", "value", "send", places.alias("places")).where("size(places) > 1")
+    )
+    return finding(
+        found,
+        "duplicate",
+        order=[F.col("places")[0]["tp"], F.col("places")[0]["offset"]],
+        ops=F.array("send.op"),
+        value=F.col("value"),
+        operation=operation("send.op"),
+        records=F.transform(
+            "places",
+            lambda p: F.struct(
+                p["tp"].alias("tp"), p["offset"].alias("offset"), F.col("value").alias("value")
+            ),
+        ),
+    )

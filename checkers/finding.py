@@ -1,0 +1,48 @@
+"""A finding: one row, the same shape for every anomaly, so that all of them go through one job.
+
+Columns: run, anomaly, absence (it rests on something not being there, and is dropped where evidence is
+gone), position (array of bigint: the stated order, smallest first), ops (array of bigint: the operations
+that it touches, by which effects are joined to causes), detail (JSON).
+
+In `detail` an object bears a `tp` where it means a partition and an `op` where it means an operation;
+`checkers.materialise` adds their names.
+"""
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+COLUMNS = ("run", "anomaly", "absence", "position", "ops", "detail")
+
+
+def finding(
+    found: DataFrame,
+    anomaly: str,
+    *,
+    order: Sequence[str | Column],
+    ops: Column | None = None,
+    absence: Column | bool = False,
+    **detail: Column,
+) -> DataFrame:
+    """One row of findings for each row of `found`, which has `run`. `order`: numbers, the first decides."""
+    columns = [F.col(column) if isinstance(column, str) else column for column in order]
+    return found.select(
+        "run",
+        F.lit(anomaly).alias("anomaly"),
+        (absence if isinstance(absence, Column) else F.lit(absence)).alias("absence"),
+        F.array(*(F.coalesce(column.cast("bigint"), F.lit(-1)) for column in columns)).alias("position"),
+        (ops if ops is not None else F.array().cast("array<bigint>")).alias("ops"),
+        F.to_json(F.struct(*(column.alias(name) for name, column in detail.items()))).alias("detail"),
+    )
+
+
+def record(tp: str, offset: str, value: str | Column) -> Column:
+    """A record, by its place and the name of its value."""
+    named = F.col(value) if isinstance(value, str) else value
+    return F.struct(F.col(tp).alias("tp"), F.col(offset).alias("offset"), named.alias("value"))
+
+
+def operation(op: str = "op") -> Column:
+    """An operation, by its number."""
+    return F.struct(F.col(op).alias("op"))

@@ -1,0 +1,90 @@
+"""From stored runs to what the checkers say of them: one Spark job for all of them."""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import SparkSession
+
+from checkers.evidence import Facts, Gaps, gaps, missing_needs
+from checkers.materialise import Finding, Materialised, materialise
+from checkers.registry import CHECKERS, Checker
+from checkers.sources import StoredRun, read_sources
+from checkers.tables import make_tables
+from harness.verdict import Found, Judgement
+
+__all__ = ["StoredRun", "judge"]
+
+log = logging.getLogger(__name__)
+
+
+def judge(spark: SparkSession, runs: Sequence[StoredRun], *, examples: int = 10) -> dict[int, Judgement]:
+    """What the checkers say of each run, by its number; at most `examples` of each anomaly are kept.
+
+    Raises `UnreadableInput` where a table is missing or damaged. A checker that crashes does not stop the others.
+    """
+    sources = read_sources(spark, runs)
+    brought = materialise(sources, make_tables(sources), CHECKERS, examples)
+    return {run.run: _judgement(run, brought, examples) for run in runs}
+
+
+def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgement:
+    facts = Facts.gather(brought.facts.get(run.run, ()))
+    lacking = missing_needs(facts, run.has_log)
+    found = gaps(facts, run.has_log)
+    if run.incomplete:
+        found.add("run", "; ".join(run.incomplete))
+    not_checked: dict[str, str] = {}
+    anomalies: dict[str, Found] = {}
+    for checker in CHECKERS:
+        for name in checker.anomalies:
+            reason = next((lacking[need] for need in checker.needs if need in lacking), None)
+            if reason is not None:
+                not_checked[name] = reason
+            elif finding := _weigh(run, checker, name, brought, found, examples):
+                anomalies[name] = Found(
+                    count=finding.count,
+                    examples=finding.examples,
+                    allowed=checker.warning or checker.always_allowed or name in run.allowed,
+                    warning=checker.warning,
+                )
+    numbers = facts.numbers
+    return Judgement(
+        anomalies={name: _explained(run, name, anomalies, brought) for name in anomalies},
+        not_checked=not_checked,
+        broken={**brought.crashed, **found.sentences},
+        coverage={
+            "inputs": facts.total("inputs"),
+            "outputs": facts.total("outputs"),
+            **{name: numbers[name] for name in ("committed", "aborted", "fenced")},
+        },
+        stats={name: numbers[name] for name in ("ops", "ok", "fail", "info")},
+    )
+
+
+def _weigh(
+    run: StoredRun, checker: Checker, name: str, brought: Materialised, found: Gaps, examples: int
+) -> Finding | None:
+    """The findings that count: those that rest on absence only where the evidence is whole."""
+    blind = bool(run.incomplete) or bool(found.tables.intersection(checker.rests_on))
+    parts = [
+        brought.findings.get((run.run, name, absence)) for absence in ((False,) if blind else (False, True))
+    ]
+    there = [part for part in parts if part is not None]
+    if not there:
+        return None
+    pairs = [pair for part in there for pair in zip(part.positions, part.examples, strict=True)]
+    pairs.sort(key=lambda pair: pair[0])
+    return Finding(sum(part.count for part in there), [example for _, example in pairs[:examples]])
+
+
+def _explained(run: StoredRun, name: str, anomalies: Mapping[str, Found], brought: Materialised) -> Found:
+    """With its cause, if it follows from another anomaly that was found and is not allowed."""
+    checker = next(checker for checker in CHECKERS if name in checker.anomalies)
+    found = anomalies[name]
+    for because in checker.because:
+        cause = anomalies.get(because.cause)
+        if cause is None or cause.allowed:
+            continue
+        if not because.by_operation or (run.run, name, because.cause) in brought.caused:
+            return Found(found.count, found.examples, found.allowed, found.warning, because.cause)
+    return found

@@ -1,0 +1,69 @@
+"""Lost input: the group has gone past an input of which nothing came.
+
+A visible input lies between the group's first position and its final committed offset (by fate), and one of the
+slots that the workload expects of it has no visible output, though all outputs were read to the end.
+
+Illegal because nobody will ever read that input again.
+Evidence: the expectation, the offset commits in the order in which they took effect, and the final read of the
+whole output topic. A topic that was not read to its sentinels, or is compacted, proves nothing.
+
+    T1  poll a@4, send x=1 (from a@4), abort                       fail
+    T2  poll a@5, send x=2 (from a@5), send_offsets a->6, commit     ok
+    final read of x: 2                                                      <- lost-input of a@4
+
+Blind spot: workloads that cannot say what an input leads to (aggregates have their own check).
+Reference: KIP-98; Kingsbury, Bufstream 0.1.0 (2024).
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from checkers.finding import finding
+from checkers.tables import Tables
+
+
+def lost_input(t: Tables) -> DataFrame:
+    """One row for each input and slot."""
+    lacking = F.filter(
+        "expected",
+        lambda e: (
+            ~F.exists(
+                "outputs",
+                lambda o: (
+                    o["visible"]
+                    & F.coalesce((o["slot"] == e["slot"]) & (o["topic"] == e["topic"]), F.lit(False))
+                ),
+            )
+        ),
+    )
+    due = (
+        t.inputs.where("visible")
+        .select("run", "tp", "offset", "outputs", F.explode(lacking).alias("e"))
+        .select("run", "tp", "offset", "outputs", "e.group", "e.slot", "e.topic")
+    )
+    read_whole = (
+        F.col("topic_ru_end") & (F.col("topic_logged") | F.col("topic_rc_end")) & ~F.col("topic_compacted")
+    )
+    found = (
+        due.join(F.broadcast(t.groups), on=["run", "group", "tp"], how="inner")
+        .where((F.col("offset") >= F.col("first")) & (F.col("offset") < F.col("final")))
+        .join(F.broadcast(t.topics), on=["run", "topic"], how="inner")
+        .where(read_whole)
+        .withColumn(
+            "tried",
+            F.filter("outputs", lambda o: (o["slot"] == F.col("slot")) & (o["topic"] == F.col("topic"))),
+        )
+    )
+    return finding(
+        found,
+        "lost-input",
+        order=["tp", "offset"],
+        ops=F.array_distinct(F.transform("tried", lambda o: o["op"])),
+        absence=True,
+        input=F.struct("tp", "offset"),
+        group=F.col("group"),
+        slot=F.col("slot"),
+        output_topic=F.col("topic"),
+        final_committed=F.col("final"),
+        operations=F.transform(F.slice("tried", 1, 20), lambda o: F.struct(o["op"].alias("op"))),
+    )

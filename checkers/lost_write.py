@@ -1,0 +1,46 @@
+"""Lost write: a record that was acknowledged is not where it was put.
+
+Two clauses. The final read-committed reader read on beyond the record's offset and was not given it, though
+its transaction committed (or it had none). Or the log does not hold the acknowledged (partition, offset), or
+holds another value there; this one counts for aborted transactions too.
+
+Illegal because an acknowledgement under acks=all promises that the record outlives every tolerated fault.
+Evidence: the acknowledgement (partition and offset), and the final read or the leader's log. A compacted
+partition, an offset below the start of the log or of the read, and a partition whose reader did not get so far
+prove nothing.
+
+    T1  send x=1, ok at offset 4, commit     ok
+    T2  send x=2, ok at offset 5, commit     ok
+    final read of x: 2 at offset 5                  <- lost-write of 1
+
+Blind spot: a record lost without an acknowledgement that named its offset.
+Reference: Jepsen's Kafka checker, `lost-write`; Kingsbury, Redpanda 21.10.1 (2022).
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from checkers.finding import finding, operation, record
+from checkers.tables import Tables
+
+
+def lost_write(t: Tables) -> DataFrame:
+    """One row for each acknowledged record that is gone."""
+    acked = t.operations.select("run", "op", "settled", F.explode("records").alias("r")).where("r.acked")
+    unread = (F.col("settled") == "committed") & F.col("r.passed") & ~F.col("r.given")
+    gone = F.col("r.logged") & F.col("r.covered") & ~F.col("r.held")
+    lost = acked.where(unread | gone)
+    return finding(
+        lost,
+        "lost-write",
+        order=["r.tp", "r.offset", "op"],
+        ops=F.array("op"),
+        absence=~(gone & F.col("r.other")),
+        record=record("r.tp", "r.offset", "r.value"),
+        operation=operation(),
+        log_holds=F.when(
+            F.col("r.logged"),
+            F.when(F.col("r.held"), "it").when(F.col("r.other"), "another value").otherwise("nothing"),
+        ),
+        finally_read=F.when(F.col("r.passed"), F.col("r.given")),
+    )

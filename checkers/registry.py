@@ -1,0 +1,123 @@
+"""All checkers. A new anomaly is one new file and one line here.
+
+Importing this module does not import PySpark; `Checker.find` does.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from checkers.tables import Tables
+
+NEEDS = {
+    "log": "no broker logs in this history",
+    "offsets": "no log of __consumer_offsets in this history",
+    "transactions": "no whole log of __transaction_state in this history",
+    "expected": "the workload does not say what its inputs must lead to",
+}
+"""What a check may need, and the reason that stands in `not_checked` where it is missing."""
+
+
+@dataclass(frozen=True)
+class Because:
+    """A cause of a finding. `by_operation`: only if every finding shares an operation with one of the cause."""
+
+    cause: str
+    by_operation: bool = True
+
+
+@dataclass(frozen=True)
+class Checker:
+    """One file of this room: the anomalies that it finds, and how its findings are to be taken."""
+
+    module: str  # checkers.<module>, whose function of the same name finds
+    needs: tuple[str, ...] = ()  # keys of NEEDS
+    rests_on: tuple[str, ...] = ()  # tables that must be whole for absence to prove anything
+    because: tuple[Because, ...] = ()  # the first that holds is told
+    names: tuple[str, ...] = ()  # of the anomalies; empty: the module's own, with hyphens
+    family: str = "effects"
+    warning: bool = False  # listed, and never decides
+    always_allowed: bool = False
+
+    @property
+    def anomalies(self) -> tuple[str, ...]:
+        """The names in `verdict.json`."""
+        return self.names or (self.module.replace("_", "-"),)
+
+    def find(self, tables: "Tables") -> "DataFrame":
+        """The findings, lazily: see `checkers.finding`."""
+        function: Callable[[Tables], DataFrame] = getattr(
+            import_module(f"checkers.{self.module}"), self.module
+        )
+        return function(tables)
+
+
+def _by(*causes: str) -> tuple[Because, ...]:
+    return tuple(Because(cause) for cause in causes)
+
+
+HANGING = Because("hanging-transaction", by_operation=False)
+READS = ("polls", "records", "ends", "partitions")
+LOGS = ("batches", "replicas")
+
+CHECKERS: tuple[Checker, ...] = (
+    Checker("lost_commit", needs=("log",), rests_on=(*LOGS, "offsets", "records"), family="transactions"),
+    Checker("ghost_commit", needs=("log",), family="transactions"),
+    Checker("hanging_transaction", needs=("log", "transactions"), rests_on=("transactions",), family="log"),
+    Checker("zombie_write", family="log"),
+    Checker(
+        "torn_transaction",
+        rests_on=READS,
+        because=(*_by("lost-commit", "ghost-commit"), HANGING),
+        family="transactions",
+    ),
+    Checker(
+        "lost_write",
+        rests_on=(*READS, *LOGS),
+        because=_by("lost-commit", "torn-transaction"),
+        family="records",
+    ),
+    Checker("duplicate", family="records"),
+    Checker("aborted_read", because=_by("ghost-commit"), family="records"),
+    Checker("dirty_read", needs=("log",), because=(*_by("aborted-read"), HANGING), family="records"),
+    Checker(
+        "unseen",
+        rests_on=(*READS, "sends"),
+        because=(*_by("lost-commit", "lost-write"), HANGING),
+        family="records",
+    ),
+    Checker(
+        "phantom",
+        rests_on=(*READS, *LOGS, "sends", "ops", "journals", "stages"),
+        because=_by("lost-write"),
+        family="records",
+    ),
+    Checker("corrupt", family="records"),
+    Checker(
+        "offset_output_mismatch",
+        needs=("log",),
+        rests_on=("sends", "ops", "journals", "claims", "expected"),
+        because=_by("lost-commit", "ghost-commit", "torn-transaction"),
+    ),
+    Checker("reprocessed_input", because=_by("ghost-commit", "duplicate", "zombie-write")),
+    Checker(
+        "lost_input",
+        needs=("expected",),
+        rests_on=(*READS, *LOGS, "expected", "offsets", "assignments"),
+        because=(*_by("lost-commit", "torn-transaction", "offset-output-mismatch", "lost-write"), HANGING),
+    ),
+    Checker("group_offset_regression", needs=("offsets",), family="offsets"),
+)
+"""In the order in which a report tells them: causes first."""
+
+
+def checker_of(anomaly: str) -> Checker:
+    """The checker that finds it; raises `KeyError`."""
+    for checker in CHECKERS:
+        if anomaly in checker.anomalies:
+            return checker
+    raise KeyError(anomaly)

@@ -1,0 +1,78 @@
+"""Reading the tables of stored runs: one scan for each table, however many runs there are."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from harness.errors import UnreadableInput
+from harness.record.schema import HISTORY, LOG
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run to be judged: where its tables lie, and what they cannot tell."""
+
+    run: int  # as the column `run` has it
+    folder: Path  # holds history/ and perhaps log/; several runs may share one
+    wall_ms_at_zero: float | None = None  # wall clock at run time 0; None: no two clocks are compared
+    allowed: frozenset[str] = frozenset()  # anomalies that the workload's guarantee permits
+    incomplete: tuple[str, ...] = ()  # why the run's evidence is cut short: absence proves nothing then
+
+    @property
+    def has_log(self) -> bool:
+        """Whether the brokers' witness is there."""
+        return (self.folder / "log").is_dir()
+
+
+Sources = Mapping[str, DataFrame]
+
+
+def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
+    """Every table of `harness.record.schema` for all the runs, and `runs`; raises `UnreadableInput`.
+
+    `runs` has a row for each: run, wall_ms (null: not known), whole (absence may be judged). A folder
+    may hold no run but those judged.
+    """
+    folders = sorted({run.folder for run in runs})
+    logged = sorted({run.folder for run in runs if run.has_log})
+    sources = {
+        **{table: _scan(spark, [f / "history" for f in folders], table, HISTORY[table]) for table in HISTORY},
+        **{table: _scan(spark, [f / "log" for f in logged], table, LOG[table]) for table in LOG},
+    }
+    rows = pa.table(
+        {
+            "run": pa.array([run.run for run in runs], pa.int64()),
+            "wall_ms": pa.array([run.wall_ms_at_zero for run in runs], pa.float64()),
+            "whole": pa.array([not run.incomplete for run in runs], pa.bool_()),
+        }
+    )
+    return {**sources, "runs": spark.createDataFrame(rows)}
+
+
+def _scan(spark: SparkSession, folders: Sequence[Path], table: str, schema: pa.Schema) -> DataFrame:
+    """One table from all folders, with the schema that it must have."""
+    wanted = from_arrow_schema(schema)
+    paths = [folder / f"{table}.parquet" for folder in folders]
+    for path in paths:
+        _check(path, schema)
+    if not paths:
+        return spark.createDataFrame(schema.empty_table())
+    return spark.read.schema(wanted).parquet(*map(str, paths))
+
+
+def _check(path: Path, schema: pa.Schema) -> None:
+    """Read the file's footer, so that a damaged file is named before any job starts."""
+    try:
+        found = pq.read_schema(path)
+    except (OSError, pa.ArrowException) as error:
+        raise UnreadableInput(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+    for column in schema:
+        if column.name not in found.names or found.field(column.name).type != column.type:
+            raise UnreadableInput(
+                f"{path} is no {path.stem} table: column {column.name} is missing or of another type"
+            )

@@ -1,0 +1,50 @@
+"""Unseen: a record that was acknowledged and committed was never delivered to anybody.
+
+The final read-committed reader came to the end of its partition (of every partition of its topic, if its offset is
+not known), and neither it nor anybody else was given the record.
+
+Illegal because a committed record is there to be read.
+Evidence: the completion `ok`, and a final reader that met its sentinel: a partition that is stuck behind a hanging
+transaction proves nothing.
+
+    T1  send x=1, ok without an offset     ok
+    final read of x: 2, sentinel                  <- unseen: 1
+    poll of x: 2                                  ok
+
+Blind spot: an `info` write may be gone without a trace.
+Reference: Jepsen's Kafka checker, `unseen`.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from checkers.finding import finding, operation, record
+from checkers.tables import Tables
+
+
+def unseen(t: Tables) -> DataFrame:
+    """One row for each record."""
+    acked = t.values.where("send.acked and send.told = 'committed' and size(readers) = 0").select(
+        "run", "value", "send", "send.topic", "send.tp"
+    )
+    ends = t.tps.select("run", "tp", "rc_end", "rc_first", "compacted")
+    read_to_end = F.when(
+        F.col("tp").isNotNull(),
+        F.col("rc_end")
+        & ~F.col("compacted")
+        & F.coalesce(F.col("send.offset") >= F.col("rc_first"), F.lit(True)),
+    ).otherwise(F.col("topic_rc_end") & ~F.col("topic_compacted"))
+    found = (
+        acked.join(F.broadcast(ends), on=["run", "tp"], how="left")
+        .join(F.broadcast(t.topics), on=["run", "topic"], how="left")
+        .where(read_to_end)
+    )
+    return finding(
+        found,
+        "unseen",
+        order=["tp", "send.offset", "send.op"],
+        ops=F.array("send.op"),
+        absence=True,
+        record=record("tp", "send.offset", "value"),
+        operation=operation("send.op"),
+    )

@@ -1,0 +1,276 @@
+"""Tiny histories, each a run: what a real store would hold, in a few letters.
+
+A history has an input topic `a`, output topics `x` and `y`, one partition each, one stage `s` of group `g`, which
+owes each input one output in `x`. The log is an append-only list for each partition; fates, final reads, ends and
+replicas follow from it, as they would from real brokers. `alter` then bends a table, as a fault would.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.history import SENTINEL_VALUE
+from harness.record.schema import HISTORY, LOG
+
+RC, RU = "read_committed", "read_uncommitted"
+OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
+WALL_MS = 1_000_000.0
+Row = dict[str, Any]
+
+
+@dataclass
+class Op:
+    """An operation of a history, to refer to."""
+
+    op: int
+    name: str
+    values: list[str] = field(default_factory=list)
+
+
+class History:
+    """One run in the making."""
+
+    def __init__(self, *, inputs: str = "a", outputs: str = "xy", expects: str = "x", log: bool = True) -> None:
+        self.log = log
+        self.expects = expects
+        self.topics = [*inputs, *outputs, OFFSETS, TRANSACTIONS]
+        self.tp = {topic: number for number, topic in enumerate(self.topics)}
+        self.inputs = inputs
+        self.entries: dict[str, list[Row]] = {topic: [] for topic in self.topics}
+        self.rows: dict[str, list[Row]] = {table: [] for table in (*HISTORY, *LOG)}
+        self.journals: dict[str, Row] = {}
+        self.clock = 0
+        self.alterations: list[tuple[str, Callable[[Row], Row | None]]] = []
+        self.incomplete: tuple[str, ...] = ()
+        self.allowed: frozenset[str] = frozenset()
+        self.wall_ms: float | None = WALL_MS
+
+    # what happens, in the order in which it happens
+
+    def tick(self) -> int:
+        self.clock += 1_000_000
+        return self.clock
+
+    def put(self, topic: str, value: str | None, pid: int = -1, epoch: int = 0, **more: Any) -> int:
+        """Append a record; its offset."""
+        self.entries[topic].append({"value": value, "pid": pid, "epoch": epoch, "ms": self._ms(), **more})
+        return len(self.entries[topic]) - 1
+
+    def mark(self, topic: str, pid: int, marker: str, epoch: int = 0, ms: int | None = None) -> int:
+        """Append a marker; its offset."""
+        entry = {"marker": marker, "pid": pid, "epoch": epoch, "ms": self._ms() if ms is None else ms}
+        self.entries[topic].append(entry)
+        return len(self.entries[topic]) - 1
+
+    def op(self, journal: str = "w", f: str = "txn", outcome: str = "ok", **more: Any) -> Op:
+        """An operation; a new journal is a worker's unless it is `f` (feeder) or `o` (observer)."""
+        role = {"f": "feeder", "o": "observer", "z": "final"}.get(journal[0], "worker")
+        row = self.journals.setdefault(journal, {"journal": journal, "role": role, "ops": 0})
+        number = len(self.rows["ops"])
+        name = f"{journal}:{row['ops']}"
+        row["ops"] += 1
+        transactional = f in ("txn", "init") and role == "worker"
+        defaults: Row = {
+            "op": number, "name": name, "journal": journal, "process": 0, "f": f, "outcome": outcome,
+            "stage": "s" if role == "worker" else None, "group": "g" if role == "worker" else None,
+            "transactional_id": f"id-{journal[0]}" if transactional else None,
+            "asked": {"ok": "commit", "fail": "abort"}.get(outcome) if transactional else None,
+            "call_ns": self.tick(), "commit_ns": self.tick() if transactional and outcome != "fail" else None,
+            "return_ns": self.tick() if outcome != "info" else None,
+            "fenced": False, "line": number + 1, "end_line": number + 2,
+        }  # fmt: skip
+        self.rows["ops"].append(defaults | more)
+        return Op(number, name)
+
+    def send(
+        self, op: Op, topic: str, offset: int | None = None, *, inputs: Sequence[int] = (), digest: int | None = 7,
+        slot: str | None = None, value: str | None = None, source: str = "a",
+    ) -> str:  # fmt: skip
+        """Announce a send; `offset` None: it was not acknowledged. The value's name."""
+        n = len(op.values)
+        named = value or f"{op.name}:{n}"
+        op.values.append(named)
+        self.rows["sends"].append({
+            "op": op.op, "n": n, "value": named, "topic": topic, "tp": None if offset is None else self.tp[topic],
+            "offset": offset, "acked": offset is not None, "slot": slot, "digest": digest,
+            "inputs": [{"tp": self.tp[source], "offset": at} for at in inputs],
+        })  # fmt: skip
+        return named
+
+    def poll(self, op: Op, topic: str, offset: int, value: str | None, role: str = "worker", promised: str = RC) -> None:
+        """A delivery."""
+        n = sum(1 for row in self.rows["polls"] if row["op"] == op.op)
+        self.rows["polls"].append({
+            "op": op.op, "n": n, "tp": self.tp[topic], "offset": offset, "value": value, "role": role,
+            "promised": promised, "return_ns": self.clock,
+        })  # fmt: skip
+
+    def feed(self, count: int = 1, topic: str = "a") -> None:
+        """Inputs, one operation each, and what the stage owes them."""
+        for _ in range(count):
+            op = self.op("f", "send")
+            at = self.put(topic, f"{op.name}:0", digest=7)
+            self.send(op, topic, at)
+            self.expect(at, topic)
+
+    def expect(self, offset: int, source: str = "a", digest: int | None = 7) -> None:
+        """What the stage owes an input: one output in each topic of `expects`."""
+        for topic in self.expects:
+            self.rows["expected"].append({
+                "stage": "s", "group": "g", "tp": self.tp[source], "offset": offset, "slot": topic, "topic": topic,
+                "digest": digest,
+            })  # fmt: skip
+
+    def take(
+        self, *offsets: int, gives: str = "x", outcome: str = "ok", fate: str | None = None, offsets_fate: str | None = None,
+        fates: dict[str, str] | None = None, worker: str = "w", pid: int = 1, acked: bool = True, poll: bool = True,
+        source: str = "a", claim: tuple[int, int] | None = None, state: str | None = None, names: Sequence[int] | None = None,
+        **more: Any,
+    ) -> Op:  # fmt: skip
+        """A whole transaction: poll inputs, send an output for each to every topic of `gives`, send offsets, end.
+
+        `fate`: how its markers say it ended (commit, abort, open); by default as the client was told. `fates` has
+        others for single topics, `offsets_fate` for the offset commit ("" : it never reached the log).
+        """
+        fate = fate or {"ok": "commit", "fail": "abort", "info": "commit"}[outcome]
+        op = self.op(worker, "txn", outcome, **more)
+        for at in offsets if poll else ():
+            self.poll(op, source, at, self.entries[source][at].get("value"))
+        for topic in gives:
+            for at in names if names is not None else offsets:
+                value = f"{op.name}:{len(op.values)}"
+                place = self.put(topic, value, pid, slot=topic, inputs=[(source, at)], digest=7)
+                self.send(op, topic, place if acked else None, inputs=[at], slot=topic, source=source)
+        ends = {topic: (fates or {}).get(topic, fate) for topic in gives}
+        if offsets or claim:
+            first, after = claim or (min(offsets), max(offsets) + 1)
+            self.rows["claims"].append({"op": op.op, "group": "g", "tp": self.tp[source], "first": first, "next": after})
+            if offsets_fate != "":
+                self.offset(after, op, pid, source=source)
+                ends[OFFSETS] = offsets_fate or fate
+        for topic, end in ends.items():
+            if end != "open":
+                self.mark(topic, pid, end)
+        pending = [topic for topic, end in ends.items() if end == "open"]
+        self.state(pid, state or ("Ongoing" if pending else "CompleteCommit"), pending)
+        return op
+
+    def offset(self, committed: int | None, op: Op | None = None, pid: int = -1, source: str = "a") -> None:
+        """An offset commit in the log; outside any transaction if `pid` is -1."""
+        at = self.put(OFFSETS, None, pid)
+        self.rows["offsets"].append({
+            "log_tp": self.tp[OFFSETS], "log_offset": at, "group": "g", "tp": self.tp[source], "committed": committed,
+            "metadata": op.name if op else "", "op": op.op if op else None, "producer_id": pid, "epoch": 0,
+            "transactional": pid >= 0, "timestamp_ms": self._ms(),
+        })  # fmt: skip
+
+    def state(self, pid: int, state: str, topics: Sequence[str] = (), epoch: int = 0) -> None:
+        """A line of the transaction log."""
+        at = self.put(TRANSACTIONS, None)
+        self.rows["transactions"].append({
+            "log_tp": self.tp[TRANSACTIONS], "log_offset": at, "transactional_id": f"id-{pid}", "producer_id": pid,
+            "epoch": epoch, "state": state, "tps": [self.tp[topic] for topic in topics], "timeout_ms": 10_000,
+            "start_ms": self._ms(), "update_ms": self._ms(),
+        })  # fmt: skip
+
+    def observe(self, topic: str, offset: int, value: str | None = None, promised: str = RC) -> None:
+        """An observer is given a record."""
+        named = value or self.entries[topic][offset].get("value")
+        self.poll(self.op("o", "poll"), topic, offset, named, role="observer", promised=promised)
+
+    def alter(self, table: str, change: Callable[[Row], Row | None]) -> None:
+        """Bend the rows of a table when all is done; None takes the row away."""
+        self.alterations.append((table, change))
+
+    # what it comes to
+
+    def tables(self, run: int) -> dict[str, list[Row]]:
+        """Every table of the run."""
+        self._final_reads()
+        rows = self.rows
+        rows["partitions"] = [
+            {"tp": tp, "topic": topic, "partition": 0, "internal": topic.startswith("__"), "compacted": topic == OFFSETS}
+            for topic, tp in self.tp.items()
+        ]
+        rows["stages"] = [{"stage": "s", "group": "g", "in_topic": topic, "promised": RC} for topic in self.inputs]
+        rows["journals"] = [
+            {"pid": 1, "lines": 2 * row["ops"], "torn_lines": 0, "missing_lines": 0, "ended": True, "stage": None} | row
+            for row in self.journals.values()
+        ]
+        rows["assignments"] = [
+            {"journal": "w", "process": 0, "group": "g", "time_ns": 0, "gained": True, "tp": self.tp[topic], "offset": 0}
+            for topic in self.inputs
+        ]
+        for table, change in self.alterations:
+            rows[table] = [bent for row in rows[table] if (bent := change(dict(row))) is not None]
+        return {table: [{**row, "run": run} for row in found] for table, found in rows.items()}
+
+    def fates(self, topic: str) -> list[str | None]:
+        """The fate of each entry, None for a marker."""
+        found: list[str | None] = []
+        for at, entry in enumerate(self.entries[topic]):
+            later = [e["marker"] for e in self.entries[topic][at + 1 :] if "marker" in e and e["pid"] == entry["pid"]]
+            fate = "plain" if entry["pid"] < 0 else later[0] if later else "open"
+            found.append(None if "marker" in entry else fate)
+        return found
+
+    def _ms(self) -> int:
+        return int(WALL_MS + self.clock / 1e6)
+
+    def _final_reads(self) -> None:
+        reader = self.op("z", "poll")
+        for topic in self.topics:
+            internal = topic.startswith("__")
+            end = None if internal else self.put(topic, SENTINEL_VALUE, sentinel=True)
+            fates, tp = self.fates(topic), self.tp[topic]
+            stable = fates.index("open") if "open" in fates else len(fates)
+            for at, (entry, fate) in enumerate(zip(self.entries[topic], fates, strict=True)):
+                self._batch(tp, at, entry)
+                if fate is None or internal:
+                    continue
+                self.rows["records"].append({
+                    "tp": tp, "offset": at, "value": entry["value"], "slot": entry.get("slot"), "digest": entry.get("digest"),
+                    "inputs": [{"tp": self.tp[source], "offset": o} for source, o in entry.get("inputs", ())],
+                    "timestamp_ms": entry["ms"], "sentinel": entry.get("sentinel", False),
+                })  # fmt: skip
+                if at < stable and fate in ("commit", "plain") and not entry.get("sentinel"):
+                    self.poll(reader, topic, at, entry["value"], role="final")
+            self.rows["replicas"].append({
+                "broker": 1, "leader": True, "tp": tp, "topic_id": topic, "log_start": 0, "log_end": len(fates),
+                "high_watermark": len(fates), "damaged": None,
+            })  # fmt: skip
+            if end is not None:
+                self._end(topic, RC, stable, end if end < stable else None)
+                self._end(topic, RU, len(fates), end)
+
+    def _end(self, topic: str, isolation: str, after: int, sentinel: int | None) -> None:
+        entries = self.entries[topic][:after]
+        self.rows["ends"].append({
+            "journal": "z", "isolation": isolation, "tp": self.tp[topic], "first": 0, "next": after,
+            "read": sum("marker" not in entry for entry in entries), "sentinel_offset": sentinel,
+        })  # fmt: skip
+
+    def _batch(self, tp: int, at: int, entry: Row) -> None:
+        self.rows["batches"].append({
+            "broker": 1, "leader": True, "tp": tp, "base_offset": at, "last_offset": at, "count": 1,
+            "producer_id": entry["pid"], "epoch": entry["epoch"], "base_sequence": 0, "transactional": entry["pid"] >= 0,
+            "control": "marker" in entry, "marker": entry.get("marker"), "coordinator_epoch": 0, "leader_epoch": 0,
+            "max_timestamp_ms": entry["ms"], "crc": 0,
+        })  # fmt: skip
+
+
+def write(folder: Path, runs: Sequence[tuple[int, History]], *, log: bool) -> Path:
+    """All the runs in one store folder."""
+    united: dict[str, list[Row]] = {table: [] for table in (*HISTORY, *LOG)}
+    for number, history in runs:
+        for table, rows in history.tables(number).items():
+            united[table].extend(rows)
+    for kind, schemas in (("history", HISTORY), ("log", LOG if log else {})):
+        (folder / kind).mkdir(parents=True, exist_ok=True) if schemas else None
+        for table, schema in schemas.items():
+            pq.write_table(pa.Table.from_pylist(united[table], schema=schema), folder / kind / f"{table}.parquet")
+    return folder
