@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
-CODE := fencepost harness workloads nemeses checkers reports tests
+CODE := fencepost harness workloads nemeses checkers reports bench tests
 
 .PHONY: setup demo test lint bench clean
 
@@ -36,7 +36,7 @@ lint: setup
 	@$(BIN)/mypy
 
 bench: setup
-	@$(BIN)/python -P tests/bench.py
+	@$(BIN)/python -m bench.run
 
 # The store is yours: it stays.
 clean:
