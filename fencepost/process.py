@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from harness.record.journal import Journal, NoJournal
 from harness.record.naming import digest, output_headers
 from workloads.defects import policy_of
 from workloads.loop import Settings, Worker
-from workloads.model import Output, Workload
+from workloads.model import Output, Transform, Workload
 from workloads.registry import WORKLOADS
 
 
@@ -46,7 +47,7 @@ def build(
     spec: dict[str, Any], journal: Journal, control: Control
 ) -> Worker | Feeder | Observer | FinalReader:
     """The object that does the work of a role."""
-    workload = WORKLOADS[spec["workload"]]
+    workload = renamed(WORKLOADS[spec["workload"]], spec.get("renamed"))
     places = [(topic, partition) for topic, partition in spec.get("places", ())]
     match Role(spec["role"]):
         case Role.WORKER:
@@ -77,6 +78,29 @@ def build(
             return FinalReader(
                 spec["bootstrap"], places, isolation, journal, control, partial(expectation, workload)
             )
+
+
+def renamed(workload: Workload, prefix: str | None) -> Workload:
+    """The same workload on topics of its own, for many rounds on one cluster."""
+    if prefix is None:
+        return workload
+
+    def elsewhere(transform: Transform, key: bytes, value: bytes) -> list[Output]:
+        return [replace(out, topic=f"{prefix}-{out.topic}") for out in transform(key, value)]
+
+    return replace(
+        workload,
+        topics=tuple(f"{prefix}-{topic}" for topic in workload.topics),
+        fed=f"{prefix}-{workload.fed}",
+        stages=tuple(
+            replace(
+                stage,
+                in_topic=f"{prefix}-{stage.in_topic}",
+                transform=partial(elsewhere, stage.transform),
+            )
+            for stage in workload.stages
+        ),
+    )
 
 
 def expectation(workload: Workload, topic: str, key: bytes, value: bytes) -> list[tuple[str, str, str, Any]]:

@@ -1,5 +1,6 @@
 """`fencepost run`: from options to a verdict. The one place where all rooms meet."""
 
+import logging
 import secrets
 import shutil
 import time
@@ -71,7 +72,7 @@ def _run(
     from harness.cluster.local import LocalCluster
     from harness.environment.cache import cache_folder
     from harness.environment.resources import require
-    from harness.processes.marks import sweep_leftovers
+    from harness.processes.guardian import sweep_leftovers
 
     root = Path(options.store)
     progress.phase("preparing")
@@ -217,8 +218,11 @@ def draw_report(folder: Path, verdict: Verdict, duration_s: float) -> None:
     from reports.html import draw as draw_html
     from reports.junit import junit
 
-    (folder / "junit.xml").write_text(junit([(verdict, duration_s)]))
-    (folder / "report.html").write_text(draw_html(folder, verdict))
+    try:
+        (folder / "junit.xml").write_text(junit([(verdict, duration_s)]), encoding="utf-8")
+        (folder / "report.html").write_text(draw_html(folder, verdict), encoding="utf-8")
+    except OSError as error:
+        logging.getLogger(__name__).error("the report of %s could not be written: %s", folder, error)
 
 
 def _drop_segments(folder: Path) -> None:

@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -138,8 +139,8 @@ class Crew:
         return member
 
     def _hear(self, member: Member) -> None:
-        """Take in what a member tells, until it ends."""
-        with member.channel.makefile("rb") as lines:
+        """Take in what a member tells, until it ends or is killed."""
+        with suppress(ConnectionResetError), member.channel.makefile("rb") as lines:
             for line in lines:
                 member.told.update(json.loads(line))
 

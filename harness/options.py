@@ -54,8 +54,8 @@ class Options:
         Whole(0, 2**63 - 1), None, "of all that is drawn; random if not given", flag=True
     )
     workers: int = _option(Whole(1, 16), 3, "processes per stage of the pipeline", flag=True)
-    rate: float = _option(Number(0.1, 100_000, "inputs a second"), 200.0, "inputs a second", flag=True)
-    txn_size: int = _option(Whole(1, 10_000), 10, "inputs per transaction", flag=True)
+    rate: float = _option(Number(0.1, 100_000, "inputs a second"), 150.0, "inputs a second", flag=True)
+    txn_size: int = _option(Whole(1, 10_000), 20, "inputs per transaction", flag=True)
     client: str = _option(OneOf(("librdkafka",)), "librdkafka", "the Kafka client of the pipeline", flag=True)
     cluster: str = _option(OneOf(("local",)), "local", "the kind of cluster", flag=True)
     brokers: int = _option(Whole(3, 3), 3, "how many brokers the cluster has", flag=True)

@@ -14,7 +14,7 @@ from harness.history import Isolation, Outcome
 TRANSACTION_TIMEOUT_MS = 30_000
 """Longer than the pause that makes a zombie, so that fencing and not the time-out decides."""
 SESSION_TIMEOUT_MS = 2_000
-COMMIT_PATIENCE_S = 60.0
+COMMIT_PATIENCE_S = 40.0
 """How long a commit is asked for again before its outcome is called unknown."""
 
 _COMMON: dict[str, Any] = {

@@ -67,26 +67,29 @@ class Transaction:
 
     def send_offsets(self, offsets: Sequence[TopicPartition], group_metadata: Any) -> None:
         """Add the input positions to the transaction."""
-        _retried(
-            lambda: self._producer.send_offsets_to_transaction(list(offsets), group_metadata, STEP_TIMEOUT_S)
+        self._retried(
+            partial(self._producer.send_offsets_to_transaction, list(offsets), group_metadata, STEP_TIMEOUT_S)
         )
 
     def abort(self) -> None:
         """End it without effect, on purpose."""
         self._tell("abort")
         self.outcome = Outcome.FAIL
-        _retried(lambda: self._producer.abort_transaction(STEP_TIMEOUT_S))
+        self._retried(partial(self._producer.abort_transaction, STEP_TIMEOUT_S))
 
     def commit(self, reach: Callable[[], None], struck: bool) -> None:
         """Commit; if a fault is armed on the very commit, be at that step while it is under way."""
         self._tell("commit")
         self.commit_invoked = True
-        commit = partial(_retried, lambda: self._producer.commit_transaction(STEP_TIMEOUT_S))
+        commit = partial(self._retried, partial(self._producer.commit_transaction, STEP_TIMEOUT_S))
         if struck:
             _beside(commit, reach)
         else:
             commit()
         self.outcome = Outcome.OK
+
+    def _retried(self, act: Callable[[], None]) -> None:
+        retried(act, self._journal, self._op)
 
     def _tell(self, kind: str) -> None:
         self._journal.write(kind, {"op": self._op, "acks": self.acks})
@@ -123,7 +126,7 @@ class TransactionalProducer:
             op = self._journal.begin("init", process, {"transactional_id": self.transactional_id})
             producer = Producer(self._settings)
             try:
-                _retried(partial(producer.init_transactions, STEP_TIMEOUT_S))
+                retried(partial(producer.init_transactions, STEP_TIMEOUT_S), self._journal, op)
             except KafkaException as error:
                 words = librdkafka.words(librdkafka.error_of(error))
                 self._journal.write(Outcome.INFO, event | {"op": op, "error": words})
@@ -166,17 +169,17 @@ class TransactionalProducer:
         txn.outcome = librdkafka.outcome_of_error(txn.commit_invoked)
         txn.fenced = librdkafka.is_fencing(error)
         done["error"] = librdkafka.words(error)
-        if error.fatal() or txn.fenced or (txn.commit_invoked and not error.txn_requires_abort()):
-            self._discard()
-        else:
+        if error.txn_requires_abort() and not txn.fenced:
             self._abort(txn, done)
+        else:  # fatal, fenced, or no answer within the patience: a new producer settles it
+            self._discard()
 
     def _abort(self, txn: Transaction, done: dict[str, Any]) -> None:
         """Put the producer back to where it can begin again, or give it up."""
         if self._producer is None:
             return
         try:
-            _retried(partial(self._producer.abort_transaction, STEP_TIMEOUT_S))
+            retried(partial(self._producer.abort_transaction, STEP_TIMEOUT_S), self._journal, done["op"])
         except KafkaException as error:
             done["abort_error"] = librdkafka.words(librdkafka.error_of(error))
             txn.fenced = txn.fenced or librdkafka.is_fencing(librdkafka.error_of(error))
@@ -189,15 +192,17 @@ class TransactionalProducer:
         self._producer = None
 
 
-def _retried(act: Callable[[], None]) -> None:
-    """Ask again after a retriable error, for as long as the patience lasts."""
+def retried(act: Callable[[], None], journal: Journal, op: int) -> None:
+    """Ask again after a retriable error, for as long as the patience lasts; each is noted."""
     deadline = time.monotonic() + librdkafka.COMMIT_PATIENCE_S
     while True:
         try:
             return act()
-        except KafkaException as error:
-            if not librdkafka.error_of(error).retriable() or time.monotonic() > deadline:
+        except KafkaException as exception:
+            error = librdkafka.error_of(exception)
+            if not error.retriable() or time.monotonic() > deadline:
                 raise
+            journal.write("note", {"op": op, "retried": librdkafka.words(error)})
 
 
 def _beside(act: Callable[[], None], reach: Callable[[], None]) -> None:

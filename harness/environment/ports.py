@@ -1,4 +1,4 @@
-"""Ports that no other run takes: a block of 200, claimed by a lock that dies with its process.
+"""Ports that no other run takes: a block of 600, claimed by a lock that dies with its process.
 
 Blocks lie below the range from which systems draw the ports of outgoing connections, so that
 nobody gets one of ours by chance between its choice and its use.
@@ -14,7 +14,7 @@ from typing import IO
 
 from harness.errors import EnvironmentFailure
 
-SIZE = 200
+SIZE = 600
 FIRST, BEYOND = 20_000, 32_000
 HOST = "127.0.0.1"
 

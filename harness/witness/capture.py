@@ -16,12 +16,12 @@ from pathlib import Path
 
 from harness.record.partitions import PartitionIds
 from harness.record.schema import LOG
+from harness.record.sheet import Sheet, open_sheet
 from harness.witness import offsets_log, transaction_log
 from harness.witness.fields import Undecodable
 from harness.witness.records import Record, read_marker, read_records
 from harness.witness.replicas import Replica, ReplicaSource, find_replicas
 from harness.witness.segments import Batch
-from harness.record.sheet import Sheet, open_sheet
 
 __all__ = ["INTERNAL_TOPICS", "ReplicaSource", "capture"]
 

@@ -82,8 +82,11 @@ def find_replicas(source: ReplicaSource, topics: Collection[str]) -> Iterator[Re
 
 
 def _checkpoint(path: Path) -> Mapping[tuple[str, int], int]:
-    """Offsets by partition; empty if there is no such file. Raises `EnvironmentFailure`."""
-    if not path.exists():
+    """Offsets by partition; none if there is no such file, or an empty one, as Kafka first makes it.
+
+    Raises `EnvironmentFailure`.
+    """
+    if not path.exists() or not path.stat().st_size:
         return {}
     try:
         version, count, *lines = path.read_text().split("\n")

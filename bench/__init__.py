@@ -1,0 +1,1 @@
+"""What a run costs, measured as ratios in one run; never asserted."""
