@@ -45,7 +45,7 @@ def duplicate(t: Tables) -> DataFrame:
     return finding(
         found,
         "duplicate",
-        order=[F.col("places")[0]["tp"], F.col("places")[0]["offset"]],
+        order=[F.get("places", F.lit(0))["tp"], F.get("places", F.lit(0))["offset"]],
         ops=F.array("send.op"),
         value=F.col("value"),
         operation=operation("send.op"),

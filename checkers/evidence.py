@@ -31,7 +31,7 @@ def evidence(s: Sources, t: Tables) -> DataFrame:
             s["ends"].select("run", "journal", "isolation", "tp", "next", "read", "sentinel_offset"), "end"
         ),
         _rows(s["stages"], "stage"),
-        _rows(_operations(s, t), "operations"),
+        _rows(_operations(t), "operations"),
         _rows(_values(t), "values"),
         _rows(t.inputs.groupBy("run").agg(F.sum(F.size("expected")).alias("expected")), "inputs"),
         _rows(s["transactions"].groupBy("run").agg(F.count(F.lit(1)).alias("transactions")), "transactions"),
@@ -75,22 +75,25 @@ def _partitions(t: Tables) -> DataFrame:
     return t.tps.join(counted, on=["run", "tp"], how="left")
 
 
-def _operations(s: Sources, t: Tables) -> DataFrame:
+def _operations(t: Tables) -> DataFrame:
     told = t.operations.where("operation.f != 'init'")
     txn = F.col("operation.f") == "txn"
-    counted = told.groupBy("run").agg(
+    writes = F.col("operation.f") != "poll"
+    return told.groupBy("run").agg(
         F.count(F.lit(1)).alias("ops"),
         *(_count(F.col("operation.outcome") == outcome).alias(outcome) for outcome in ("ok", "fail", "info")),
         _count(txn & (F.col("settled") == "committed")).alias("committed"),
         _count(txn & (F.col("settled") == "aborted")).alias("aborted"),
-        _count(F.col("settled") == "committed").alias("effective"),
+        _count(writes & (F.col("settled") == "committed")).alias("effective"),
+        _count(writes & (F.col("settled") == "committed") & F.col("operation.stage").isNotNull()).alias(
+            "effective_of_stages"
+        ),
         _count(F.col("settled") == "unknown").alias("unsettled"),
         _count(txn & (F.col("told") == "committed") & (F.size("records") > 0)).alias("acknowledged"),
         _count((F.col("told") == "committed") & (F.size("claims") > 0)).alias("claiming"),
         F.sum(F.size("claims")).alias("claims"),
         _count(F.col("operation.fenced")).alias("fenced"),
     )
-    return counted
 
 
 def _values(t: Tables) -> DataFrame:
@@ -215,7 +218,7 @@ def _journals(facts: Facts, found: Gaps) -> None:
             "sends",
             "ops",
         )
-    if not facts.numbers["sent"] and facts.total("found"):
+    if not facts.numbers["sent"] and facts.numbers["stored"]:
         found.add("sends", "the table sends is empty, though records were found", "sends")
     if any(row["role"] == Role.WORKER.value for row in facts.journals) and not facts.stages:
         found.add("stages", "the table stages is empty, though workers ran", "stages")
@@ -259,7 +262,7 @@ def _nothing_done(facts: Facts, found: Gaps) -> None:
         found.add(
             "nothing read", "the final read-committed readers were given no record: nothing was read", "polls"
         )
-    if not numbers["effective"]:
+    if not numbers["effective_of_stages" if facts.stages else "effective"]:
         found.add("nothing committed", "no operation is known to have taken effect: nothing was committed")
     consumed = facts.total("consumed")
     if facts.stages and not consumed:

@@ -199,7 +199,7 @@ def _explain(
     if not places and not ops:
         return
     stored = _lookup(
-        t.positions.select("run", "tp", "offset", F.col("acks")[0]["op"].alias("op"), *RECORD_COLUMNS),
+        t.positions.select("run", "tp", "offset", F.get("acks", F.lit(0))["op"].alias("op"), *RECORD_COLUMNS),
         ("run", "tp", "offset"),
         places,
     )

@@ -39,7 +39,7 @@ class Checker:
     rests_on: tuple[str, ...] = ()  # tables that must be whole for absence to prove anything
     because: tuple[Because, ...] = ()  # the first that holds is told
     names: tuple[str, ...] = ()  # of the anomalies; empty: the module's own, with hyphens
-    family: str = "effects"
+    family: str = "other"
     warning: bool = False  # listed, and never decides
     always_allowed: bool = False
 
@@ -61,11 +61,12 @@ def _by(*causes: str) -> tuple[Because, ...]:
 
 
 HANGING = Because("hanging-transaction", by_operation=False)
-READS = ("polls", "records", "ends", "partitions")
+READS = ("polls", "ends", "partitions")
 LOGS = ("batches", "replicas")
+JOURNALS = ("journals", "ops", "sends")
 
 CHECKERS: tuple[Checker, ...] = (
-    Checker("lost_commit", needs=("log",), rests_on=(*LOGS, "offsets", "records"), family="transactions"),
+    Checker("lost_commit", needs=("log",), rests_on=(*LOGS, "offsets"), family="transactions"),
     Checker("ghost_commit", needs=("log",), family="transactions"),
     Checker("hanging_transaction", needs=("log", "transactions"), rests_on=("transactions",), family="log"),
     Checker("zombie_write", family="log"),
@@ -92,25 +93,27 @@ CHECKERS: tuple[Checker, ...] = (
     ),
     Checker(
         "phantom",
-        rests_on=(*READS, *LOGS, "sends", "ops", "journals", "stages"),
-        because=_by("lost-write"),
+        rests_on=(*READS, *LOGS, *JOURNALS, "records", "stages"),
+        because=_by("aborted-read", "dirty-read", "lost-write"),
         family="records",
     ),
     Checker("corrupt", family="records"),
     Checker(
         "offset_output_mismatch",
         needs=("log",),
-        rests_on=("sends", "ops", "journals", "claims", "expected"),
+        rests_on=(*JOURNALS, "claims", "expected"),
         because=_by("lost-commit", "ghost-commit", "torn-transaction"),
+        family="inputs",
     ),
-    Checker("reprocessed_input", because=_by("ghost-commit", "duplicate", "zombie-write")),
+    Checker("reprocessed_input", because=_by("ghost-commit", "duplicate", "zombie-write"), family="inputs"),
     Checker(
         "lost_input",
         needs=("expected",),
-        rests_on=(*READS, *LOGS, "expected", "offsets", "assignments"),
+        rests_on=(*READS, *LOGS, "records", "expected", "offsets", "assignments"),
         because=(*_by("lost-commit", "torn-transaction", "offset-output-mismatch", "lost-write"), HANGING),
+        family="inputs",
     ),
-    Checker("group_offset_regression", needs=("offsets",), family="offsets"),
+    Checker("group_offset_regression", needs=("offsets",), family="inputs"),
 )
 """In the order in which a report tells them: causes first."""
 

@@ -282,6 +282,7 @@ def spark_conf(settings: SparkSettings, folder: Path) -> dict[str, str]:
         "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000" if small else "10000",
         "spark.sql.autoBroadcastJoinThreshold": str(32 << 20),
         "spark.sql.maxPlanStringLength": "2000",
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.log.level": "ERROR",
     }
     if settings.local:

@@ -489,7 +489,7 @@ def _operations(s: Sources, positions: DataFrame, values: DataFrame) -> DataFram
     claims = s["claims"].select("run", "op", F.struct("group", "tp", "first", "next").alias("claim"))
     ops = s["ops"].select(
         "run", "op",
-        F.struct("journal", "f", "fenced", "group", "transactional_id", "outcome", "asked", "call_ns", "commit_ns", "return_ns", told().alias("told")).alias("operation"),
+        F.struct("journal",  "f", "stage", "fenced", "group", "transactional_id", "outcome", "asked", "call_ns", "commit_ns", "return_ns", told().alias("told")).alias("operation"),
     )  # fmt: skip
     united = ops
     for part in (acked, found, commits, claims):

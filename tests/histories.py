@@ -34,7 +34,9 @@ class Op:
 class History:
     """One run in the making."""
 
-    def __init__(self, *, inputs: str = "a", outputs: str = "xy", expects: str = "x", log: bool = True) -> None:
+    def __init__(
+        self, *, inputs: str = "a", outputs: str = "xy", expects: str = "x", log: bool = True
+    ) -> None:
         self.log = log
         self.expects = expects
         self.topics = [*inputs, *outputs, OFFSETS, TRANSACTIONS]
@@ -101,7 +103,9 @@ class History:
         })  # fmt: skip
         return named
 
-    def poll(self, op: Op, topic: str, offset: int, value: str | None, role: str = "worker", promised: str = RC) -> None:
+    def poll(
+        self, op: Op, topic: str, offset: int, value: str | None, role: str = "worker", promised: str = RC
+    ) -> None:
         """A delivery."""
         n = sum(1 for row in self.rows["polls"] if row["op"] == op.op)
         self.rows["polls"].append({
@@ -148,7 +152,9 @@ class History:
         ends = {topic: (fates or {}).get(topic, fate) for topic in gives}
         if offsets or claim:
             first, after = claim or (min(offsets), max(offsets) + 1)
-            self.rows["claims"].append({"op": op.op, "group": "g", "tp": self.tp[source], "first": first, "next": after})
+            self.rows["claims"].append(
+                {"op": op.op, "group": "g", "tp": self.tp[source], "first": first, "next": after}
+            )
             if offsets_fate != "":
                 self.offset(after, op, pid, source=source)
                 ends[OFFSETS] = offsets_fate or fate
@@ -193,16 +199,40 @@ class History:
         self._final_reads()
         rows = self.rows
         rows["partitions"] = [
-            {"tp": tp, "topic": topic, "partition": 0, "internal": topic.startswith("__"), "compacted": topic == OFFSETS}
+            {
+                "tp": tp,
+                "topic": topic,
+                "partition": 0,
+                "internal": topic.startswith("__"),
+                "compacted": topic == OFFSETS,
+            }
             for topic, tp in self.tp.items()
         ]
-        rows["stages"] = [{"stage": "s", "group": "g", "in_topic": topic, "promised": RC} for topic in self.inputs]
+        rows["stages"] = [
+            {"stage": "s", "group": "g", "in_topic": topic, "promised": RC} for topic in self.inputs
+        ]
         rows["journals"] = [
-            {"pid": 1, "lines": 2 * row["ops"], "torn_lines": 0, "missing_lines": 0, "ended": True, "stage": None} | row
+            {
+                "pid": 1,
+                "lines": 2 * row["ops"],
+                "torn_lines": 0,
+                "missing_lines": 0,
+                "ended": True,
+                "stage": None,
+            }
+            | row
             for row in self.journals.values()
         ]
         rows["assignments"] = [
-            {"journal": "w", "process": 0, "group": "g", "time_ns": 0, "gained": True, "tp": self.tp[topic], "offset": 0}
+            {
+                "journal": "w",
+                "process": 0,
+                "group": "g",
+                "time_ns": 0,
+                "gained": True,
+                "tp": self.tp[topic],
+                "offset": 0,
+            }
             for topic in self.inputs
         ]
         for table, change in self.alterations:
@@ -213,7 +243,11 @@ class History:
         """The fate of each entry, None for a marker."""
         found: list[str | None] = []
         for at, entry in enumerate(self.entries[topic]):
-            later = [e["marker"] for e in self.entries[topic][at + 1 :] if "marker" in e and e["pid"] == entry["pid"]]
+            later = [
+                e["marker"]
+                for e in self.entries[topic][at + 1 :]
+                if "marker" in e and e["pid"] == entry["pid"]
+            ]
             fate = "plain" if entry["pid"] < 0 else later[0] if later else "open"
             found.append(None if "marker" in entry else fate)
         return found
@@ -244,14 +278,14 @@ class History:
                 "high_watermark": len(fates), "damaged": None,
             })  # fmt: skip
             if end is not None:
-                self._end(topic, RC, stable, end if end < stable else None)
-                self._end(topic, RU, len(fates), end)
+                committed = sum(fate in ("commit", "plain") for fate in fates[:stable])
+                self._end(topic, RC, stable, end if end < stable else None, committed)
+                self._end(topic, RU, len(fates), end, sum(fate is not None for fate in fates))
 
-    def _end(self, topic: str, isolation: str, after: int, sentinel: int | None) -> None:
-        entries = self.entries[topic][:after]
+    def _end(self, topic: str, isolation: str, after: int, sentinel: int | None, read: int) -> None:
         self.rows["ends"].append({
             "journal": "z", "isolation": isolation, "tp": self.tp[topic], "first": 0, "next": after,
-            "read": sum("marker" not in entry for entry in entries), "sentinel_offset": sentinel,
+            "read": read, "sentinel_offset": sentinel,
         })  # fmt: skip
 
     def _batch(self, tp: int, at: int, entry: Row) -> None:
@@ -272,5 +306,7 @@ def write(folder: Path, runs: Sequence[tuple[int, History]], *, log: bool) -> Pa
     for kind, schemas in (("history", HISTORY), ("log", LOG if log else {})):
         (folder / kind).mkdir(parents=True, exist_ok=True) if schemas else None
         for table, schema in schemas.items():
-            pq.write_table(pa.Table.from_pylist(united[table], schema=schema), folder / kind / f"{table}.parquet")
+            pq.write_table(
+                pa.Table.from_pylist(united[table], schema=schema), folder / kind / f"{table}.parquet"
+            )
     return folder

@@ -1,0 +1,196 @@
+"""Every small history, in one Spark job, against definitions in plain Python that stand beside it.
+
+Each history is a run, smallest first, so that the first difference is already minimal. Three families: all
+transactions by outcome, fate of each part, offsets and a read; all orders of data and markers in one partition; all
+ways to take two inputs in up to three transactions.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import pytest
+from histories import History, write
+from pyspark.sql import SparkSession
+
+from checkers.judge import StoredRun, judge
+
+Found = dict[str, int]
+
+
+@dataclass(frozen=True)
+class Txn:
+    """A transaction that takes one input or two, and what became of it."""
+
+    takes: tuple[int, ...]
+    outcome: str  # ok, fail, info, or killed: info, and the commit was never invoked
+    fates: tuple[tuple[str, str], ...]  # of its output in each topic: commit, abort, open
+    offsets: str  # fate of its offset commit; "" if it sent none
+    listed: bool = True  # the transaction log still lists what is open
+    polled: bool = False  # an observer, promised read committed, is given its record in x
+
+
+def transactions() -> Iterator[tuple[Txn, ...]]:
+    """One transaction with every circumstance; then two with fewer."""
+    outcomes, fates = ("ok", "fail", "info", "killed"), ("commit", "abort", "open")
+    for outcome, x, offsets, polled, listed in product(
+        outcomes, fates, ("", "commit", "abort"), (False, True), (True, False)
+    ):
+        if x != "open" and not listed:
+            continue
+        yield (Txn((0,), outcome, (("x", x),), offsets, listed, polled),)
+    for outcome, x, y, offsets, listed in product(
+        outcomes, fates, fates, ("", "commit", "abort"), (True, False)
+    ):
+        if "open" not in (x, y) and not listed:
+            continue
+        yield (Txn((0,), outcome, (("x", x), ("y", y)), offsets, listed),)
+    for first, x, polled in product(outcomes[:3], fates, (False, True)):
+        for second, z, read in product(outcomes[:3], fates, (False, True)):
+            one = Txn((0,), first, (("x", x),), "abort" if x == "open" else x, True, polled)
+            yield one, Txn((1,), second, (("x", z),), "abort" if z == "open" else z, True, read)
+
+
+def inputs() -> Iterator[tuple[Txn, ...]]:
+    """Two inputs, taken in up to three transactions."""
+    one = [
+        Txn(takes, outcome, (("x", fate),), fate)
+        for takes in ((0,), (1,), (0, 1))
+        for outcome, fate in (("ok", "commit"), ("fail", "abort"))
+    ]
+    for length in (1, 2, 3):
+        yield from product(one, repeat=length)
+
+
+def draw(txns: tuple[Txn, ...]) -> History:
+    """The history of these transactions, one after the other, each by a producer of its own."""
+    h = History()
+    h.feed(2)
+    for number, txn in enumerate(txns):
+        fates = dict(txn.fates)
+        pending = "open" in fates.values()
+        h.take(
+            *txn.takes, gives="".join(fates), fates=fates, outcome="info" if txn.outcome == "killed" else txn.outcome,
+            offsets_fate=txn.offsets, pid=number + 1, worker=f"w{number}",
+            state="Ongoing" if pending and txn.listed else "CompleteCommit",
+            **({"commit_ns": None} if txn.outcome == "killed" else {}),
+        )  # fmt: skip
+        if txn.polled:
+            values = [e for e, fate in zip(h.entries["x"], h.fates("x"), strict=True) if fate is not None]
+            h.observe("x", h.entries["x"].index(values[-1]))
+    return h
+
+
+def defined(txns: tuple[Txn, ...]) -> Found:
+    """What the definitions of the anomalies say, in so many words."""
+    found: Counter[str] = Counter()
+    settled = [_settled(txn) for txn in txns]
+    stuck = {topic: False for topic in "xy"}  # the last stable offset of the topic stands below what follows
+    for txn, end in zip(txns, settled, strict=True):
+        fates = dict(txn.fates)
+        unasked = txn.outcome in ("fail", "killed")
+        judged = {fate for fate in fates.values() if fate != "open" or not txn.listed}
+        found["torn-transaction"] += len(judged) > 1
+        found["lost-commit"] += txn.outcome == "ok" and "abort" in (*fates.values(), txn.offsets)
+        found["ghost-commit"] += unasked and "commit" in (*fates.values(), txn.offsets)
+        found["offset-output-mismatch"] += (txn.offsets == "abort" and "commit" in fates.values()) or (
+            txn.offsets == "commit" and "abort" in fates.values()
+        )
+        for topic, fate in fates.items():
+            polled = topic == "x" and txn.polled
+            stuck[topic] |= fate == "open"
+            given = fate == "commit" and not stuck[topic]
+            for _ in txn.takes:
+                found["lost-write"] += end == "committed" and not given and not stuck[topic]
+                found["aborted-read"] += txn.outcome == "fail" and given
+                found["hanging-transaction"] += fate == "open" and not txn.listed
+            found["aborted-read"] += txn.outcome == "fail" and polled
+            found["dirty-read"] += polled and fate != "commit"
+            stays = any(dict(t.fates).get(topic) == "open" for t in txns)
+            found["unseen"] += (txn.outcome == "ok" and not given and not polled and not stays) * len(
+                txn.takes
+            )
+    commits = [max(t.takes) + 1 for t in txns if t.offsets == "commit"]
+    found["group-offset-regression"] = sum(b < a for a, b in zip(commits, commits[1:], strict=False))
+    for at in (0, 1):
+        outputs = sum(at in t.takes and dict(t.fates)["x"] == "commit" for t in txns)
+        found["reprocessed-input"] += outputs > 1
+        found["lost-input"] += bool(commits) and at < commits[-1] and outputs == 0
+    return {name: count for name, count in found.items() if count}
+
+
+def _settled(txn: Txn) -> str:
+    if txn.outcome in ("ok", "fail"):
+        return "committed" if txn.outcome == "ok" else "aborted"
+    left = {*dict(txn.fates).values(), txn.offsets}
+    return "committed" if "commit" in left else "aborted" if "abort" in left else "open"
+
+
+Entry = tuple[str, int]
+
+
+def logs() -> Iterator[tuple[Entry, ...]]:
+    """Every order of up to four entries of two producers in one partition."""
+    entries = [(kind, pid) for kind in ("data", "commit", "abort") for pid in (1, 2)]
+    for length in (1, 2, 3, 4):
+        for log in product(entries, repeat=length):
+            if any(kind == "data" for kind, _ in log):
+                yield log
+
+
+def draw_log(log: tuple[Entry, ...]) -> History:
+    """Each data record is a transaction whose client was told nothing, and an observer is given all of them."""
+    h = History()
+    h.feed(1)
+    h.take(0, gives="y", pid=9, worker="u")
+    h.alter("expected", lambda row: row | {"topic": "y", "slot": "y"})
+    for kind, pid in log:
+        if kind != "data":
+            h.mark("x", pid, kind)
+            continue
+        op = h.op(f"w{pid}", "txn", "info")
+        at = h.put("x", f"{op.name}:0", pid, digest=7)
+        h.send(op, "x", at)
+        h.observe("x", at)
+        h.state(pid, "CompleteCommit")
+    return h
+
+
+def defined_log(log: tuple[Entry, ...]) -> Found:
+    """The fate of a record is the first marker of its producer above it."""
+    fates = []
+    for at, (kind, pid) in enumerate(log):
+        if kind == "data":
+            fates.append(next((k for k, p in log[at + 1 :] if p == pid and k != "data"), "open"))
+    found = {"dirty-read": sum(f != "commit" for f in fates), "hanging-transaction": fates.count("open")}
+    return {name: count for name, count in found.items() if count}
+
+
+@pytest.fixture(scope="module")
+def differences(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """By family, each history that is judged otherwise than it is defined, smallest first."""
+    families = {
+        "transactions": [(draw(t), defined(t), t) for t in transactions()],
+        "inputs": [(draw(t), defined(t), t) for t in inputs()],
+        "logs": [(draw_log(log), defined_log(log), log) for log in logs()],
+    }
+    cases = [(family, *case) for family, drawn in families.items() for case in drawn]
+    folder: Path = write(
+        tmp_path_factory.mktemp("store"), [(run, case[1]) for run, case in enumerate(cases)], log=True
+    )
+    judged = judge(spark, [StoredRun(run, folder) for run in range(len(cases))], examples=1)
+    found: dict[str, list[str]] = {family: [] for family in families}
+    for run, (family, _, meant, what) in enumerate(cases):
+        said = {name: anomaly.count for name, anomaly in judged[run].anomalies.items()}
+        if said != meant:
+            found[family].append(f"{what}: judged {said}, defined {meant}")
+    return found
+
+
+@pytest.mark.parametrize("family", ["transactions", "inputs", "logs"])
+def test_every_small_history_is_judged_as_it_is_defined(
+    family: str, differences: dict[str, list[str]]
+) -> None:
+    assert not differences[family], f"{len(differences[family])} differ, first: {differences[family][0]}"

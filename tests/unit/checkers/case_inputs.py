@@ -1,0 +1,117 @@
+"""Inputs: taken twice, or never."""
+
+from cases import case
+from histories import History
+
+
+@case(reprocessed_input=1)
+def two_visible_outputs_of_one_input_and_slot_are_a_reprocessed_input(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.take(0, worker="v", pid=2)
+
+
+@case()
+def a_second_output_that_was_aborted_is_none(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.take(0, worker="v", pid=2, outcome="fail")
+
+
+@case()
+def a_second_output_of_an_info_that_did_nothing_is_none(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="info", fate="abort")
+    h.take(0, worker="v", pid=2)
+
+
+@case(reprocessed_input=1)
+def a_second_output_of_an_info_that_was_committed_is_one(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="info", fate="commit")
+    h.take(0, worker="v", pid=2)
+
+
+@case()
+def two_outputs_in_two_slots_are_none(h: History) -> None:
+    h.feed(1)
+    h.take(0, gives="xy")
+
+
+@case(reprocessed_input=1)
+def an_input_of_a_filter_in_two_committed_ranges_is_reprocessed(h: History) -> None:
+    h.feed(2)
+    h.alter("expected", lambda row: None if row["offset"] == 1 else row)
+    h.take(0)
+    h.take(1, gives="")
+    h.take(1, gives="")
+
+
+@case()
+def an_input_of_a_filter_in_an_aborted_range_and_a_committed_one_is_none(h: History) -> None:
+    h.feed(2)
+    h.alter("expected", lambda row: None if row["offset"] == 1 else row)
+    h.take(0)
+    h.take(1, gives="", outcome="fail")
+    h.take(1, gives="")
+
+
+@case(lost_input=1)
+def an_input_that_the_group_went_past_without_output_is_lost(h: History) -> None:
+    h.feed(2)
+    h.take(0, outcome="fail")
+    h.take(1)
+
+
+@case()
+def an_input_that_the_group_has_not_reached_is_not_lost(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+
+
+@case()
+def an_aborted_input_is_not_lost(h: History) -> None:
+    h.feed(1)
+    h.put("a", None, 9)
+    h.mark("a", 9, "abort")
+    h.expect(1)
+    h.feed(1)
+    h.take(0)
+    h.take(3)
+
+
+@case()
+def an_input_before_the_first_position_of_the_group_is_not_lost(h: History) -> None:
+    h.feed(2)
+    h.take(1)
+    h.alter("assignments", lambda row: row | {"offset": 1})
+
+
+@case(broken=("did not come to the end of x/0",))
+def an_output_topic_that_was_not_read_to_the_end_accuses_nobody_of_a_lost_input(h: History) -> None:
+    h.feed(2)
+    h.take(0, outcome="fail")
+    h.take(1)
+    h.alter("ends", lambda row: row | {"sentinel_offset": None} if row["tp"] == h.tp["x"] else row)
+
+
+@case(lost_input=1, hanging_transaction=1, because={"lost-input": "hanging-transaction"},
+      broken=("did not come to the end of x/0",))  # fmt: skip
+def an_input_whose_output_hangs_is_lost(h: History) -> None:
+    h.feed(1)
+    h.take(0, fates={"x": "open"}, state="CompleteCommit")
+
+
+@case(options={"log": False}, lost_input=1)
+def without_logs_the_claims_of_committed_transactions_count(h: History) -> None:
+    h.feed(2)
+    h.take(0, outcome="fail")
+    h.take(1)
+
+
+@case(options={"log": False})
+def without_logs_the_claims_of_an_info_count_for_nothing(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    op = h.take(1, outcome="info", fate="abort")
+    assert op.values

@@ -1,0 +1,320 @@
+"""Transactions: torn, lost, ghosts, zombies, hanging ones; and the offsets that go with them."""
+
+from cases import case
+from histories import OFFSETS, History
+
+
+@case()
+def a_plain_history_is_clean(h: History) -> None:
+    h.feed(3)
+    h.take(0, gives="x")
+    h.take(1, 2, gives="xy")
+
+
+@case()
+def two_rounds_with_an_abort_and_a_retry_are_clean(h: History) -> None:
+    h.feed(2)
+    h.take(0, outcome="fail")
+    h.take(0)
+    h.take(1, worker="v", pid=2)
+
+
+@case()
+def repeated_markers_and_markers_without_data_are_clean(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.mark("x", 1, "commit", epoch=1)
+    h.mark("y", 1, "abort", epoch=1)
+    h.mark("x", 1, "abort", epoch=1)
+
+
+@case()
+def an_info_whose_records_are_committed_is_settled_as_committed(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="info", fate="commit")
+
+
+@case()
+def an_info_whose_records_are_aborted_is_settled_as_aborted(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="info", fate="abort")
+    h.take(0)
+
+
+@case()
+def offset_only_output_only_and_empty_transactions_are_clean(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    op = h.op()
+    h.offset(1, op, 1)
+    h.mark(OFFSETS, 1, "commit")
+    h.rows["claims"].append({"op": op.op, "group": "g", "tp": h.tp["a"], "first": 1, "next": 1})
+    alone = h.op()
+    h.send(alone, "y", h.put("y", f"{alone.name}:0", 1, digest=7))
+    h.mark("y", 1, "commit")
+    h.op()
+
+
+# torn-transaction
+
+
+@case(torn_transaction=1, lost_commit=1, lost_write=1, unseen=1, offset_output_mismatch=1,
+      because={"torn-transaction": "lost-commit", "lost-commit": None, "offset-output-mismatch": "lost-commit"})  # fmt: skip
+def committed_in_x_and_aborted_in_y_is_torn(h: History) -> None:
+    h.feed(1)
+    h.take(0, gives="xy", fates={"y": "abort"})
+
+
+@case(torn_transaction=1, offset_output_mismatch=1, lost_write=1,
+      because={"offset-output-mismatch": "torn-transaction", "lost-write": "torn-transaction"})  # fmt: skip
+def an_info_torn_apart_is_torn(h: History) -> None:
+    h.feed(1)
+    h.take(0, gives="xy", outcome="info", fates={"y": "abort"})
+
+
+@case()
+def an_open_part_is_not_torn_while_its_transaction_is_listed(h: History) -> None:
+    h.feed(1)
+    h.take(0, gives="x")
+    h.take(gives="", outcome="info")
+
+
+@case(torn_transaction=1, hanging_transaction=1, broken=("did not come to the end of y/0",))
+def a_part_left_open_after_complete_is_torn(h: History) -> None:
+    h.feed(1)
+    h.take(0, gives="xy", fates={"y": "open"}, state="CompleteCommit")
+
+
+@case(broken=("did not come to the end of y/0",))
+def a_part_still_listed_as_ongoing_is_neither_torn_nor_hanging(h: History) -> None:
+    h.feed(1)
+    h.take(0, gives="xy", fates={"y": "open"}, state="Ongoing")
+
+
+@case(torn_transaction=1, options={"log": False}, because={"torn-transaction": None},
+      not_checked=("lost-commit", "dirty-read", "hanging-transaction"), lost_write=1, unseen=1)  # fmt: skip
+def without_logs_half_read_is_torn(h: History) -> None:
+    h.feed(2)
+    op = h.take(0, gives="xy")
+    h.take(1, gives="xy")
+    h.alter("polls", lambda row: None if row["value"] == op.values[1] else row)
+
+
+@case(options={"log": False})
+def without_logs_an_info_of_which_nothing_was_read_is_nothing(h: History) -> None:
+    h.feed(1)
+    op = h.take(0, outcome="info")
+    h.alter("polls", lambda row: None if row["value"] in op.values else row)
+    h.take(0, worker="v", pid=2)
+
+
+# lost-commit and ghost-commit
+
+
+@case(lost_commit=1, lost_write=1, unseen=1, lost_input=1, offset_output_mismatch=1,
+      because={"lost-write": "lost-commit", "unseen": "lost-commit", "lost-input": "lost-commit",
+               "offset-output-mismatch": "lost-commit", "lost-commit": None})  # fmt: skip
+def outputs_aborted_under_a_commit_that_was_told_ok_are_a_lost_commit(h: History) -> None:
+    h.feed(1)
+    h.take(0, fates={"x": "abort"})
+
+
+@case(lost_commit=1, offset_output_mismatch=1)
+def offsets_aborted_under_a_commit_that_was_told_ok_are_a_lost_commit(h: History) -> None:
+    h.feed(1)
+    h.take(0, offsets_fate="abort")
+
+
+@case()
+def an_info_commit_that_was_aborted_is_no_lost_commit(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="info", fate="abort")
+    h.take(0)
+
+
+@case(ghost_commit=1, aborted_read=1, because={"aborted-read": "ghost-commit"})
+def records_of_an_abort_that_were_committed_are_a_ghost(h: History) -> None:
+    h.feed(2)
+    h.take(0, outcome="fail", fate="commit")
+    h.take(1)
+
+
+@case(ghost_commit=1)
+def records_of_a_worker_killed_before_its_commit_are_a_ghost(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="info", fate="commit", commit_ns=None)
+
+
+@case(ghost_commit=1, reprocessed_input=1, aborted_read=1, because={"reprocessed-input": "ghost-commit"})
+def a_ghost_whose_inputs_are_taken_again_reprocesses_them(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="fail", fate="commit")
+    h.take(0)
+
+
+@case()
+def an_info_whose_commit_was_asked_for_is_no_ghost(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="info", fate="commit")
+
+
+@case(broken=("lacks 1 lines",))
+def a_journal_with_gaps_accuses_nobody_of_a_ghost(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="info", fate="commit", commit_ns=None)
+    h.alter("journals", lambda row: row | {"missing_lines": 1} if row["journal"] == "w" else row)
+
+
+# offset-output-mismatch
+
+
+@case(offset_output_mismatch=1)
+def an_offset_at_another_place_than_claimed_is_a_mismatch(h: History) -> None:
+    h.feed(3)
+    h.take(0)
+    h.take(1, 2)
+    h.alter("offsets", lambda row: row | {"committed": 4} if row["committed"] == 3 else row)
+
+
+@case(offset_output_mismatch=1)
+def an_output_from_outside_the_claim_is_a_mismatch(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.take(1, claim=(2, 2))
+    h.alter("offsets", lambda row: row)
+
+
+@case(offset_output_mismatch=1, lost_input=1, because={"lost-input": None})
+def a_claimed_input_that_no_output_names_is_a_mismatch(h: History) -> None:
+    h.feed(2)
+    h.take(0, 1, names=(0,))
+
+
+@case(offset_output_mismatch=1)
+def an_offset_outside_the_transaction_of_an_aborted_output_is_a_mismatch(h: History) -> None:
+    h.feed(2)
+    op = h.take(0, outcome="fail", offsets_fate="")
+    h.offset(1, op)
+    h.take(0)
+    h.take(1)
+
+
+@case()
+def an_input_that_owes_nothing_may_be_claimed_without_output(h: History) -> None:
+    h.feed(3)
+    h.take(0, 1, 2, names=(0, 2))
+    h.alter("expected", lambda row: None if row["offset"] == 1 else row)
+
+
+# group-offset-regression
+
+
+@case(group_offset_regression=1, reprocessed_input=1)
+def an_offset_that_goes_down_is_a_regression(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.take(1)
+    h.take(0, worker="v", pid=2)
+    h.take(1, worker="v", pid=2, gives="", offsets_fate="abort")
+    h.alter("ops", lambda row: row | {"outcome": "fail", "asked": "abort"} if row["name"] == "v:1" else row)
+
+
+@case()
+def an_offset_that_goes_down_in_an_aborted_transaction_is_none(h: History) -> None:
+    h.feed(2)
+    h.take(0, 1)
+    h.take(0, outcome="fail", worker="v", pid=2)
+
+
+@case()
+def an_offset_after_a_tombstone_is_no_regression(h: History) -> None:
+    h.feed(2)
+    h.take(0, 1)
+    h.offset(None)
+    h.offset(1)
+    h.offset(2)
+
+
+# zombie-write and hanging-transaction
+
+
+@case(zombie_write=1)
+def a_batch_above_one_of_a_higher_epoch_is_a_zombie(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.take(1)
+    h.alter(
+        "batches",
+        lambda row: row | {"epoch": 5} if row["tp"] == h.tp["x"] and row["base_offset"] == 0 else row,
+    )
+
+
+@case()
+def an_aborted_batch_above_a_higher_epoch_is_no_zombie(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.take(1, outcome="fail")
+    h.take(1, worker="v", pid=2)
+    h.alter(
+        "batches",
+        lambda row: row | {"epoch": 5} if row["tp"] == h.tp["x"] and row["base_offset"] == 0 else row,
+    )
+
+
+@case(zombie_write=1)
+def a_commit_after_another_has_taken_the_id_is_a_zombie(h: History) -> None:
+    h.feed(1)
+    h.op("w1", "init", transactional_id="i")
+    h.op("w2", "init", transactional_id="i")
+    h.take(0, worker="w1", transactional_id="i")
+
+
+@case()
+def a_commit_of_the_one_who_took_the_id_last_is_none(h: History) -> None:
+    h.feed(1)
+    h.op("w1", "init", transactional_id="i")
+    h.op("w2", "init", transactional_id="i")
+    h.take(0, worker="w2", transactional_id="i")
+
+
+@case()
+def inits_at_the_same_time_prove_no_zombie(h: History) -> None:
+    h.feed(1)
+    h.op("w1", "init", transactional_id="i", call_ns=1, return_ns=10)
+    h.op("w2", "init", transactional_id="i", call_ns=2, return_ns=20)
+    h.take(0, worker="w1", transactional_id="i")
+
+
+@case()
+def a_zombie_whose_commit_was_not_told_and_did_nothing_is_none(h: History) -> None:
+    h.feed(1)
+    h.op("w1", "init", transactional_id="i")
+    h.op("w2", "init", transactional_id="i")
+    h.take(0, worker="w1", transactional_id="i", outcome="info", fate="abort")
+    h.take(0, worker="w2", transactional_id="i", pid=2)
+
+
+@case(hanging_transaction=1, broken=("did not come to the end of x/0",))
+def a_record_open_after_its_transaction_was_aborted_hangs(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="fail", fate="open", offsets_fate="abort", state="CompleteAbort")
+
+
+@case(broken=("did not come to the end of x/0",))
+def a_record_of_a_transaction_that_is_under_way_does_not_hang(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="info", fate="open", offsets_fate="abort", state="Ongoing")
+
+
+@case(hanging_transaction=1, broken=("did not come to the end of x/0",))
+def a_transaction_that_is_under_way_for_too_long_hangs(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="info", fate="open", offsets_fate="abort", state="Ongoing")
+    h.clock += 60_000_000_000
+
+
+@case(broken=("killed", "did not come to the end of x/0"))
+def a_run_that_was_cut_short_has_no_hanging_transaction(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="fail", fate="open", offsets_fate="abort", state="CompleteAbort")
+    h.incomplete = ("the run was killed",)
