@@ -1,0 +1,35 @@
+"""One real run that all tests of stored runs share."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import fencepost
+from fencepost.api import Result
+
+WORKER_FAULTS = ("kill-worker", "pause-worker")
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the runs of the session are kept."""
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="session")
+def stored(place: Path) -> Iterator[Result]:
+    """A run of a correct pipeline under the faults that strike its workers."""
+    yield fencepost.run(
+        nemesis=list(WORKER_FAULTS), time_limit=26, seed=11, store=str(place / "store"), keep="logs"
+    )
+
+
+@pytest.fixture(scope="session")
+def provoke(place: Path) -> Callable[[str], Result]:
+    """A run with a defect, as short as its faults allow."""
+
+    def run(defect: str) -> Result:
+        return fencepost.run(defect=defect, time_limit=20, seed=7, store=str(place / "defects"))
+
+    return run

@@ -1,0 +1,275 @@
+"""The checker is checked: one thing of a valid run's store is altered at a time, and it must be seen.
+
+All alterations are copies of one real run, judged in one call.
+"""
+
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import fencepost
+from fencepost.api import Result
+from harness.record.schema import HISTORY, LOG
+
+Row = dict[str, Any]
+UNKNOWN: frozenset[str] = frozenset({"unknown"})
+"""The evidence is gone, so nothing is to be found."""
+
+
+class Copy:
+    """A copy of a store, whose tables can be rewritten."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.rng = random.Random(1)
+
+    def path(self, table: str) -> Path:
+        room = "history" if table in HISTORY else "log"
+        return self.folder / room / f"{table}.parquet"
+
+    def rows(self, table: str) -> list[Row]:
+        rows: list[Row] = pq.read_table(self.path(table)).to_pylist()
+        return rows
+
+    def write(self, table: str, rows: list[Row]) -> None:
+        schema = (HISTORY | LOG)[table]
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), self.path(table))
+
+    def tp(self, topic: str) -> set[int]:
+        return {row["tp"] for row in self.rows("partitions") if row["topic"] == topic}
+
+    def committed_output(self, topic: str) -> Row:
+        """A record of that topic which the final read-committed reader was given."""
+        given = {(row["tp"], row["offset"]) for row in self.rows("polls") if row["role"] == "final"}
+        tps = self.tp(topic)
+        records = [
+            row
+            for row in self.rows("records")
+            if row["tp"] in tps and not row["sentinel"] and (row["tp"], row["offset"]) in given
+        ]
+        return records[len(records) // 2]
+
+
+def without(rows: list[Row], gone: Row) -> list[Row]:
+    return [row for row in rows if (row["tp"], row["offset"]) != (gone["tp"], gone["offset"])]
+
+
+def remove_an_output(copy: Copy) -> None:
+    gone = copy.committed_output("payments")
+    copy.write("records", without(copy.rows("records"), gone))
+    copy.write("polls", without(copy.rows("polls"), gone))
+
+
+def hide_an_output_from_the_final_reader(copy: Copy) -> None:
+    gone = copy.committed_output("payments")
+    kept = [row for row in copy.rows("polls") if row["role"] != "final"]
+    final = [row for row in copy.rows("polls") if row["role"] == "final"]
+    copy.write("polls", kept + without(final, gone))
+
+
+def give_an_output_twice(copy: Copy) -> None:
+    """The same value at the place of another record of its partition."""
+    first = copy.committed_output("payments")
+    rows = copy.rows("records")
+    other = next(
+        row
+        for row in rows
+        if row["tp"] == first["tp"] and row["offset"] > first["offset"] and not row["sentinel"]
+    )
+    for table in ("records", "polls"):
+        changed = copy.rows(table)
+        for row in changed:
+            if (row["tp"], row["offset"]) == (other["tp"], other["offset"]):
+                row["value"] = first["value"]
+        copy.write(table, changed)
+
+
+def change_what_an_output_holds(copy: Copy) -> None:
+    changed = copy.committed_output("invoices")
+    rows = copy.rows("records")
+    for row in rows:
+        if (row["tp"], row["offset"]) == (changed["tp"], changed["offset"]):
+            row["digest"] ^= 1
+    copy.write("records", rows)
+
+
+def flip_a_commit_marker(copy: Copy) -> None:
+    """In one partition of one transaction, on every replica."""
+    record = copy.committed_output("payments")
+    rows = copy.rows("batches")
+    data = next(
+        row
+        for row in rows
+        if row["leader"]
+        and row["tp"] == record["tp"]
+        and row["base_offset"] <= record["offset"] <= row["last_offset"]
+    )
+    marker = min(
+        row["base_offset"]
+        for row in rows
+        if row["tp"] == data["tp"]
+        and row["control"]
+        and row["producer_id"] == data["producer_id"]
+        and row["base_offset"] > data["last_offset"]
+    )
+    for row in rows:
+        if row["tp"] == data["tp"] and row["base_offset"] == marker:
+            row["marker"] = "abort"
+    copy.write("batches", rows)
+
+
+def flip_an_abort_marker(copy: Copy) -> None:
+    tps = copy.tp("invoices")
+    rows = copy.rows("batches")
+    transactional = [row for row in rows if row["leader"] and row["tp"] in tps and row["transactional"]]
+    for marker in [row for row in transactional if row["marker"] == "abort"]:
+        before = [
+            row
+            for row in transactional
+            if row["tp"] == marker["tp"]
+            and row["producer_id"] == marker["producer_id"]
+            and row["base_offset"] < marker["base_offset"]
+        ]
+        if before and not max(before, key=lambda row: int(row["base_offset"]))["control"]:
+            break
+    for row in rows:
+        if (row["tp"], row["base_offset"]) == (marker["tp"], marker["base_offset"]):
+            row["marker"] = "commit"
+    copy.write("batches", rows)
+
+
+def move_an_offset_record_back(copy: Copy) -> None:
+    rows = copy.rows("offsets")
+    moved = [row for row in rows if row["committed"] and row["op"] is not None][-1]
+    moved["committed"] = 1
+    copy.write("offsets", rows)
+
+
+def drop_a_line_of_a_journal(copy: Copy) -> None:
+    """One operation with all that it said, and its line's number missing."""
+    rows = copy.rows("ops")
+    gone = next(row for row in rows if row["f"] == "txn" and row["outcome"] == "ok")
+    copy.write("ops", [row for row in rows if row["op"] != gone["op"]])
+    for table in ("sends", "claims"):
+        copy.write(table, [row for row in copy.rows(table) if row["op"] != gone["op"]])
+    journals = copy.rows("journals")
+    for row in journals:
+        row["missing_lines"] += 3 if row["journal"] == gone["journal"] else 0
+    copy.write("journals", journals)
+
+
+def lose_a_sentinel(copy: Copy) -> None:
+    rows = copy.rows("ends")
+    rows[0]["sentinel_offset"] = None
+    copy.write("ends", rows)
+
+
+@dataclass(frozen=True)
+class Alteration:
+    change: Callable[[Copy], None]
+    root: frozenset[str]  # what must be found
+    also: frozenset[str] = frozenset()  # what may follow from it
+
+
+ALTERATIONS = {
+    alteration.change.__name__: alteration
+    for alteration in (
+        Alteration(remove_an_output, frozenset({"lost-write", "lost-input"}), frozenset({"unseen"})),
+        Alteration(
+            hide_an_output_from_the_final_reader,
+            frozenset({"lost-write"}),
+            frozenset({"torn-transaction", "lost-input", "unseen"}),
+        ),
+        Alteration(
+            give_an_output_twice,
+            frozenset({"duplicate"}),
+            frozenset({"lost-write", "lost-commit", "corrupt", "reprocessed-input", "lost-input", "unseen"}),
+        ),
+        Alteration(change_what_an_output_holds, frozenset({"corrupt"})),
+        Alteration(
+            flip_a_commit_marker,
+            frozenset({"torn-transaction", "lost-commit"}),
+            frozenset({"dirty-read", "lost-write", "lost-input", "offset-output-mismatch", "zombie-write"}),
+        ),
+        Alteration(
+            flip_an_abort_marker,
+            frozenset({"ghost-commit"}),
+            frozenset(
+                {
+                    "torn-transaction",
+                    "offset-output-mismatch",
+                    "reprocessed-input",
+                    "unseen",
+                    "lost-write",
+                    "lost-input",
+                    "zombie-write",
+                }
+            ),
+        ),
+        Alteration(
+            move_an_offset_record_back,
+            frozenset({"group-offset-regression"}),
+            frozenset({"offset-output-mismatch", "lost-input"}),
+        ),
+        Alteration(drop_a_line_of_a_journal, UNKNOWN),
+        Alteration(lose_a_sentinel, UNKNOWN),
+    )
+}
+EMPTIED = sorted(HISTORY | LOG)
+
+
+@pytest.fixture(scope="module")
+def judged(stored: Result, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
+    """Every alteration by name, all judged in one call."""
+    stored.assert_valid()
+    place = tmp_path_factory.mktemp("altered")
+
+    def copy_of(name: str, n: int) -> Copy:
+        folder = place / name
+        ignored = shutil.ignore_patterns("brokers", "journals", "workers", "*.html")
+        shutil.copytree(stored.folder, folder, ignore=ignored)
+        copy = Copy(folder)
+        toml = (folder / "test.toml").read_text()
+        old = str(copy.rows("journals")[0]["run"])
+        (folder / "test.toml").write_text(toml.replace(f"id = {old}", f"id = {n}"))
+        for table in HISTORY | LOG:
+            copy.write(table, [{**row, "run": n} for row in copy.rows(table)])
+        return copy
+
+    folders = {}
+    for n, (name, alteration) in enumerate(ALTERATIONS.items(), 1):
+        copy = copy_of(name, n)
+        alteration.change(copy)
+        folders[name] = copy.folder
+    for n, table in enumerate(EMPTIED, 101):
+        copy = copy_of(f"empty-{table}", n)
+        copy.write(table, [])
+        folders[f"empty-{table}"] = copy.folder
+    results = fencepost.check(list(folders.values()))
+    return dict(zip(folders, results, strict=True))
+
+
+@pytest.mark.parametrize("name", sorted(ALTERATIONS))
+def test_exactly_what_was_altered_is_found(name: str, judged: dict[str, Result]) -> None:
+    alteration, result = ALTERATIONS[name], judged[name]
+    found = {anomaly for anomaly, body in result.verdict["anomalies"].items() if not body["allowed"]}
+    if alteration.root == UNKNOWN:
+        assert result.valid is None, result.explain()
+        assert not found, result.explain()
+    else:
+        assert result.valid is False, result.explain()
+        assert alteration.root <= found, result.explain()
+        assert found <= alteration.root | alteration.also, result.explain()
+
+
+@pytest.mark.parametrize("table", EMPTIED)
+def test_an_emptied_table_is_never_valid_and_accuses_nobody(table: str, judged: dict[str, Result]) -> None:
+    result = judged[f"empty-{table}"]
+    assert result.valid is None, result.explain()

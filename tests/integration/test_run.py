@@ -1,0 +1,62 @@
+"""A whole run: a real cluster, real faults, a verdict, and the same verdict again from what it left."""
+
+import json
+from collections.abc import Callable
+from xml.etree import ElementTree
+
+import pytest
+
+import fencepost
+from fencepost.api import Result
+from workloads.defects import DEFECTS
+
+
+def test_a_correct_pipeline_is_valid_under_faults_that_acted(stored: Result) -> None:
+    stored.assert_valid()
+    faults = stored.verdict["faults"]
+    assert {fault["fault"] for fault in faults} == {"kill-worker", "pause-worker"}
+    assert all(fault["acted"] and fault["evidence"] for fault in faults)
+    assert stored.verdict["not_checked"] == {}
+    assert stored.verdict["coverage"]["aborted"] > 0
+
+
+def test_a_zombie_was_fenced(stored: Result) -> None:
+    paused = next(fault for fault in stored.verdict["faults"] if fault["fault"] == "pause-worker")
+    assert "others had committed" in paused["evidence"]
+    assert "was fenced" in paused["evidence"]
+    assert stored.verdict["coverage"]["fenced"] >= 1
+
+
+def test_a_run_leaves_what_is_needed_to_believe_and_repeat_it(stored: Result) -> None:
+    for name in (
+        "test.toml",
+        "facts.json",
+        "verdict.json",
+        "report.html",
+        "junit.xml",
+        "journals",
+        "brokers",
+    ):
+        assert (stored.folder / name).exists(), name
+    assert (stored.folder.parent.parent / "latest").resolve() == stored.folder.resolve()
+    suite = ElementTree.parse(stored.folder / "junit.xml").getroot()
+    assert int(suite.attrib.get("failures", "0")) == 0
+    assert json.loads((stored.folder / "verdict.json").read_text())["valid"] is True
+
+
+def test_check_gives_the_same_verdict_without_a_cluster(stored: Result) -> None:
+    (again,) = fencepost.check([stored.folder])
+    assert again.verdict == {**stored.verdict, "history": str(stored.folder)}
+
+
+@pytest.mark.parametrize("name", sorted(DEFECTS))
+def test_a_defect_is_caught_within_its_own_set(name: str, provoke: Callable[[str], Result]) -> None:
+    result = provoke(name)
+    found = {
+        anomaly
+        for anomaly, body in result.verdict["anomalies"].items()
+        if not body["allowed"] and not body.get("because")
+    }
+    assert result.valid is False, result.explain()
+    assert found, "nothing was found"
+    assert found <= DEFECTS[name].anomalies, f"found beyond its set: {found - DEFECTS[name].anomalies}"
