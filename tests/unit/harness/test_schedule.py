@@ -23,9 +23,7 @@ LIMITS = st.floats(min_value=1, max_value=600)
 
 @given(SEEDS, LIMITS)
 def test_the_same_seed_gives_the_same_schedule(seed: int, limit_s: float) -> None:
-    one, other = (
-        draw(list(NEMESES.values()), GROUNDS, limit_s, Random(seed), named=False) for _ in range(2)
-    )
+    one, other = (draw(list(NEMESES.values()), GROUNDS, limit_s, Random(seed), named=False) for _ in range(2))
     assert one == other
 
 

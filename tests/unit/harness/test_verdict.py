@@ -5,18 +5,20 @@ import pytest
 from harness.errors import ExitStatus, UnreadableInput
 from harness.verdict import FaultReport, Found, Validity, Verdict, worst_status
 
-V, I, U, E, X = (
-    ExitStatus.VALID,
-    ExitStatus.INVALID,
-    ExitStatus.UNKNOWN,
-    ExitStatus.USAGE,
-    ExitStatus.FAILURE,
-)
+VALID, INVALID, UNKNOWN = ExitStatus.VALID, ExitStatus.INVALID, ExitStatus.UNKNOWN
+USAGE, FAILURE = ExitStatus.USAGE, ExitStatus.FAILURE
 
 
 @pytest.mark.parametrize(
     ("statuses", "worst"),
-    [([V, V], V), ([V, U], U), ([U, I], I), ([I, E], E), ([E, X, I], X), ([], U)],
+    [
+        ([VALID, VALID], VALID),
+        ([VALID, UNKNOWN], UNKNOWN),
+        ([UNKNOWN, INVALID], INVALID),
+        ([INVALID, USAGE], USAGE),
+        ([USAGE, FAILURE, INVALID], FAILURE),
+        ([], UNKNOWN),
+    ],
 )
 def test_of_several_the_worst_is_returned(statuses: list[ExitStatus], worst: ExitStatus) -> None:
     assert worst_status(statuses) is worst

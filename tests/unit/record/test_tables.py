@@ -125,7 +125,9 @@ def test_operations_of_two_journals_do_not_share_a_number(desk: Desk) -> None:
 def test_a_poll_keeps_the_order_of_delivery(desk: Desk) -> None:
     with desk.journal() as journal:
         records = {"in/0": [[5, "a"], [4, "b"]]}
-        journal.write("ok", {"f": "poll", "process": 1, "op": journal.number(), "call": 0, "records": records})
+        journal.write(
+            "ok", {"f": "poll", "process": 1, "op": journal.number(), "call": 0, "records": records}
+        )
     polls = desk.table("polls")
     assert [(poll["n"], poll["offset"], poll["value"]) for poll in polls] == [(0, 5, "a"), (1, 4, "b")]
     assert {poll["promised"] for poll in polls} == {"read_committed"}

@@ -19,9 +19,9 @@ from witness_logs import (
 )
 
 from harness.errors import EnvironmentFailure
+from harness.record import sheet
 from harness.record.partitions import PartitionIds
 from harness.record.schema import LOG
-from harness.witness import sheet
 from harness.witness.capture import ReplicaSource, capture
 
 Rows = list[dict[str, Any]]
