@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/ready
 CODE := fencepost harness workloads nemeses checkers reports bench tests
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test chaos lint bench clean
 
 setup: $(READY)
 
@@ -29,6 +29,10 @@ demo: setup
 
 test: setup
 	@$(BIN)/python -P -m pytest
+
+# Hours: many seeds, every defect, runs that are killed.
+chaos: setup
+	@$(BIN)/python -P -m pytest --timeout 1200 tests/chaos
 
 lint: setup
 	@$(BIN)/ruff check $(CODE)

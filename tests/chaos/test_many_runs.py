@@ -1,0 +1,70 @@
+"""Long: many seeds, every defect, and runs that are killed. Asked for by `make chaos`."""
+
+import random
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from started_runs import started
+
+import fencepost
+from fencepost.api import Result
+from harness.errors import WaitTimeout
+from harness.waiting import wait_for
+from workloads.defects import DEFECTS
+
+
+@pytest.mark.parametrize("seed", range(1, 21))
+def test_a_correct_pipeline_is_never_invalid(seed: int, tmp_path: Path) -> None:
+    result = fencepost.run(seed=seed, store=str(tmp_path))
+    assert result.valid is True, result.explain()
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("name", sorted(DEFECTS))
+def test_a_defect_is_caught_with_every_seed(name: str, seed: int, tmp_path: Path) -> None:
+    result = fencepost.run(defect=name, seed=seed, store=str(tmp_path))
+    found = {
+        anomaly
+        for anomaly, body in result.verdict["anomalies"].items()
+        if not body["allowed"] and not body.get("because")
+    }
+    assert found, result.explain()
+    assert found <= DEFECTS[name].anomalies, result.explain()
+
+
+@pytest.mark.parametrize("moment", range(10))
+def test_a_run_killed_at_any_moment_leaves_nothing(moment: int, tmp_path: Path) -> None:
+    at_s = random.Random(moment).uniform(0.2, 60)
+    options = (
+        "--time-limit",
+        "40",
+        "--nemesis",
+        "kill-worker,pause-worker",
+        "--store",
+        str(tmp_path / "store"),
+    )
+    with started(tmp_path / "log", *options) as run:
+        try:
+            wait_for(lambda: run.process.poll() is not None, "the moment to strike", at_s, every_s=0.01)
+        except WaitTimeout:
+            assert run.process.poll() is None  # the moment has come
+        run.signal(signal.SIGKILL)
+        run.process.wait()
+        run.await_nothing_left()
+
+
+def test_fifty_workers_killed_lose_nothing(tmp_path: Path) -> None:
+    result = fencepost.run(nemesis=["kill-worker"], time_limit=360, seed=1, store=str(tmp_path))
+    assert sum(fault["acted"] for fault in result.verdict["faults"]) >= 40
+    assert result.valid is True, result.explain()
+
+
+def test_two_runs_at_once_are_both_valid(tmp_path: Path) -> None:
+    def run(seed: int) -> Result:
+        return fencepost.run(seed=seed, nemesis=["kill-broker"], time_limit=40, rate=60, store=str(tmp_path))
+
+    with ThreadPoolExecutor(2) as pool:
+        for result in pool.map(run, (1, 2)):
+            assert result.valid is True, result.explain()

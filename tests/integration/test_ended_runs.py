@@ -1,0 +1,61 @@
+"""A run that is ended from outside: nothing is left of it, and what it had written is judged."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from started_runs import started, working
+
+OPTIONS = ("--nemesis", "none", "--time-limit", "60", "--seed", "3", "--name", "ended")
+
+
+def judge(store: Path) -> tuple[int, dict[str, object]]:
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "fencepost", "check", "--json", str(store)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_a_run_killed_by_sigkill_leaves_nothing_and_is_judged_from_its_journals(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with started(tmp_path / "log", *OPTIONS, "--store", str(store)) as run:
+        run.await_said(working, "transactions to be committed")
+        run.signal(signal.SIGKILL)
+        run.process.wait()
+        run.await_nothing_left()
+    status, verdict = judge(store)
+    assert status == 3
+    assert verdict["valid"] == "unknown"
+    assert any("killed before its end" in reason for reason in verdict["unknown_because"])  # type: ignore[attr-defined]
+    assert verdict["coverage"]["committed"] > 0  # type: ignore[index]
+    assert not verdict["anomalies"]
+
+
+def test_the_first_ctrl_c_ends_the_run_early_and_it_is_judged(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with started(tmp_path / "log", *OPTIONS, "--store", str(store)) as run:
+        run.await_said(working, "transactions to be committed")
+        run.signal(signal.SIGINT)
+        assert run.process.wait(120) == 3
+        run.await_nothing_left()
+    verdict = json.loads(next(store.glob("ended/*/verdict.json")).read_text())
+    assert verdict["valid"] == "unknown"
+    assert "the run was interrupted" in verdict["unknown_because"]
+    assert verdict["coverage"]["committed"] > 0
+    assert next(store.glob("ended/*/report.html")).stat().st_size > 0
+
+
+def test_the_second_ctrl_c_gives_up_and_leaves_nothing(tmp_path: Path) -> None:
+    with started(tmp_path / "log", *OPTIONS, "--store", str(tmp_path / "store")) as run:
+        run.await_said(working, "transactions to be committed")
+        run.signal(signal.SIGINT)
+        run.await_said(lambda said: "drain" in said, "the run to drain")
+        run.signal(signal.SIGINT)
+        assert run.process.wait(60) == 130
+        assert "Traceback" not in run.said()
+        run.await_nothing_left()
