@@ -65,12 +65,11 @@ def _run(
     interrupt: Interrupt,
     stack: ExitStack,
 ) -> tuple[Verdict, Path]:
-    from harness.environment.ports import PortBlock
-    from harness.environment.prepare import prepare
-
     from fencepost.spark import begin_early
     from harness.cluster.local import LocalCluster
     from harness.environment.cache import cache_folder
+    from harness.environment.ports import PortBlock
+    from harness.environment.prepare import prepare
     from harness.environment.resources import require
     from harness.processes.guardian import sweep_leftovers
 
@@ -103,7 +102,7 @@ def _run(
     store.point_latest(root, folder)
     diary = Diary(progress, clock)
     if options.nemesis is None and not drawn.strikes and not options.defect:
-        diary.unreached["faults"] = next(iter(drawn.undrawn.values()), "none is permitted")
+        diary.unreached["faults"] = schedules.too_short(registry.nemeses().values(), options.time_limit_s)
     supervisor = stack.enter_context(Supervisor())
     ports = stack.enter_context(PortBlock(cache, first_port=options.first_port))
     spec = ClusterSpec(

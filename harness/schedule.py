@@ -6,7 +6,8 @@ time to act and to heal; only one lane touches brokers and their links, so that 
 ever without a leader for want of replicas.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -154,6 +155,13 @@ def draw(
             f"{names} cannot fit in {time_limit_s:g} s; use --time-limit {int(needed) + 1} or fewer faults"
         )
     return Schedule(tuple(sorted(strikes, key=lambda strike: (strike.start_s, strike.fault))), undrawn)
+
+
+def too_short(nemeses: Iterable[Nemesis], time_limit_s: float) -> str:
+    """Why a run has no fault at all, and which limit would do."""
+    quickest = min(nemeses, key=lambda nemesis: nemesis.room_s)
+    needed_s = math.ceil(LEAD_S + quickest.room_s)
+    return f"no fault fits in {time_limit_s:g} s; --time-limit {needed_s} has room for {quickest.name}"
 
 
 def _lane(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.schedule import LEAD_S, Grounds, Lane, Strike, draw
+from harness.schedule import LEAD_S, Grounds, Lane, Strike, draw, too_short
 from nemeses.registry import NEMESES
 
 GROUNDS = Grounds(
@@ -67,3 +67,11 @@ def test_a_defect_confines_the_worker_and_the_step(seed: int) -> None:
     schedule = draw([NEMESES["kill-worker"]], confined, 60, Random(seed), named=True)
     assert {strike.step for strike in schedule.strikes} == {"after-commit"}
     assert all(strike.target.startswith("worker:shop/") for strike in schedule.strikes)
+
+
+def test_a_limit_without_room_for_any_fault_says_which_would_do() -> None:
+    words = too_short(NEMESES.values(), 5)
+    limit = float(words.split("--time-limit ")[1].split()[0])
+    schedule = draw(list(NEMESES.values()), GROUNDS, limit, Random(1), named=False)
+    assert [strike.fault for strike in schedule.strikes] == ["kill-worker"]
+    assert words.endswith("kill-worker")
