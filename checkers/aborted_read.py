@@ -30,16 +30,16 @@ def aborted_read(t: Tables) -> DataFrame:
         & ~F.col("send.acked")
         & ~F.col("send.role").eqNullSafe(F.lit(Role.FEEDER.value))
     )
-    read = F.filter("readers", lambda reader: reader["promised"] == Isolation.READ_COMMITTED.value)
-    found = t.values.where(failed_transaction | refused_send).select(
-        "run", "value", "send", F.explode(read).alias("r")
+    failed = t.values.where(failed_transaction | refused_send).select(
+        "run", "value", F.col("send.op").alias("writer")
     )
+    polls = t.polls.where(F.col("promised") == Isolation.READ_COMMITTED.value)
     return finding(
-        found,
+        polls.join(F.broadcast(failed), on=["run", "value"], how="inner"),
         "aborted-read",
-        order=["r.tp", "r.offset", "r.op", "r.n"],
-        ops=F.array("send.op", "r.op"),
-        record=record("r.tp", "r.offset", "value"),
-        operation=operation("send.op"),
-        reader=F.struct("r.op", "r.n", "r.role"),
+        order=["tp", "offset", "op", "n"],
+        ops=F.array("writer", "op"),
+        record=record("tp", "offset", "value"),
+        operation=operation("writer"),
+        reader=F.struct("op", "n", "role"),
     )

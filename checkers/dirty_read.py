@@ -15,7 +15,7 @@ Blind spot: a poll within the margin before the marker.
 Reference: Adya 1999, G1a and G1b; KIP-98, "read_committed".
 """
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from checkers.finding import finding, record
@@ -27,38 +27,46 @@ MARGIN_MS = 50.0
 
 def dirty_read(t: Tables) -> DataFrame:
     """One row for each record and delivery."""
-    promised = F.filter("polls", lambda poll: poll["promised"] == Isolation.READ_COMMITTED.value)
-    polled = (
-        t.positions.where("held and not internal and not sentinel")
-        .where("fate != 'plain'")
+    uncommitted = F.col("fate").isin(Fate.ABORT.value, Fate.OPEN.value)
+    suspects = (
+        t.positions.where("held and promised and fate != 'plain' and not internal and not sentinel")
+        .join(F.broadcast(t.runs), on="run", how="left")
+        .where(uncommitted | _too_early("promised_ns"))
         .select(
             "run",
             "tp",
             "offset",
             "fate",
             "found",
-            "value",
-            "marker_offset",
+            F.col("value").alias("stored"),
             "marker_ms",
+            "wall_ms",
             "acks",
-            F.explode(promised).alias("r"),
         )
     )
-    other_value = F.col("found") & F.coalesce(F.col("r.value") != F.col("value"), F.lit(False))
-    polled_ms = F.col("wall_ms") + F.col("r.return_ns") / F.lit(1e6)
-    too_early = (F.col("fate") == Fate.COMMIT.value) & (polled_ms + MARGIN_MS < F.col("marker_ms"))
+    polls = t.polls.where(F.col("promised") == Isolation.READ_COMMITTED.value)
+    other_value = F.col("found") & F.coalesce(F.col("value") != F.col("stored"), F.lit(False))
     found = (
-        polled.join(F.broadcast(t.runs), on="run", how="left")
-        .withColumn("early", F.coalesce(too_early, F.lit(False)))
-        .where(F.col("early") | F.col("fate").isin(Fate.ABORT.value, Fate.OPEN.value))
+        polls.join(F.broadcast(suspects), on=["run", "tp", "offset"], how="inner")
+        .where(uncommitted | _too_early("return_ns"))
         .where(~other_value)
     )
     return finding(
         found,
         "dirty-read",
-        order=["tp", "offset", "r.op", "r.n"],
-        ops=F.concat(F.transform("acks", lambda ack: ack["op"]), F.array("r.op")),
-        record=record("tp", "offset", F.col("r.value")),
-        reader=F.struct("r.op", "r.n", "r.role"),
-        early_ms=F.when(F.col("early"), F.round(F.col("marker_ms") - polled_ms, 1)),
+        order=["tp", "offset", "op", "n"],
+        ops=F.concat(F.transform("acks", lambda ack: ack["op"]), F.array("op")),
+        record=record("tp", "offset", "value"),
+        reader=F.struct("op", "n", "role"),
+        early_ms=F.when(_too_early("return_ns"), F.round(F.col("marker_ms") - _wall_ms("return_ns"), 1)),
     )
+
+
+def _wall_ms(time_ns: str) -> Column:
+    return F.col("wall_ms") + F.col(time_ns) / F.lit(1e6)
+
+
+def _too_early(time_ns: str) -> Column:
+    """The poll had returned before the commit marker was written; false where the clocks are not one."""
+    early = (F.col("fate") == Fate.COMMIT.value) & (_wall_ms(time_ns) + MARGIN_MS < F.col("marker_ms"))
+    return F.coalesce(early, F.lit(False))

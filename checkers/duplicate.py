@@ -5,7 +5,7 @@ twice, which an idempotent producer excludes. What the feeder wrote is exempt: a
 inputs, and the pipeline must take each of them once.
 
 Illegal because every reader of the topic takes the record twice, whatever the transactions say.
-Evidence: the final readers' deliveries of one value at two places.
+Evidence: the final read, which came upon one value at two places.
 
     T1  send x=1            info
     final read of x: 1 at offset 4
@@ -25,22 +25,12 @@ from harness.history import Role
 
 def duplicate(t: Tables) -> DataFrame:
     """One row for each value with several places."""
-    final = F.filter("readers", lambda reader: reader["role"] == Role.FINAL.value)
-    places = F.array_sort(
-        F.array_distinct(
-            F.concat(
-                F.transform(
-                    "places", lambda place: F.struct(place["tp"].alias("tp"), place["offset"].alias("offset"))
-                ),
-                F.transform(
-                    final, lambda place: F.struct(place["tp"].alias("tp"), place["offset"].alias("offset"))
-                ),
-            )
-        )
-    )
+    places = F.transform("places", lambda p: F.struct(p["tp"].alias("tp"), p["offset"].alias("offset")))
     ours = F.col("value").isNotNull() & ~F.col("send.role").eqNullSafe(F.lit(Role.FEEDER.value))
     found = (
-        t.values.where(ours).select("run", "value", "send", places.alias("places")).where("size(places) > 1")
+        t.values.where(ours)
+        .select("run", "value", "send", F.array_sort(F.array_distinct(places)).alias("places"))
+        .where("size(places) > 1")
     )
     return finding(
         found,

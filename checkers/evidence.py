@@ -14,9 +14,11 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from checkers.by_input import OFFSETS_TOPIC
+from checkers.by_position import TRANSACTIONS_TOPIC
 from checkers.registry import NEEDS
 from checkers.sources import Sources
-from checkers.tables import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Tables
+from checkers.tables import Tables
 from harness.history import Isolation, Role
 
 Row = Mapping[str, Any]
@@ -52,7 +54,6 @@ def _partitions(t: Tables) -> DataFrame:
     in_reach = (
         (F.col("offset") >= F.col("ru_first")) & (F.col("offset") < F.col("ru_next")) & ~F.col("compacted")
     )
-    by_role = F.exists("polls", lambda poll: poll["role"] == Role.WORKER.value)
     counted = (
         t.positions.join(
             F.broadcast(t.tps.select("run", "tp", "ru_first", "ru_next", "compacted")),
@@ -64,7 +65,7 @@ def _partitions(t: Tables) -> DataFrame:
             _count(F.col("found")).alias("found"),
             _count(F.col("held")).alias("held"),
             _count(F.col("given")).alias("given"),
-            _count(by_role).alias("consumed"),
+            _count(F.col("consumed")).alias("consumed"),
             _count(F.col("held") & ~F.col("found") & in_reach).alias("unread"),
             _count(F.col("found") & ~F.col("held") & F.col("covered")).alias("unheld"),
             _count(F.col("commit").isNotNull()).alias("commits"),

@@ -18,8 +18,9 @@ Reference: "late offset commit", a TxnOffsetCommit that outlives its transaction
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from checkers.by_position import EFFECTIVE
 from checkers.finding import finding
-from checkers.tables import EFFECTIVE, Tables
+from checkers.tables import Tables
 
 
 def group_offset_regression(t: Tables) -> DataFrame:

@@ -15,7 +15,7 @@ Blind spot: records that were never acknowledged with an offset and are gone.
 Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024), "lost writes".
 """
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from checkers.finding import finding, operation
@@ -55,7 +55,7 @@ def lost_commit(t: Tables) -> DataFrame:
     )
 
 
-def _records(column: str) -> "F.Column":
+def _records(column: str) -> Column:
     return F.transform(
         F.slice(column, 1, 20),
         lambda r: F.struct(r["tp"].alias("tp"), r["offset"].alias("offset"), r["value"].alias("value")),

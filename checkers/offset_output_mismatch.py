@@ -17,7 +17,7 @@ Blind spot: offset commits that are gone (their topic is compacted), and those t
 Reference: KIP-98, "consume-transform-produce"; KIP-447.
 """
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from checkers.finding import finding, operation
@@ -32,7 +32,7 @@ def offset_output_mismatch(t: Tables) -> DataFrame:
 
 
 def _fates(t: Tables) -> DataFrame:
-    def some(column: str, effect: str) -> "F.Column":
+    def some(column: str, effect: str) -> Column:
         return F.exists(column, lambda row: F.coalesce(row["effect"] == effect, F.lit(False)))
 
     apart = (some("records", "commit") & some("commits", "abort")) | (

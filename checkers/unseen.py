@@ -24,8 +24,11 @@ from checkers.tables import Tables
 
 def unseen(t: Tables) -> DataFrame:
     """One row for each record."""
-    acked = t.values.where("send.acked and send.told = 'committed' and size(readers) = 0").select(
-        "run", "value", "send", "send.topic", "send.tp"
+    unread = ~F.exists("places", lambda place: place["polled"])
+    acked = (
+        t.values.where("send.acked and send.told = 'committed'")
+        .where(unread)
+        .select("run", "value", "send", "send.topic", "send.tp")
     )
     ends = t.tps.select("run", "tp", "rc_end", "rc_first", "compacted")
     read_to_end = F.when(
@@ -39,6 +42,10 @@ def unseen(t: Tables) -> DataFrame:
         .join(F.broadcast(t.topics), on=["run", "topic"], how="left")
         .where(read_to_end)
     )
+    seen = t.polls.select("run", "value").join(
+        F.broadcast(found.select("run", "value")), on=["run", "value"], how="left_semi"
+    )
+    found = found.join(F.broadcast(seen.distinct()), on=["run", "value"], how="left_anti")
     return finding(
         found,
         "unseen",

@@ -29,6 +29,7 @@ class Op:
     op: int
     name: str
     values: list[str] = field(default_factory=list)
+    polled: int = 0
 
 
 class History:
@@ -107,7 +108,7 @@ class History:
         self, op: Op, topic: str, offset: int, value: str | None, role: str = "worker", promised: str = RC
     ) -> None:
         """A delivery."""
-        n = sum(1 for row in self.rows["polls"] if row["op"] == op.op)
+        n, op.polled = op.polled, op.polled + 1
         self.rows["polls"].append({
             "op": op.op, "n": n, "tp": self.tp[topic], "offset": offset, "value": value, "role": role,
             "promised": promised, "return_ns": self.clock,
@@ -242,15 +243,14 @@ class History:
     def fates(self, topic: str) -> list[str | None]:
         """The fate of each entry, None for a marker."""
         found: list[str | None] = []
-        for at, entry in enumerate(self.entries[topic]):
-            later = [
-                e["marker"]
-                for e in self.entries[topic][at + 1 :]
-                if "marker" in e and e["pid"] == entry["pid"]
-            ]
-            fate = "plain" if entry["pid"] < 0 else later[0] if later else "open"
-            found.append(None if "marker" in entry else fate)
-        return found
+        marked: dict[int, str] = {}
+        for entry in reversed(self.entries[topic]):
+            if "marker" in entry:
+                marked[entry["pid"]] = entry["marker"]
+                found.append(None)
+            else:
+                found.append("plain" if entry["pid"] < 0 else marked.get(entry["pid"], "open"))
+        return found[::-1]
 
     def _ms(self) -> int:
         return int(WALL_MS + self.clock / 1e6)

@@ -1,0 +1,126 @@
+"""By input: what it must lead to, what it led to, and how far its group went."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from checkers.by_position import EFFECTIVE
+from checkers.sources import Sources
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def make_groups(s: Sources, tps: DataFrame, positions: DataFrame, operations: DataFrame) -> DataFrame:
+    """run, group, tp; first (the lowest offset at which a member began), final (the last committed offset: by
+    position in the log where there is one, else the highest that a committed operation claimed).
+    """
+    began = (
+        s["assignments"]
+        .where("gained and offset >= 0")
+        .select("run", "group", "tp", F.col("offset").alias("first"))
+    )
+    claimed = operations.select(
+        "run", "settled", F.explode("claims").alias("claim")
+    ).select(
+        "run", "claim.group", "claim.tp", "claim.first",
+        F.when(F.col("settled") == "committed", F.col("claim.next")).alias("next"),
+    )  # fmt: skip
+    commits = positions.where("commit is not null").where(F.col("fate").isin(*EFFECTIVE)).select(
+        "run", "commit.group", "commit.tp",
+        F.when(F.col("commit.committed").isNotNull(), F.struct("offset", "commit.committed")).alias("commit"),
+    )  # fmt: skip
+    logged = tps.where(F.col("topic") == OFFSETS_TOPIC).groupBy("run").agg(F.some("logged").alias("logged"))
+    return (
+        began.unionByName(claimed, allowMissingColumns=True)
+        .unionByName(commits, allowMissingColumns=True)
+        .groupBy("run", "group", "tp")
+        .agg(
+            F.min("first").alias("first"),
+            F.max("commit").alias("commit"),
+            F.max("next").alias("next"),
+        )
+        .join(F.broadcast(logged), on="run", how="left")
+        .select(
+            "run", "group", "tp", "first",
+            F.when(F.coalesce("logged", F.lit(False)), F.col("commit.committed")).otherwise(F.col("next")).alias("final"),
+        )
+    )  # fmt: skip
+
+
+def make_inputs(
+    s: Sources, tps: DataFrame, positions: DataFrame, values: DataFrame, operations: DataFrame
+) -> DataFrame:
+    """run, tp, offset, in_topic; expected [group, stage, slot, topic, digest]; outputs [slot, topic, tp, offset, name, op, visible,
+    digest, sole (it names no other input), claims (its operation claims inputs)]; claims [op, group, settled,
+    transactional]; judgeable (absence of the input may be judged); fate, visible: of the input.
+    """
+    here = positions.where("is_input and not sentinel and (held or found or given)").select(
+        "run", "tp", "offset",
+        F.struct("visible", "fate").alias("here"),
+    )  # fmt: skip
+    expected = s["expected"].select(
+        "run", "tp", "offset", F.struct("group", "stage", "slot", "topic", "digest").alias("expected")
+    )
+    outputs = (
+        values.where("size(places) > 0 or size(send.inputs) > 0")
+        .select("run", "name", "send", F.explode_outer("places").alias("place"))
+        .select("run", "name", "send", "place", F.coalesce("place.inputs", "send.inputs").alias("inputs"))
+        .select("run", "name", "send", "place", F.size("inputs").alias("many"), F.explode("inputs").alias("input"))
+        .select(
+            "run", "input.tp", "input.offset",
+            F.struct(
+                F.coalesce("place.slot", "send.slot").alias("slot"),
+                F.coalesce("place.topic", "send.topic").alias("topic"),
+                "place.tp", "place.offset", "name", "send.op",
+                F.coalesce("place.visible", F.lit(False)).alias("visible"),
+                "place.digest",
+                (F.col("many") == 1).alias("sole"),
+                F.coalesce("send.claims", F.lit(False)).alias("claims"),
+            ).alias("output"),
+        )
+    )  # fmt: skip
+    claims = (
+        operations.select("run", "op", "settled", "transactional", F.explode("claims").alias("claim"))
+        .where("claim.next > claim.first")
+        .select(
+            "run", "claim.tp",
+            F.explode(F.sequence("claim.first", F.col("claim.next") - 1)).alias("offset"),
+            F.struct("op", "claim.group", "settled", "transactional").alias("claim"),
+        )
+    )  # fmt: skip
+    united = here
+    for part in (expected, outputs, claims):
+        united = united.unionByName(part, allowMissingColumns=True)
+    edges = tps.select(
+        "run",
+        "tp",
+        F.col("topic").alias("in_topic"),
+        "logged",
+        "compacted",
+        "log_start",
+        "rc_first",
+        "rc_next",
+        "rc_end",
+        "ru_end",
+    )
+    return (
+        united.groupBy("run", "tp", "offset")
+        .agg(
+            F.first("here", ignorenulls=True).alias("here"),
+            F.collect_list("expected").alias("expected"),
+            F.array_sort(F.collect_list("output")).alias("outputs"),
+            F.array_sort(F.collect_list("claim")).alias("claims"),
+        )
+        .join(F.broadcast(edges), on=["run", "tp"], how="left")
+        .select(
+            "run", "tp", "offset", "in_topic",
+            F.coalesce("here.visible", F.lit(False)).alias("visible"),
+            "here.fate",
+            F.coalesce(
+                ~F.col("compacted")
+                & F.when(F.col("logged"), F.col("ru_end") & (F.col("offset") >= F.col("log_start")))
+                .otherwise((F.col("offset") >= F.col("rc_first")) & (F.col("offset") < F.col("rc_next"))),
+                F.lit(False),
+            ).alias("judgeable"),
+            "expected", "outputs", "claims",
+        )
+    )  # fmt: skip

@@ -1,0 +1,108 @@
+"""By operation: what its client was told, and what became of its records and its offsets."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from checkers.by_position import effective
+from checkers.sources import Sources
+from harness.history import Fate, Outcome
+
+
+def told() -> Column:
+    """What an operation's client was told of its end: committed, aborted, or unknown."""
+    return (
+        F.when(
+            (F.col("outcome") == Outcome.OK.value) & F.coalesce(F.col("asked") != "abort", F.lit(True)),
+            "committed",
+        )
+        .when(F.col("outcome").isin(Outcome.OK.value, Outcome.FAIL.value), "aborted")
+        .otherwise("unknown")
+    )
+
+
+def make_operations(s: Sources, positions: DataFrame, values: DataFrame) -> DataFrame:
+    """run, op, operation (its row in `ops`), told, transactional, settled (committed, aborted, open, none, unknown); records
+    [n, value, tp, offset, acked, effect, abandoned, held, other (the position holds another value), covered,
+    passed, given]; commits [tp, committed, offset, log_tp, effect, transactional]; claims [group, tp, first, next].
+    """
+    acked = positions.select("*", F.explode("acks").alias("ack")).select(
+        "run", "ack.op",
+        F.struct(
+            "ack.n", "ack.value", "tp", "offset", F.lit(True).alias("acked"),
+            effective(F.when(_same("value", "ack.value"), F.col("fate"))).alias("effect"),
+            F.coalesce(F.col("found") & ~F.col("value").eqNullSafe(F.col("ack.value")), F.lit(False)).alias("other"),
+            F.coalesce("abandoned", F.lit(False)).alias("abandoned"),
+            F.when(F.col("logged"), F.col("held") & _same("value", "ack.value"))
+            .otherwise(_same("value", "ack.value")).alias("held"),
+            "logged", "covered", "passed", "visible",
+            (F.col("given") & (~F.col("found") | F.col("value").eqNullSafe(F.col("ack.value")))).alias("given"),
+        ).alias("record"),
+    )  # fmt: skip
+    found = (
+        values.where("send is not null and not (send.acked and send.tp is not null and send.offset >= 0)")
+        .select("run", "value", "send", F.explode("places").alias("place"))
+        .select(
+            "run", "send.op",
+            F.struct(
+                "send.n", "value", "place.tp", "place.offset", F.lit(False).alias("acked"),
+                effective(F.col("place.fate")).alias("effect"), F.lit(False).alias("other"), F.lit(False).alias("abandoned"),
+                F.lit(True).alias("held"), F.col("place.fate").isNotNull().alias("logged"),
+                F.lit(False).alias("covered"), F.lit(False).alias("passed"), "place.visible", "place.given",
+            ).alias("record"),
+        )
+    )  # fmt: skip
+    commits = positions.where("commit is not null and commit.op is not null").select(
+        "run", "commit.op",
+        F.struct(
+            "commit.tp", "commit.committed", F.col("tp").alias("log_tp"), F.col("offset").alias("log_offset"),
+            effective(F.col("fate")).alias("effect"), "commit.transactional", F.coalesce("abandoned", F.lit(False)).alias("abandoned"),
+        ).alias("commit"),
+    )  # fmt: skip
+    claims = s["claims"].select("run", "op", F.struct("group", "tp", "first", "next").alias("claim"))
+    ops = s["ops"].select(
+        "run", "op",
+        F.struct("journal",  "f", "stage", "fenced", "group", "transactional_id", "outcome", "asked", "call_ns", "commit_ns", "return_ns", told().alias("told")).alias("operation"),
+    )  # fmt: skip
+    united = ops
+    for part in (acked, found, commits, claims):
+        united = united.unionByName(part, allowMissingColumns=True)
+    grouped = united.groupBy("run", "op").agg(
+        F.first("operation", ignorenulls=True).alias("operation"),
+        F.array_sort(F.collect_list("record")).alias("records"),
+        F.array_sort(F.collect_list("commit")).alias("commits"),
+        F.array_sort(F.collect_list("claim")).alias("claims"),
+    )
+    return grouped.where("operation is not null").select(
+        "*",
+        F.col("operation.told").alias("told"),
+        F.col("operation.transactional_id").isNotNull().alias("transactional"),
+        _settled(),
+    )
+
+
+def _same(stored: str, sent: str) -> Column:
+    """The position holds what was sent there, or a record of which nothing is known."""
+    return F.coalesce(
+        (~F.col("found") & F.col("held")) | (F.col("found") & F.col(stored).eqNullSafe(F.col(sent))),
+        F.lit(False),
+    )
+
+
+def _settled() -> Column:
+    """How an operation ended: what its client was told, and what the log (else the final read) says if it
+    was told nothing. `none`: it has left nothing in the logs.
+    """
+    fates = F.concat(
+        F.transform("records", lambda r: r["effect"]), F.transform("commits", lambda c: c["effect"])
+    )
+    logged = F.forall("records", lambda r: r["logged"])
+    return (
+        F.when(F.col("operation.told") != "unknown", F.col("operation.told"))
+        .when(F.array_contains(fates, Fate.COMMIT.value), "committed")
+        .when(F.array_contains(fates, Fate.ABORT.value), "aborted")
+        .when(F.array_contains(fates, Fate.OPEN.value), "open")
+        .when(F.exists("records", lambda r: ~r["logged"] & r["given"]), "committed")
+        .when((F.size(fates) == 0) & logged, "none")
+        .otherwise("unknown")
+        .alias("settled")
+    )
