@@ -1,15 +1,19 @@
 """Aborted read (Adya's G1a): a consumer was given a record whose transaction failed.
 
-A consumer that is promised read committed must never see a record of an aborted transaction. A transaction
-counts as aborted here when its client knows so: the commit was never sent, or abort was asked for. An `info`
-writer is never evidence; the log may settle it, and then the finding is a `dirty-read`.
+A consumer that is promised read committed must never see a record of an aborted transaction. A
+transaction counts as aborted here when its client knows so: the commit was never sent, or abort was
+asked for. An `info` writer is never evidence; the log may settle it, and then the finding is a
+`dirty-read`.
 
-Evidence: the writer's outcome, and the delivery to a reader by the isolation that the workload promises it.
+Illegal because what was aborted must be as if it had never been written.
+Evidence: the writer's outcome, and the delivery to a reader by the isolation that the workload promises
+it.
 
     T1  send x=1, abort          fail
     T2  poll x=1 at offset 0     ok      <- aborted-read
 
-Blind spot: a record that was cut off after it was read, and whose writer is `info`, leaves no other trace.
+Blind spot: a record that was cut off after it was read, and whose writer is `info`, leaves no other
+trace.
 Reference: Adya 1999, G1a; Jepsen's Kafka checker, `G1a`.
 """
 

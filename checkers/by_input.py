@@ -18,16 +18,25 @@ def make_groups(s: Sources, tps: DataFrame, positions: DataFrame, operations: Da
         .where("gained and offset >= 0")
         .select("run", "group", "tp", F.col("offset").alias("first"))
     )
-    claimed = operations.select(
-        "run", "settled", F.explode("claims").alias("claim")
-    ).select(
-        "run", "claim.group", "claim.tp", "claim.first",
+    claimed = operations.select("run", "settled", F.explode("claims").alias("claim")).select(
+        "run",
+        "claim.group",
+        "claim.tp",
+        "claim.first",
         F.when(F.col("settled") == "committed", F.col("claim.next")).alias("next"),
-    )  # fmt: skip
-    commits = positions.where("commit is not null").where(F.col("fate").isin(*EFFECTIVE)).select(
-        "run", "commit.group", "commit.tp",
-        F.when(F.col("commit.committed").isNotNull(), F.struct("offset", "commit.committed")).alias("commit"),
-    )  # fmt: skip
+    )
+    commits = (
+        positions.where("commit is not null")
+        .where(F.col("fate").isin(*EFFECTIVE))
+        .select(
+            "run",
+            "commit.group",
+            "commit.tp",
+            F.when(F.col("commit.committed").isNotNull(), F.struct("offset", "commit.committed")).alias(
+                "commit"
+            ),
+        )
+    )
     logged = tps.where(F.col("topic") == OFFSETS_TOPIC).groupBy("run").agg(F.some("logged").alias("logged"))
     return (
         began.unionByName(claimed, allowMissingColumns=True)
@@ -40,23 +49,31 @@ def make_groups(s: Sources, tps: DataFrame, positions: DataFrame, operations: Da
         )
         .join(F.broadcast(logged), on="run", how="left")
         .select(
-            "run", "group", "tp", "first",
-            F.when(F.coalesce("logged", F.lit(False)), F.col("commit.committed")).otherwise(F.col("next")).alias("final"),
+            "run",
+            "group",
+            "tp",
+            "first",
+            F.when(F.coalesce("logged", F.lit(False)), F.col("commit.committed"))
+            .otherwise(F.col("next"))
+            .alias("final"),
         )
-    )  # fmt: skip
+    )
 
 
 def make_inputs(
     s: Sources, tps: DataFrame, positions: DataFrame, values: DataFrame, operations: DataFrame
 ) -> DataFrame:
-    """run, tp, offset, in_topic; expected [group, stage, slot, topic, digest]; outputs [slot, topic, tp, offset, name, op, visible,
-    digest, sole (it names no other input), claims (its operation claims inputs)]; claims [op, group, settled,
-    transactional]; judgeable (absence of the input may be judged); fate, visible: of the input.
+    """run, tp, offset, in_topic; expected [group, stage, slot, topic, digest]; outputs [slot, topic, tp,
+    offset, name, op, visible, digest, sole (it names no other input), claims (its operation claims
+    inputs)]; claims [op, group, settled, transactional]; judgeable (absence of the input may be
+    judged); fate, visible: of the input.
     """
     here = positions.where("is_input and not sentinel and (held or found or given)").select(
-        "run", "tp", "offset",
+        "run",
+        "tp",
+        "offset",
         F.struct("visible", "fate").alias("here"),
-    )  # fmt: skip
+    )
     expected = s["expected"].select(
         "run", "tp", "offset", F.struct("group", "stage", "slot", "topic", "digest").alias("expected")
     )
@@ -64,29 +81,37 @@ def make_inputs(
         values.where("size(places) > 0 or size(send.inputs) > 0")
         .select("run", "name", "send", F.explode_outer("places").alias("place"))
         .select("run", "name", "send", "place", F.coalesce("place.inputs", "send.inputs").alias("inputs"))
-        .select("run", "name", "send", "place", F.size("inputs").alias("many"), F.explode("inputs").alias("input"))
         .select(
-            "run", "input.tp", "input.offset",
+            "run", "name", "send", "place", F.size("inputs").alias("many"), F.explode("inputs").alias("input")
+        )
+        .select(
+            "run",
+            "input.tp",
+            "input.offset",
             F.struct(
                 F.coalesce("place.slot", "send.slot").alias("slot"),
                 F.coalesce("place.topic", "send.topic").alias("topic"),
-                "place.tp", "place.offset", "name", "send.op",
+                "place.tp",
+                "place.offset",
+                "name",
+                "send.op",
                 F.coalesce("place.visible", F.lit(False)).alias("visible"),
                 "place.digest",
                 (F.col("many") == 1).alias("sole"),
                 F.coalesce("send.claims", F.lit(False)).alias("claims"),
             ).alias("output"),
         )
-    )  # fmt: skip
+    )
     claims = (
         operations.select("run", "op", "settled", "transactional", F.explode("claims").alias("claim"))
         .where("claim.next > claim.first")
         .select(
-            "run", "claim.tp",
+            "run",
+            "claim.tp",
             F.explode(F.sequence("claim.first", F.col("claim.next") - 1)).alias("offset"),
             F.struct("op", "claim.group", "settled", "transactional").alias("claim"),
         )
-    )  # fmt: skip
+    )
     united = here
     for part in (expected, outputs, claims):
         united = united.unionByName(part, allowMissingColumns=True)
@@ -112,15 +137,21 @@ def make_inputs(
         )
         .join(F.broadcast(edges), on=["run", "tp"], how="left")
         .select(
-            "run", "tp", "offset", "in_topic",
+            "run",
+            "tp",
+            "offset",
+            "in_topic",
             F.coalesce("here.visible", F.lit(False)).alias("visible"),
             "here.fate",
             F.coalesce(
                 ~F.col("compacted")
-                & F.when(F.col("logged"), F.col("ru_end") & (F.col("offset") >= F.col("log_start")))
-                .otherwise((F.col("offset") >= F.col("rc_first")) & (F.col("offset") < F.col("rc_next"))),
+                & F.when(
+                    F.col("logged"), F.col("ru_end") & (F.col("offset") >= F.col("log_start"))
+                ).otherwise((F.col("offset") >= F.col("rc_first")) & (F.col("offset") < F.col("rc_next"))),
                 F.lit(False),
             ).alias("judgeable"),
-            "expected", "outputs", "claims",
+            "expected",
+            "outputs",
+            "claims",
         )
-    )  # fmt: skip
+    )

@@ -21,48 +21,93 @@ def told() -> Column:
 
 
 def make_operations(s: Sources, positions: DataFrame, values: DataFrame) -> DataFrame:
-    """run, op, operation (its row in `ops`), told, transactional, settled (committed, aborted, open, none, unknown); records
-    [n, value, tp, offset, acked, effect, abandoned, held, other (the position holds another value), covered,
-    passed, given]; commits [tp, committed, offset, log_tp, effect, transactional]; claims [group, tp, first, next].
+    """run, op, operation (its row in `ops`), told, transactional, settled (committed, aborted, open, none,
+    unknown); records [n, value, tp, offset, acked, effect, abandoned, held, other (the position holds
+    another value), covered, passed, given]; commits [tp, committed, offset, log_tp, effect,
+    transactional]; claims [group, tp, first, next].
     """
     acked = positions.select("*", F.explode("acks").alias("ack")).select(
-        "run", "ack.op",
+        "run",
+        "ack.op",
         F.struct(
-            "ack.n", "ack.value", "tp", "offset", F.lit(True).alias("acked"),
+            "ack.n",
+            "ack.value",
+            "tp",
+            "offset",
+            F.lit(True).alias("acked"),
             effective(F.when(_same("value", "ack.value"), F.col("fate"))).alias("effect"),
-            F.coalesce(F.col("found") & ~F.col("value").eqNullSafe(F.col("ack.value")), F.lit(False)).alias("other"),
+            F.coalesce(F.col("found") & ~F.col("value").eqNullSafe(F.col("ack.value")), F.lit(False)).alias(
+                "other"
+            ),
             F.coalesce("abandoned", F.lit(False)).alias("abandoned"),
             F.when(F.col("logged"), F.col("held") & _same("value", "ack.value"))
-            .otherwise(_same("value", "ack.value")).alias("held"),
-            "logged", "covered", "passed", "visible",
-            (F.col("given") & (~F.col("found") | F.col("value").eqNullSafe(F.col("ack.value")))).alias("given"),
+            .otherwise(_same("value", "ack.value"))
+            .alias("held"),
+            "logged",
+            "covered",
+            "passed",
+            "visible",
+            (F.col("given") & (~F.col("found") | F.col("value").eqNullSafe(F.col("ack.value")))).alias(
+                "given"
+            ),
         ).alias("record"),
-    )  # fmt: skip
+    )
     found = (
         values.where("send is not null and not (send.acked and send.tp is not null and send.offset >= 0)")
         .select("run", "value", "send", F.explode("places").alias("place"))
         .select(
-            "run", "send.op",
+            "run",
+            "send.op",
             F.struct(
-                "send.n", "value", "place.tp", "place.offset", F.lit(False).alias("acked"),
-                effective(F.col("place.fate")).alias("effect"), F.lit(False).alias("other"), F.lit(False).alias("abandoned"),
-                F.lit(True).alias("held"), F.col("place.fate").isNotNull().alias("logged"),
-                F.lit(False).alias("covered"), F.lit(False).alias("passed"), "place.visible", "place.given",
+                "send.n",
+                "value",
+                "place.tp",
+                "place.offset",
+                F.lit(False).alias("acked"),
+                effective(F.col("place.fate")).alias("effect"),
+                F.lit(False).alias("other"),
+                F.lit(False).alias("abandoned"),
+                F.lit(True).alias("held"),
+                F.col("place.fate").isNotNull().alias("logged"),
+                F.lit(False).alias("covered"),
+                F.lit(False).alias("passed"),
+                "place.visible",
+                "place.given",
             ).alias("record"),
         )
-    )  # fmt: skip
+    )
     commits = positions.where("commit is not null and commit.op is not null").select(
-        "run", "commit.op",
+        "run",
+        "commit.op",
         F.struct(
-            "commit.tp", "commit.committed", F.col("tp").alias("log_tp"), F.col("offset").alias("log_offset"),
-            effective(F.col("fate")).alias("effect"), "commit.transactional", F.coalesce("abandoned", F.lit(False)).alias("abandoned"),
+            "commit.tp",
+            "commit.committed",
+            F.col("tp").alias("log_tp"),
+            F.col("offset").alias("log_offset"),
+            effective(F.col("fate")).alias("effect"),
+            "commit.transactional",
+            F.coalesce("abandoned", F.lit(False)).alias("abandoned"),
         ).alias("commit"),
-    )  # fmt: skip
+    )
     claims = s["claims"].select("run", "op", F.struct("group", "tp", "first", "next").alias("claim"))
     ops = s["ops"].select(
-        "run", "op",
-        F.struct("journal",  "f", "stage", "fenced", "group", "transactional_id", "outcome", "asked", "call_ns", "commit_ns", "return_ns", told().alias("told")).alias("operation"),
-    )  # fmt: skip
+        "run",
+        "op",
+        F.struct(
+            "journal",
+            "f",
+            "stage",
+            "fenced",
+            "group",
+            "transactional_id",
+            "outcome",
+            "asked",
+            "call_ns",
+            "commit_ns",
+            "return_ns",
+            told().alias("told"),
+        ).alias("operation"),
+    )
     united = ops
     for part in (acked, found, commits, claims):
         united = united.unionByName(part, allowMissingColumns=True)

@@ -63,14 +63,25 @@ def make_tps(s: Sources) -> DataFrame:
         .join(F.broadcast(readers), on=["run", "tp"], how="left")
         .join(F.broadcast(input_topics), on=["run", "topic"], how="left")
         .select(
-            "run", "tp", "topic", "partition", "internal", "compacted",
+            "run",
+            "tp",
+            "topic",
+            "partition",
+            "internal",
+            "compacted",
             F.coalesce("is_input", F.lit(False)).alias("is_input"),
             F.coalesce("logged", F.lit(False)).alias("logged"),
-            "log_start", "log_end", "high_watermark",
-            "rc_first", "rc_next", F.col("rc_sentinel").isNotNull().alias("rc_end"),
-            "ru_first", "ru_next", F.col("ru_sentinel").isNotNull().alias("ru_end"),
+            "log_start",
+            "log_end",
+            "high_watermark",
+            "rc_first",
+            "rc_next",
+            F.col("rc_sentinel").isNotNull().alias("rc_end"),
+            "ru_first",
+            "ru_next",
+            F.col("ru_sentinel").isNotNull().alias("ru_end"),
         )
-    )  # fmt: skip
+    )
 
 
 def make_batches(s: Sources, tps: DataFrame) -> DataFrame:
@@ -110,7 +121,14 @@ def make_batches(s: Sources, tps: DataFrame) -> DataFrame:
         fated.join(F.broadcast(_last_states(s)), on=["run", "producer_id"], how="left")
         .join(F.broadcast(_quiescence(s, tps)), on="run", how="left")
         .select(
-            "run", "tp", "base_offset", "last_offset", "producer_id", "epoch", "transactional", "fate",
+            "run",
+            "tp",
+            "base_offset",
+            "last_offset",
+            "producer_id",
+            "epoch",
+            "transactional",
+            "fate",
             F.when(F.col("transactional"), F.col("decided.offset")).alias("marker_offset"),
             F.when(F.col("transactional"), F.col("decided.epoch")).alias("marker_epoch"),
             F.when(F.col("transactional"), F.col("decided.ms")).alias("marker_ms"),
@@ -124,13 +142,15 @@ def make_batches(s: Sources, tps: DataFrame) -> DataFrame:
                     & F.array_contains("tps", F.col("tp"))
                     & ~(
                         (F.col("state") == "Ongoing")
-                        & F.coalesce(F.col("start_ms") + F.col("timeout_ms") + LATE_MS < F.col("end_ms"), F.lit(False))
+                        & F.coalesce(
+                            F.col("start_ms") + F.col("timeout_ms") + LATE_MS < F.col("end_ms"), F.lit(False)
+                        )
                     ),
                     F.lit(False),
                 )
             ).alias("abandoned"),
         )
-    )  # fmt: skip
+    )
 
 
 def _last_states(s: Sources) -> DataFrame:
@@ -141,14 +161,20 @@ def _last_states(s: Sources) -> DataFrame:
         .groupBy("run", "producer_id")
         .agg(F.max_by(row, "log_offset").alias("last"))
         .select(
-            "run", "producer_id", "last.transactional_id", "last.state",
-            F.col("last.epoch").alias("state_epoch"), "last.tps", "last.timeout_ms", "last.start_ms",
+            "run",
+            "producer_id",
+            "last.transactional_id",
+            "last.state",
+            F.col("last.epoch").alias("state_epoch"),
+            "last.tps",
+            "last.timeout_ms",
+            "last.start_ms",
         )
-    )  # fmt: skip
+    )
 
 
 def _quiescence(s: Sources, tps: DataFrame) -> DataFrame:
-    """By run: judgeable (the run came to its end and the whole transaction log is here), end_ms (wall clock)."""
+    """By run: judgeable (the run came to its end, and the whole transaction log is here), end_ms (wall)."""
     whole = (
         tps.where(F.col("topic") == TRANSACTIONS_TOPIC)
         .groupBy("run")
@@ -172,18 +198,20 @@ def _quiescence(s: Sources, tps: DataFrame) -> DataFrame:
 
 
 def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
-    """run, tp, offset; of the log: held, producer_id, epoch, fate, marker_offset, marker_ms, abandoned; of the
-    final read: found, value, slot, inputs, digest, sentinel; acks [op, n, value]; of the polls: polled, given (to the
-    final reader), consumed (given to a worker), promised (given to a reader promised read committed), promised_ns (to
-    the first of them); commit (an offset commit: group, tp, committed, op, transactional); visible; and from `tps`:
-    topic, internal, is_input, logged, high_watermark, rc_end, covered (absence from the log counts), passed (the final
-    read-committed reader read on beyond it).
+    """run, tp, offset; of the log: held, producer_id, epoch, fate, marker_offset, marker_ms, abandoned; of
+    the final read: found, value, slot, inputs, digest, sentinel; acks [op, n, value]; of the polls:
+    polled, given (to the final reader), consumed (given to a worker), promised (given to a reader
+    promised read committed), promised_ns (to the first of them); commit (an offset commit: group, tp,
+    committed, op, transactional); visible; and from `tps`: topic, internal, is_input, logged,
+    high_watermark, rc_end, covered (absence from the log counts), passed (the final read-committed
+    reader read on beyond it).
     """
     log = batches.select(
-        "run", "tp",
+        "run",
+        "tp",
         F.explode(F.sequence("base_offset", "last_offset")).alias("offset"),
         F.struct("producer_id", "epoch", "fate", "marker_offset", "marker_ms", "abandoned").alias("log"),
-    )  # fmt: skip
+    )
     found = s["records"].select(
         "run", "tp", "offset", F.struct("value", "slot", "inputs", "digest", "sentinel").alias("record")
     )
@@ -216,17 +244,39 @@ def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
         "coalesce(log.fate in ('commit', 'plain') and coalesce(offset < high_watermark, true), false)"
     )
     return grouped.join(F.broadcast(tps), on=["run", "tp"], how="inner").select(
-        "run", "tp", "offset", "topic", "internal", "is_input", "logged", "high_watermark", "rc_end",
+        "run",
+        "tp",
+        "offset",
+        "topic",
+        "internal",
+        "is_input",
+        "logged",
+        "high_watermark",
+        "rc_end",
         F.col("log").isNotNull().alias("held"),
-        "log.producer_id", "log.epoch", "log.fate", "log.marker_offset", "log.marker_ms", "log.abandoned",
+        "log.producer_id",
+        "log.epoch",
+        "log.fate",
+        "log.marker_offset",
+        "log.marker_ms",
+        "log.abandoned",
         F.col("record").isNotNull().alias("found"),
-        "record.value", "record.slot", "record.inputs", "record.digest",
+        "record.value",
+        "record.slot",
+        "record.inputs",
+        "record.digest",
         F.coalesce("record.sentinel", F.lit(False)).alias("sentinel"),
-        "acks", "commit", "polled", "given", "consumed", "promised", "promised_ns",
+        "acks",
+        "commit",
+        "polled",
+        "given",
+        "consumed",
+        "promised",
+        "promised_ns",
         F.when(F.col("logged"), takes_effect).otherwise(F.col("given")).alias("visible"),
         F.expr("logged and not compacted and offset >= log_start").alias("covered"),
         F.expr("not compacted and coalesce(offset >= rc_first and offset < rc_next, false)").alias("passed"),
-    )  # fmt: skip
+    )
 
 
 def _deliveries(s: Sources) -> DataFrame:

@@ -1,11 +1,12 @@
 """Corrupt: a record's content is not what it must be.
 
-Key, value and headers differ, by hash, from what was sent; or a visible output differs from what the workload's
-transform makes of its input, where the transform is deterministic and the output comes from one input.
+Key, value and headers differ, by hash, from what was sent; or a visible output differs from what the
+workload's transform makes of its input, where the transform is deterministic and the output comes from
+one input.
 
 Illegal because a record that arrives is meant to arrive as it was.
-Evidence: the hashes in the sender's journal, in the workload's expectation, and of the record in the final read.
-The header that names the attempt is left out of the hash, for it differs at each attempt.
+Evidence: the hashes in the sender's journal, in the workload's expectation, and of the record in the
+final read. The header that names the attempt is left out of the hash, for it differs at each attempt.
 
     T1  send x=1, hash 77     ok
     final read of x: 1 at offset 4, hash 78      <- corrupt
@@ -48,7 +49,9 @@ def _from_sent(t: Tables) -> DataFrame:
 def _from_expected(t: Tables) -> DataFrame:
     outputs = t.inputs.where("size(expected) > 0").select(
         "run", "tp", "offset", "expected",
-        F.explode(F.filter("outputs", lambda o: o["visible"] & o["sole"] & o["digest"].isNotNull())).alias("o"),
+        F.explode(
+            F.filter("outputs", lambda o: o["visible"] & o["sole"] & o["digest"].isNotNull())
+        ).alias("o"),
     )  # fmt: skip
     meant = F.filter("expected", lambda e: (e["slot"] == F.col("o.slot")) & (e["topic"] == F.col("o.topic")))
     found = outputs.withColumn("meant", F.transform(meant, lambda e: e["digest"])).where(

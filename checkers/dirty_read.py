@@ -1,8 +1,8 @@
 """Dirty read: a consumer promised read committed was given a record that was not committed.
 
-Its fate is abort, or is still open at the end; or its fate is commit and the poll had completed before the
-marker was written, which is judged only where one clock serves the clients and the brokers, with a margin of
-50 ms. A record that the log does not hold, or another value at its offset, is no evidence.
+Its fate is abort, or is still open at the end; or its fate is commit and the poll had completed before
+the marker was written, which is judged only where one clock serves the clients and the brokers, with a
+margin of 50 ms. A record that the log does not hold, or another value at its offset, is no evidence.
 
 Illegal because read committed ends at the last stable offset, where the first open transaction begins.
 Evidence: the delivery, the fate of the record in the leader's log, and the marker's time stamp.

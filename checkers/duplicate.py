@@ -1,8 +1,8 @@
 """Duplicate: one value stands at more than one offset.
 
-A value names one attempt to send. If it stands twice in the logs, a client or a broker wrote one attempt
-twice, which an idempotent producer excludes. What the feeder wrote is exempt: an input that was repeated is two
-inputs, and the pipeline must take each of them once.
+A value names one attempt to send. If it stands twice in the logs, a client or a broker wrote one
+attempt twice, which an idempotent producer excludes. What the feeder wrote is exempt: an input that was
+repeated is two inputs, and the pipeline must take each of them once.
 
 Illegal because every reader of the topic takes the record twice, whatever the transactions say.
 Evidence: the final read, which came upon one value at two places.

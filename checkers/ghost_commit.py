@@ -1,11 +1,11 @@
 """Ghost commit: a transaction took effect although nobody committed it.
 
-Its records or its offset commit have fate commit, though its client never invoked the commit, or was told that it
-had not happened, or had asked for an abort.
+Its records or its offset commit have fate commit, though its client never invoked the commit, or was
+told that it had not happened, or had asked for an abort.
 
 Illegal because the inputs of such a transaction are read again, and its outputs then stand twice.
-Evidence: the journal, which is written before the act (a journal with missing lines is no evidence), and the first
-marker of the producer above the record.
+Evidence: the journal, which is written before the act (a journal with missing lines is no evidence),
+and the first marker of the producer above the record.
 
     T1  send x=1, abort     fail
     log of x: 1 at offset 4, commit at offset 5      <- ghost-commit

@@ -1,12 +1,13 @@
 """Hanging transaction: a transaction that nobody will ever end.
 
-After quiescence a record is open (its producer has no marker above it), and the transaction log does not list its
-partition as under way, or has listed it for longer than its time-out, the clean-up interval and a margin.
+After quiescence a record is open (its producer has no marker above it), and the transaction log does
+not list its partition as under way, or has listed it for longer than its time-out, the clean-up
+interval and a margin.
 
-Illegal because the last stable offset stays behind it for ever: read-committed consumers never get what other
-producers have committed above it.
-Evidence: the leader's log, and the last word of the transaction log on that producer id. A run that was cut short, or
-of which `__transaction_state` is not whole, is not judged.
+Illegal because the last stable offset stays behind it for ever: read-committed consumers never get what
+other producers have committed above it.
+Evidence: the leader's log, and the last word of the transaction log on that producer id. A run that was
+cut short, or of which `__transaction_state` is not whole, is not judged.
 
     log of x: record of producer 7 at offset 4, no marker above it
     transaction log: producer 7 Ongoing [x]

@@ -1,30 +1,45 @@
 """From stored runs to what the checkers say of them: one Spark job for all of them."""
 
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from checkers.evidence import Facts, Gaps, gaps, missing_needs
-from checkers.materialise import Finding, Materialised, materialise
+from checkers.examples import Finding
+from checkers.gaps import Facts, Gaps, gaps, missing_needs
+from checkers.materialise import Materialised, materialise
 from checkers.registry import CHECKERS, Checker
 from checkers.sources import StoredRun, read_sources
 from checkers.tables import make_tables
+from harness.errors import EnvironmentFailure
 from harness.verdict import Found, Judgement
 
 __all__ = ["StoredRun", "judge"]
 
-log = logging.getLogger(__name__)
-
 
 def judge(spark: SparkSession, runs: Sequence[StoredRun], *, examples: int = 10) -> dict[int, Judgement]:
     """What the checkers say of each run, by its number; at most `examples` of each anomaly are kept.
-
-    Raises `UnreadableInput` where a table is missing or damaged. A checker that crashes does not stop the others.
+    Raises `UnreadableInput` where a table is missing or damaged, `EnvironmentFailure` where Spark is gone.
+    A checker that crashes does not stop the others.
+    the others.
     """
-    sources = read_sources(spark, runs)
-    brought = materialise(sources, make_tables(sources), CHECKERS, examples)
+    with _spark_alive():
+        sources = read_sources(spark, runs)
+        brought = materialise(sources, make_tables(sources), CHECKERS, examples)
     return {run.run: _judgement(run, brought, examples) for run in runs}
+
+
+@contextmanager
+def _spark_alive() -> Iterator[None]:
+    """Translate what is heard of a Spark that is gone."""
+    try:
+        yield
+    except (Py4JNetworkError, ConnectionError, EOFError) as error:
+        raise EnvironmentFailure(
+            "Spark ended during the analysis, perhaps for want of memory: give it more with "
+            "`--spark-conf spark.driver.memory=4g`"
+        ) from error
 
 
 def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgement:

@@ -1,11 +1,13 @@
 """Lost commit: the client was told that its transaction had committed, and part of it did not.
 
-A record that was acknowledged to it, or its offset commit, has fate abort; or an acknowledged record is gone from
-the log; or its offset commit is gone, where every offset commit of the run is in an uncompacted log and names its
-operation.
+A record that was acknowledged to it, or its offset commit, has fate abort; or an acknowledged record is
+gone from the log; or its offset commit is gone, where every offset commit of the run is in an
+uncompacted log and names its operation.
 
-Illegal because a completed commit is a promise: the inputs will not be read again, so what is lost stays lost.
-Evidence: the completion `ok` of a commit, and the fates in the leaders' logs. An `info` commit is no evidence.
+Illegal because a completed commit is a promise: the inputs will not be read again, so what is lost
+stays lost.
+Evidence: the completion `ok` of a commit, and the fates in the leaders' logs. An `info` commit is no
+evidence.
 
     T1  send x=1, send_offsets y->5, commit     ok
     log of x: 1 at offset 4, abort at offset 5              <- lost-commit

@@ -1,11 +1,12 @@
 """Lost input: the group has gone past an input of which nothing came.
 
-A visible input lies between the group's first position and its final committed offset (by fate), and one of the
-slots that the workload expects of it has no visible output, though all outputs were read to the end.
+A visible input lies between the group's first position and its final committed offset (by fate), and
+one of the slots that the workload expects of it has no visible output, though all outputs were read to
+the end.
 
 Illegal because nobody will ever read that input again.
-Evidence: the expectation, the offset commits in the order in which they took effect, and the final read of the
-whole output topic. A topic that was not read to its sentinels, or is compacted, proves nothing.
+Evidence: the expectation, the offset commits in the order in which they took effect, and the final read
+of the whole output topic. A topic that was not read to its sentinels, or is compacted, proves nothing.
 
     T1  poll a@4, send x=1 (from a@4), abort                       fail
     T2  poll a@5, send x=2 (from a@5), send_offsets a->6, commit     ok

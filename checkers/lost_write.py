@@ -1,13 +1,14 @@
 """Lost write: a record that was acknowledged is not where it was put.
 
-Two clauses. The final read-committed reader read on beyond the record's offset and was not given it, though
-its transaction committed (or it had none). Or the log does not hold the acknowledged (partition, offset), or
-holds another value there; this one counts for aborted transactions too.
+Two clauses. The final read-committed reader read on beyond the record's offset and was not given it,
+though its transaction committed (or it had none). Or the log does not hold the acknowledged (partition,
+offset), or holds another value there; this one counts for aborted transactions too.
 
-Illegal because an acknowledgement under acks=all promises that the record outlives every tolerated fault.
-Evidence: the acknowledgement (partition and offset), and the final read or the leader's log. A compacted
-partition, an offset below the start of the log or of the read, and a partition whose reader did not get so far
-prove nothing.
+Illegal because an acknowledgement under acks=all promises that the record outlives every tolerated
+fault.
+Evidence: the acknowledgement (partition and offset), and the final read or the leader's log. A
+compacted partition, an offset below the start of the log or of the read, and a partition whose reader
+did not get so far prove nothing.
 
     T1  send x=1, ok at offset 4, commit     ok
     T2  send x=2, ok at offset 5, commit     ok

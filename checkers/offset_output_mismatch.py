@@ -1,19 +1,21 @@
 """Offsets and outputs of one transaction do not belong together.
 
-Three clauses. In one operation an offset commit and an output have different fates (one committed, one aborted;
-an offset commit outside any transaction counts as committed). Or a committed operation's offset commit stands at
-another offset than the inputs that it claims. Or its claim and its outputs name different inputs: a visible output
-names an input outside the claim, or the claim holds a visible input that must lead to outputs and none of its sends
-names it.
+Three clauses. In one operation an offset commit and an output have different fates (one committed, one
+aborted; an offset commit outside any transaction counts as committed). Or a committed operation's
+offset commit stands at another offset than the inputs that it claims. Or its claim and its outputs name
+different inputs: a visible output names an input outside the claim, or the claim holds a visible input
+that must lead to outputs and none of its sends names it.
 
-Illegal because exactly-once rests on this one atom: the outputs and the step over their inputs, together or not.
+Illegal because exactly-once rests on this one atom: the outputs and the step over their inputs,
+together or not.
 Evidence: the journal's claims and sends, the fates of records and of offset commits.
 
     T1  poll a@4, send x=1 (from a@4), send_offsets a->5, commit     ok
     log of x: 1 at offset 7, abort at offset 8
     log of __consumer_offsets: a->5, commit                                 <- offset-output-mismatch
 
-Blind spot: offset commits that are gone (their topic is compacted), and those that bear no operation's name.
+Blind spot: offset commits that are gone (their topic is compacted), and those that bear no operation's
+name.
 Reference: KIP-98, "consume-transform-produce"; KIP-447.
 """
 
@@ -80,11 +82,23 @@ def _elsewhere(t: Tables) -> DataFrame:
 
 def _inputs(t: Tables) -> DataFrame:
     outside = t.inputs.select(
-        "run", "tp", "offset",
+        "run",
+        "tp",
+        "offset",
         F.explode(
-            F.filter("outputs", lambda o: o["visible"] & o["claims"] & ~F.exists("claims", lambda c: c["op"] == o["op"]))
+            F.filter(
+                "outputs",
+                lambda o: o["visible"] & o["claims"] & ~F.exists("claims", lambda c: c["op"] == o["op"]),
+            )
         ).alias("output"),
-    ).select("run", "tp", "offset", "output.op", "output", F.lit("an output names an input that the offsets do not cover").alias("why"))  # fmt: skip
+    ).select(
+        "run",
+        "tp",
+        "offset",
+        "output.op",
+        "output",
+        F.lit("an output names an input that the offsets do not cover").alias("why"),
+    )
     bare = F.filter(
         "claims",
         lambda c: (

@@ -1,13 +1,14 @@
 """Phantom: a visible record that nobody announced, or that comes from no visible input.
 
-Every process of the run writes down what it is about to send before it sends it, so a visible record whose value
-nobody announced was made by somebody else. And an output names the inputs that it comes from: if one of them is
-aborted, still open at the end, or not there, a consumer acted on what it must not have seen.
+Every process of the run writes down what it is about to send before it sends it, so a visible record
+whose value nobody announced was made by somebody else. And an output names the inputs that it comes
+from: if one of them is aborted, still open at the end, or not there, a consumer acted on what it must
+not have seen.
 
 Illegal because an effect without a cause is no effect of this pipeline.
-Evidence: the journals; the values of one whose last line is torn, or that has gaps, are not accused. The input's fate
-in the leader's log; where there is none, a final read that went on beyond the input. A record that bears no name is
-accused only in topics to which somebody announced sends.
+Evidence: the journals; the values of one whose last line is torn, or that has gaps, are not accused.
+The input's fate in the leader's log; where there is none, a final read that went on beyond the input. A
+record that bears no name is accused only in topics to which somebody announced sends.
 
     T1  send x=1, abort                                 fail
     T2  poll x=1, send y=2 (from x@4), commit     ok

@@ -24,7 +24,7 @@ NEEDS = {
 
 @dataclass(frozen=True)
 class Because:
-    """A cause of a finding. `by_operation`: only if every finding shares an operation with one of the cause."""
+    """A cause. `by_operation`: only if every finding shares an operation with one of the cause."""
 
     cause: str
     by_operation: bool = True

@@ -1,8 +1,8 @@
 """Reprocessed input: an input took effect more than once.
 
-For one input and one slot more visible outputs stand in the logs than the workload expects (one, if it says
-nothing of this slot). Where the workload expects no output of an input (a filter, an aggregate): the input lies in
-the ranges that two committed transactions of one group claimed.
+For one input and one slot more visible outputs stand in the logs than the workload expects (one, if it
+says nothing of this slot). Where the workload expects no output of an input (a filter, an aggregate):
+the input lies in the ranges that two committed transactions of one group claimed.
 
 Illegal because exactly-once means just this: each input takes effect once.
 Evidence: outputs name their inputs and their slot in headers; visible is what the log's markers say.
@@ -31,17 +31,29 @@ def reprocessed_input(t: Tables) -> DataFrame:
 
 def _by_slot(t: Tables) -> DataFrame:
     visible = t.inputs.select(
-        "run", "tp", "offset", "expected",
+        "run",
+        "tp",
+        "offset",
+        "expected",
         F.filter("outputs", lambda o: o["visible"] & o["slot"].isNotNull()).alias("outputs"),
-    ).where("size(outputs) > 1")  # fmt: skip
+    ).where("size(outputs) > 1")
     slots = F.array_distinct(
         F.transform("outputs", lambda o: F.struct(o["slot"].alias("slot"), o["topic"].alias("topic")))
     )
     each = visible.select("*", F.explode(slots).alias("key")).select(
-        "run", "tp", "offset", "key",
-        F.size(F.filter("expected", lambda e: (e["slot"] == F.col("key.slot")) & (e["topic"] == F.col("key.topic")))).alias("due"),
-        F.filter("outputs", lambda o: (o["slot"] == F.col("key.slot")) & (o["topic"] == F.col("key.topic"))).alias("outputs"),
-    )  # fmt: skip
+        "run",
+        "tp",
+        "offset",
+        "key",
+        F.size(
+            F.filter(
+                "expected", lambda e: (e["slot"] == F.col("key.slot")) & (e["topic"] == F.col("key.topic"))
+            )
+        ).alias("due"),
+        F.filter(
+            "outputs", lambda o: (o["slot"] == F.col("key.slot")) & (o["topic"] == F.col("key.topic"))
+        ).alias("outputs"),
+    )
     values = F.size(F.array_distinct(F.transform("outputs", lambda o: o["name"])))
     return finding(
         each.where(values > F.greatest("due", F.lit(1))),
@@ -79,9 +91,14 @@ def _by_claim(t: Tables) -> DataFrame:
     )
     groups = F.array_distinct(F.transform("claims", lambda c: c["group"]))
     each = claimed.select("*", F.explode(groups).alias("group")).select(
-        "run", "tp", "offset", "group",
-        F.array_distinct(F.transform(F.filter("claims", lambda c: c["group"] == F.col("group")), lambda c: c["op"])).alias("ops"),
-    )  # fmt: skip
+        "run",
+        "tp",
+        "offset",
+        "group",
+        F.array_distinct(
+            F.transform(F.filter("claims", lambda c: c["group"] == F.col("group")), lambda c: c["op"])
+        ).alias("ops"),
+    )
     return finding(
         each.where("size(ops) > 1"),
         NAME,

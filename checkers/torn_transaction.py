@@ -1,12 +1,13 @@
 """Torn transaction: the records of one transaction do not share one fate.
 
-With the brokers' logs: of its acknowledged records some are committed and some aborted; `open` counts as a third
-fate once the transaction log no longer lists the partition as under way. Without logs: the transaction is known to
-have committed, one of its values was finally read, and another, whose offset is known and was passed by the final
-reader, was not.
+With the brokers' logs: of its acknowledged records some are committed and some aborted; `open` counts
+as a third fate once the transaction log no longer lists the partition as under way. Without logs: the
+transaction is known to have committed, one of its values was finally read, and another, whose offset is
+known and was passed by the final reader, was not.
 
 Illegal because atomicity is what a transaction is: all of it takes effect, or nothing.
-Evidence: the acknowledgements, and for each the first marker of its producer above it in the leader's log.
+Evidence: the acknowledgements, and for each the first marker of its producer above it in the leader's
+log.
 
     T1  send x=1, send y=2, commit     ok
     log of x: 1 at offset 4, commit at offset 5
@@ -26,16 +27,26 @@ from checkers.tables import Tables
 def torn_transaction(t: Tables) -> DataFrame:
     """One row for each transaction."""
     by_log = t.operations.where("transactional").select(
-        "run", "op", "settled", "records",
+        "run",
+        "op",
+        "settled",
+        "records",
         F.array_distinct(
             F.transform(
-                F.filter("records", lambda r: r["acked"] & r["effect"].isNotNull() & ((r["effect"] != "open") | r["abandoned"])),
+                F.filter(
+                    "records",
+                    lambda r: (
+                        r["acked"] & r["effect"].isNotNull() & ((r["effect"] != "open") | r["abandoned"])
+                    ),
+                ),
                 lambda r: r["effect"],
             )
         ).alias("fates"),
         F.exists("records", lambda r: ~r["logged"] & r["given"]).alias("some_read"),
-        F.exists("records", lambda r: ~r["logged"] & r["acked"] & r["passed"] & ~r["given"]).alias("some_unread"),
-    )  # fmt: skip
+        F.exists("records", lambda r: ~r["logged"] & r["acked"] & r["passed"] & ~r["given"]).alias(
+            "some_unread"
+        ),
+    )
     differ = F.size("fates") > 1
     half_read = (F.col("settled") == "committed") & F.col("some_read") & F.col("some_unread")
     return finding(

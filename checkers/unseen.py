@@ -1,11 +1,11 @@
 """Unseen: a record that was acknowledged and committed was never delivered to anybody.
 
-The final read-committed reader came to the end of its partition (of every partition of its topic, if its offset is
-not known), and neither it nor anybody else was given the record.
+The final read-committed reader came to the end of its partition (of every partition of its topic, if
+its offset is not known), and neither it nor anybody else was given the record.
 
 Illegal because a committed record is there to be read.
-Evidence: the completion `ok`, and a final reader that met its sentinel: a partition that is stuck behind a hanging
-transaction proves nothing.
+Evidence: the completion `ok`, and a final reader that met its sentinel: a partition that is stuck
+behind a hanging transaction proves nothing.
 
     T1  send x=1, ok without an offset     ok
     final read of x: 2, sentinel                  <- unseen: 1

@@ -1,13 +1,13 @@
 """Zombie write: somebody who had been replaced still took effect.
 
-A batch of fate commit stands above one of a higher epoch of the same producer id in its partition. Or a transaction
-committed though another process had initialised its transactional id after this process had, and before this process
-asked for the commit.
+A batch of fate commit stands above one of a higher epoch of the same producer id in its partition. Or a
+transaction committed though another process had initialised its transactional id after this process
+had, and before this process asked for the commit.
 
-Illegal because initialising a transactional id fences all who had it before; that is what keeps two owners of one
-input apart.
-Evidence: epochs in the leader's log; or the times of the two initialisations and of the commit, on one clock, and
-that the commit took effect.
+Illegal because initialising a transactional id fences all who had it before; that is what keeps two
+owners of one input apart.
+Evidence: epochs in the leader's log; or the times of the two initialisations and of the commit, on one
+clock, and that the commit took effect.
 
     W1  init id=a     ok
     W2  init id=a     ok

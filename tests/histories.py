@@ -1,8 +1,9 @@
 """Tiny histories, each a run: what a real store would hold, in a few letters.
 
-A history has an input topic `a`, output topics `x` and `y`, one partition each, one stage `s` of group `g`, which
-owes each input one output in `x`. The log is an append-only list for each partition; fates, final reads, ends and
-replicas follow from it, as they would from real brokers. `alter` then bends a table, as a fault would.
+A history has an input topic `a`, output topics `x` and `y`, one partition each, one stage `s` of group
+`g`, which owes each input one output in `x`. The log is an append-only list for each partition; fates,
+final reads, ends and replicas follow from it, as they would from real brokers. `alter` then bends a
+table, as a fault would.
 """
 
 from collections.abc import Callable, Sequence
@@ -78,30 +79,56 @@ class History:
         row["ops"] += 1
         transactional = f in ("txn", "init") and role == "worker"
         defaults: Row = {
-            "op": number, "name": name, "journal": journal, "process": 0, "f": f, "outcome": outcome,
-            "stage": "s" if role == "worker" else None, "group": "g" if role == "worker" else None,
+            "op": number,
+            "name": name,
+            "journal": journal,
+            "process": 0,
+            "f": f,
+            "outcome": outcome,
+            "stage": "s" if role == "worker" else None,
+            "group": "g" if role == "worker" else None,
             "transactional_id": f"id-{journal[0]}" if transactional else None,
             "asked": {"ok": "commit", "fail": "abort"}.get(outcome) if transactional else None,
-            "call_ns": self.tick(), "commit_ns": self.tick() if transactional and outcome != "fail" else None,
+            "call_ns": self.tick(),
+            "commit_ns": self.tick() if transactional and outcome != "fail" else None,
             "return_ns": self.tick() if outcome != "info" else None,
-            "fenced": False, "line": number + 1, "end_line": number + 2,
-        }  # fmt: skip
+            "fenced": False,
+            "line": number + 1,
+            "end_line": number + 2,
+        }
         self.rows["ops"].append(defaults | more)
         return Op(number, name)
 
     def send(
-        self, op: Op, topic: str, offset: int | None = None, *, inputs: Sequence[int] = (), digest: int | None = 7,
-        slot: str | None = None, value: str | None = None, source: str = "a",
-    ) -> str:  # fmt: skip
+        self,
+        op: Op,
+        topic: str,
+        offset: int | None = None,
+        *,
+        inputs: Sequence[int] = (),
+        digest: int | None = 7,
+        slot: str | None = None,
+        value: str | None = None,
+        source: str = "a",
+    ) -> str:
         """Announce a send; `offset` None: it was not acknowledged. The value's name."""
         n = len(op.values)
         named = value or f"{op.name}:{n}"
         op.values.append(named)
-        self.rows["sends"].append({
-            "op": op.op, "n": n, "value": named, "topic": topic, "tp": None if offset is None else self.tp[topic],
-            "offset": offset, "acked": offset is not None, "slot": slot, "digest": digest,
-            "inputs": [{"tp": self.tp[source], "offset": at} for at in inputs],
-        })  # fmt: skip
+        self.rows["sends"].append(
+            {
+                "op": op.op,
+                "n": n,
+                "value": named,
+                "topic": topic,
+                "tp": None if offset is None else self.tp[topic],
+                "offset": offset,
+                "acked": offset is not None,
+                "slot": slot,
+                "digest": digest,
+                "inputs": [{"tp": self.tp[source], "offset": at} for at in inputs],
+            }
+        )
         return named
 
     def poll(
@@ -109,10 +136,18 @@ class History:
     ) -> None:
         """A delivery."""
         n, op.polled = op.polled, op.polled + 1
-        self.rows["polls"].append({
-            "op": op.op, "n": n, "tp": self.tp[topic], "offset": offset, "value": value, "role": role,
-            "promised": promised, "return_ns": self.clock,
-        })  # fmt: skip
+        self.rows["polls"].append(
+            {
+                "op": op.op,
+                "n": n,
+                "tp": self.tp[topic],
+                "offset": offset,
+                "value": value,
+                "role": role,
+                "promised": promised,
+                "return_ns": self.clock,
+            }
+        )
 
     def feed(self, count: int = 1, topic: str = "a") -> None:
         """Inputs, one operation each, and what the stage owes them."""
@@ -125,20 +160,39 @@ class History:
     def expect(self, offset: int, source: str = "a", digest: int | None = 7) -> None:
         """What the stage owes an input: one output in each topic of `expects`."""
         for topic in self.expects:
-            self.rows["expected"].append({
-                "stage": "s", "group": "g", "tp": self.tp[source], "offset": offset, "slot": topic, "topic": topic,
-                "digest": digest,
-            })  # fmt: skip
+            self.rows["expected"].append(
+                {
+                    "stage": "s",
+                    "group": "g",
+                    "tp": self.tp[source],
+                    "offset": offset,
+                    "slot": topic,
+                    "topic": topic,
+                    "digest": digest,
+                }
+            )
 
     def take(
-        self, *offsets: int, gives: str = "x", outcome: str = "ok", fate: str | None = None, offsets_fate: str | None = None,
-        fates: dict[str, str] | None = None, worker: str = "w", pid: int = 1, acked: bool = True, poll: bool = True,
-        source: str = "a", claim: tuple[int, int] | None = None, state: str | None = None, names: Sequence[int] | None = None,
+        self,
+        *offsets: int,
+        gives: str = "x",
+        outcome: str = "ok",
+        fate: str | None = None,
+        offsets_fate: str | None = None,
+        fates: dict[str, str] | None = None,
+        worker: str = "w",
+        pid: int = 1,
+        acked: bool = True,
+        poll: bool = True,
+        source: str = "a",
+        claim: tuple[int, int] | None = None,
+        state: str | None = None,
+        names: Sequence[int] | None = None,
         **more: Any,
-    ) -> Op:  # fmt: skip
-        """A whole transaction: poll inputs, send an output for each to every topic of `gives`, send offsets, end.
+    ) -> Op:
+        """A whole transaction: poll inputs, send an output for each to every topic of `gives`, commit.
 
-        `fate`: how its markers say it ended (commit, abort, open); by default as the client was told. `fates` has
+        `fate`: how its markers say it ended (commit, abort, open); else as the client was told. `fates` has
         others for single topics, `offsets_fate` for the offset commit ("" : it never reached the log).
         """
         fate = fate or {"ok": "commit", "fail": "abort", "info": "commit"}[outcome]
@@ -169,20 +223,39 @@ class History:
     def offset(self, committed: int | None, op: Op | None = None, pid: int = -1, source: str = "a") -> None:
         """An offset commit in the log; outside any transaction if `pid` is -1."""
         at = self.put(OFFSETS, None, pid)
-        self.rows["offsets"].append({
-            "log_tp": self.tp[OFFSETS], "log_offset": at, "group": "g", "tp": self.tp[source], "committed": committed,
-            "metadata": op.name if op else "", "op": op.op if op else None, "producer_id": pid, "epoch": 0,
-            "transactional": pid >= 0, "timestamp_ms": self._ms(),
-        })  # fmt: skip
+        self.rows["offsets"].append(
+            {
+                "log_tp": self.tp[OFFSETS],
+                "log_offset": at,
+                "group": "g",
+                "tp": self.tp[source],
+                "committed": committed,
+                "metadata": op.name if op else "",
+                "op": op.op if op else None,
+                "producer_id": pid,
+                "epoch": 0,
+                "transactional": pid >= 0,
+                "timestamp_ms": self._ms(),
+            }
+        )
 
     def state(self, pid: int, state: str, topics: Sequence[str] = (), epoch: int = 0) -> None:
         """A line of the transaction log."""
         at = self.put(TRANSACTIONS, None)
-        self.rows["transactions"].append({
-            "log_tp": self.tp[TRANSACTIONS], "log_offset": at, "transactional_id": f"id-{pid}", "producer_id": pid,
-            "epoch": epoch, "state": state, "tps": [self.tp[topic] for topic in topics], "timeout_ms": 10_000,
-            "start_ms": self._ms(), "update_ms": self._ms(),
-        })  # fmt: skip
+        self.rows["transactions"].append(
+            {
+                "log_tp": self.tp[TRANSACTIONS],
+                "log_offset": at,
+                "transactional_id": f"id-{pid}",
+                "producer_id": pid,
+                "epoch": epoch,
+                "state": state,
+                "tps": [self.tp[topic] for topic in topics],
+                "timeout_ms": 10_000,
+                "start_ms": self._ms(),
+                "update_ms": self._ms(),
+            }
+        )
 
     def observe(self, topic: str, offset: int, value: str | None = None, promised: str = RC) -> None:
         """An observer is given a record."""
@@ -266,35 +339,73 @@ class History:
                 self._batch(tp, at, entry)
                 if fate is None or internal:
                     continue
-                self.rows["records"].append({
-                    "tp": tp, "offset": at, "value": entry["value"], "slot": entry.get("slot"), "digest": entry.get("digest"),
-                    "inputs": [{"tp": self.tp[source], "offset": o} for source, o in entry.get("inputs", ())],
-                    "timestamp_ms": entry["ms"], "sentinel": entry.get("sentinel", False),
-                })  # fmt: skip
+                self.rows["records"].append(
+                    {
+                        "tp": tp,
+                        "offset": at,
+                        "value": entry["value"],
+                        "slot": entry.get("slot"),
+                        "digest": entry.get("digest"),
+                        "inputs": [
+                            {"tp": self.tp[source], "offset": o} for source, o in entry.get("inputs", ())
+                        ],
+                        "timestamp_ms": entry["ms"],
+                        "sentinel": entry.get("sentinel", False),
+                    }
+                )
                 if at < stable and fate in ("commit", "plain") and not entry.get("sentinel"):
                     self.poll(reader, topic, at, entry["value"], role="final")
-            self.rows["replicas"].append({
-                "broker": 1, "leader": True, "tp": tp, "topic_id": topic, "log_start": 0, "log_end": len(fates),
-                "high_watermark": len(fates), "damaged": None,
-            })  # fmt: skip
+            self.rows["replicas"].append(
+                {
+                    "broker": 1,
+                    "leader": True,
+                    "tp": tp,
+                    "topic_id": topic,
+                    "log_start": 0,
+                    "log_end": len(fates),
+                    "high_watermark": len(fates),
+                    "damaged": None,
+                }
+            )
             if end is not None:
                 committed = sum(fate in ("commit", "plain") for fate in fates[:stable])
                 self._end(topic, RC, stable, end if end < stable else None, committed)
                 self._end(topic, RU, len(fates), end, sum(fate is not None for fate in fates))
 
     def _end(self, topic: str, isolation: str, after: int, sentinel: int | None, read: int) -> None:
-        self.rows["ends"].append({
-            "journal": "z", "isolation": isolation, "tp": self.tp[topic], "first": 0, "next": after,
-            "read": read, "sentinel_offset": sentinel,
-        })  # fmt: skip
+        self.rows["ends"].append(
+            {
+                "journal": "z",
+                "isolation": isolation,
+                "tp": self.tp[topic],
+                "first": 0,
+                "next": after,
+                "read": read,
+                "sentinel_offset": sentinel,
+            }
+        )
 
     def _batch(self, tp: int, at: int, entry: Row) -> None:
-        self.rows["batches"].append({
-            "broker": 1, "leader": True, "tp": tp, "base_offset": at, "last_offset": at, "count": 1,
-            "producer_id": entry["pid"], "epoch": entry["epoch"], "base_sequence": 0, "transactional": entry["pid"] >= 0,
-            "control": "marker" in entry, "marker": entry.get("marker"), "coordinator_epoch": 0, "leader_epoch": 0,
-            "max_timestamp_ms": entry["ms"], "crc": 0,
-        })  # fmt: skip
+        self.rows["batches"].append(
+            {
+                "broker": 1,
+                "leader": True,
+                "tp": tp,
+                "base_offset": at,
+                "last_offset": at,
+                "count": 1,
+                "producer_id": entry["pid"],
+                "epoch": entry["epoch"],
+                "base_sequence": 0,
+                "transactional": entry["pid"] >= 0,
+                "control": "marker" in entry,
+                "marker": entry.get("marker"),
+                "coordinator_epoch": 0,
+                "leader_epoch": 0,
+                "max_timestamp_ms": entry["ms"],
+                "crc": 0,
+            }
+        )
 
 
 def write(folder: Path, runs: Sequence[tuple[int, History]], *, log: bool) -> Path:

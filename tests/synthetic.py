@@ -2,8 +2,8 @@
 
     python tests/synthetic.py FOLDER [INPUTS]
 
-Each input leads to two outputs, ten inputs to a transaction; two observers and the final reader are given every
-record, so that N inputs make 3 N records and 10 N polls. One transaction in fifty is aborted and done again.
+Each input leads to two outputs, ten inputs to a transaction. Two observers and the final reader are given
+every record: N inputs make 3 N records and 10 N polls. One transaction in fifty is aborted and done again.
 """
 
 import sys

@@ -1,14 +1,14 @@
 """Every small history, in one Spark job, against definitions in plain Python that stand beside it.
 
-Each history is a run, smallest first, so that the first difference is already minimal. Three families: all
-transactions by outcome, fate of each part, offsets and a read; all orders of data and markers in one partition; all
-ways to take two inputs in up to three transactions.
+Each history is a run, smallest first, so that the first difference is already minimal. Three families:
+all transactions by outcome, fate of each part, offsets and a read; all orders of data and markers in
+one partition; all ways to take two inputs in up to three transactions.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
@@ -72,11 +72,16 @@ def draw(txns: tuple[Txn, ...]) -> History:
         fates = dict(txn.fates)
         pending = "open" in fates.values()
         h.take(
-            *txn.takes, gives="".join(fates), fates=fates, outcome="info" if txn.outcome == "killed" else txn.outcome,
-            offsets_fate=txn.offsets, pid=number + 1, worker=f"w{number}",
+            *txn.takes,
+            gives="".join(fates),
+            fates=fates,
+            outcome="info" if txn.outcome == "killed" else txn.outcome,
+            offsets_fate=txn.offsets,
+            pid=number + 1,
+            worker=f"w{number}",
             state="Ongoing" if pending and txn.listed else "CompleteCommit",
             **({"commit_ns": None} if txn.outcome == "killed" else {}),
-        )  # fmt: skip
+        )
         if txn.polled:
             values = [e for e, fate in zip(h.entries["x"], h.fates("x"), strict=True) if fate is not None]
             h.observe("x", h.entries["x"].index(values[-1]))
@@ -87,7 +92,7 @@ def defined(txns: tuple[Txn, ...]) -> Found:
     """What the definitions of the anomalies say, in so many words."""
     found: Counter[str] = Counter()
     settled = [_settled(txn) for txn in txns]
-    stuck = {topic: False for topic in "xy"}  # the last stable offset of the topic stands below what follows
+    stuck = dict.fromkeys("xy", False)  # the last stable offset of the topic stands below what follows
     for txn, end in zip(txns, settled, strict=True):
         fates = dict(txn.fates)
         unasked = txn.outcome in ("fail", "killed")
@@ -113,7 +118,7 @@ def defined(txns: tuple[Txn, ...]) -> Found:
                 txn.takes
             )
     commits = [max(t.takes) + 1 for t in txns if t.offsets == "commit"]
-    found["group-offset-regression"] = sum(b < a for a, b in zip(commits, commits[1:], strict=False))
+    found["group-offset-regression"] = sum(b < a for a, b in pairwise(commits))
     for at in (0, 1):
         outputs = sum(at in t.takes and dict(t.fates)["x"] == "commit" for t in txns)
         found["reprocessed-input"] += outputs > 1
@@ -141,7 +146,7 @@ def logs() -> Iterator[tuple[Entry, ...]]:
 
 
 def draw_log(log: tuple[Entry, ...]) -> History:
-    """Each data record is a transaction whose client was told nothing, and an observer is given all of them."""
+    """Each data record is a transaction whose client was told nothing; an observer is given all of them."""
     h = History()
     h.feed(1)
     h.take(0, gives="y", pid=9, worker="u")

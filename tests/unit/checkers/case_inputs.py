@@ -95,8 +95,12 @@ def an_output_topic_that_was_not_read_to_the_end_accuses_nobody_of_a_lost_input(
     h.alter("ends", lambda row: row | {"sentinel_offset": None} if row["tp"] == h.tp["x"] else row)
 
 
-@case(lost_input=1, hanging_transaction=1, because={"lost-input": "hanging-transaction"},
-      broken=("did not come to the end of x/0",))  # fmt: skip
+@case(
+    lost_input=1,
+    hanging_transaction=1,
+    because={"lost-input": "hanging-transaction"},
+    broken=("did not come to the end of x/0",),
+)
 def an_input_whose_output_hangs_is_lost(h: History) -> None:
     h.feed(1)
     h.take(0, fates={"x": "open"}, state="CompleteCommit")

@@ -58,15 +58,25 @@ def offset_only_output_only_and_empty_transactions_are_clean(h: History) -> None
 # torn-transaction
 
 
-@case(torn_transaction=1, lost_commit=1, lost_write=1, unseen=1, offset_output_mismatch=1,
-      because={"torn-transaction": "lost-commit", "lost-commit": None, "offset-output-mismatch": "lost-commit"})  # fmt: skip
+@case(
+    torn_transaction=1,
+    lost_commit=1,
+    lost_write=1,
+    unseen=1,
+    offset_output_mismatch=1,
+    because={"torn-transaction": "lost-commit", "lost-commit": None, "offset-output-mismatch": "lost-commit"},
+)
 def committed_in_x_and_aborted_in_y_is_torn(h: History) -> None:
     h.feed(1)
     h.take(0, gives="xy", fates={"y": "abort"})
 
 
-@case(torn_transaction=1, offset_output_mismatch=1, lost_write=1,
-      because={"offset-output-mismatch": "torn-transaction", "lost-write": "torn-transaction"})  # fmt: skip
+@case(
+    torn_transaction=1,
+    offset_output_mismatch=1,
+    lost_write=1,
+    because={"offset-output-mismatch": "torn-transaction", "lost-write": "torn-transaction"},
+)
 def an_info_torn_apart_is_torn(h: History) -> None:
     h.feed(1)
     h.take(0, gives="xy", outcome="info", fates={"y": "abort"})
@@ -91,8 +101,14 @@ def a_part_still_listed_as_ongoing_is_neither_torn_nor_hanging(h: History) -> No
     h.take(0, gives="xy", fates={"y": "open"}, state="Ongoing")
 
 
-@case(torn_transaction=1, options={"log": False}, because={"torn-transaction": None},
-      not_checked=("lost-commit", "dirty-read", "hanging-transaction"), lost_write=1, unseen=1)  # fmt: skip
+@case(
+    torn_transaction=1,
+    options={"log": False},
+    because={"torn-transaction": None},
+    not_checked=("lost-commit", "dirty-read", "hanging-transaction"),
+    lost_write=1,
+    unseen=1,
+)
 def without_logs_half_read_is_torn(h: History) -> None:
     h.feed(2)
     op = h.take(0, gives="xy")
@@ -111,9 +127,20 @@ def without_logs_an_info_of_which_nothing_was_read_is_nothing(h: History) -> Non
 # lost-commit and ghost-commit
 
 
-@case(lost_commit=1, lost_write=1, unseen=1, lost_input=1, offset_output_mismatch=1,
-      because={"lost-write": "lost-commit", "unseen": "lost-commit", "lost-input": "lost-commit",
-               "offset-output-mismatch": "lost-commit", "lost-commit": None})  # fmt: skip
+@case(
+    lost_commit=1,
+    lost_write=1,
+    unseen=1,
+    lost_input=1,
+    offset_output_mismatch=1,
+    because={
+        "lost-write": "lost-commit",
+        "unseen": "lost-commit",
+        "lost-input": "lost-commit",
+        "offset-output-mismatch": "lost-commit",
+        "lost-commit": None,
+    },
+)
 def outputs_aborted_under_a_commit_that_was_told_ok_are_a_lost_commit(h: History) -> None:
     h.feed(1)
     h.take(0, fates={"x": "abort"})

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from histories import History
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
-    """`finds`: every anomaly with its count, no more. `because`, `broken`, `not_checked`: what must be among them."""
+    """`finds`: every anomaly with its count, no more. `because`, `broken`, `not_checked`: what must be
+    among them.
+    """
 
     name: str
     draw: Callable[[History], None]
@@ -29,9 +31,13 @@ CASES: list[Case] = []
 
 
 def case(
-    *, because: Mapping[str, str | None] | None = None, broken: tuple[str, ...] = (), not_checked: tuple[str, ...] = (),
-    options: Mapping[str, object] | None = None, **finds: int,
-) -> Callable[[Callable[[History], None]], Callable[[History], None]]:  # fmt: skip
+    *,
+    because: Mapping[str, str | None] | None = None,
+    broken: tuple[str, ...] = (),
+    not_checked: tuple[str, ...] = (),
+    options: Mapping[str, object] | None = None,
+    **finds: int,
+) -> Callable[[Callable[[History], None]], Callable[[History], None]]:
     """Register a case; `lost_write=1` means that exactly one lost-write is found."""
 
     def register(draw: Callable[[History], None]) -> Callable[[History], None]:

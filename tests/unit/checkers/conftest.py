@@ -1,19 +1,19 @@
 """All cases are judged together, as runs of one store, in one Spark job."""
 
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from cases import CASES
+from histories import write
 from pyspark.sql import SparkSession
 
 from checkers.judge import StoredRun, judge
 from harness.verdict import Judgement
-import case_evidence
-import case_inputs
-import case_records
-import case_transactions
-from cases import CASES
-from histories import write
+
+for family in ("transactions", "records", "inputs", "evidence"):
+    import_module(f"case_{family}")
 
 
 @pytest.fixture(scope="session")

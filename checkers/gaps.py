@@ -1,0 +1,211 @@
+"""Whether the evidence is whole: nothing checked is nothing known.
+
+The tables are held against each other: what one says cannot be empty, short or missing in another. What
+is found is told in a sentence and makes a run unknown (`broken`), and where a table is not whole, nothing
+is accused on the strength of something not being there.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from checkers.by_input import OFFSETS_TOPIC
+from checkers.by_position import TRANSACTIONS_TOPIC
+from checkers.registry import NEEDS
+from harness.history import Isolation, Role
+
+Row = Mapping[str, Any]
+
+
+@dataclass
+class Facts:
+    """What `evidence` says of one run."""
+
+    partitions: dict[int, Row] = field(default_factory=dict)
+    journals: list[Row] = field(default_factory=list)
+    ends: list[Row] = field(default_factory=list)
+    stages: list[Row] = field(default_factory=list)
+    numbers: dict[str, Any] = field(default_factory=lambda: defaultdict(int))
+
+    @classmethod
+    def gather(cls, rows: Sequence[tuple[str, str]]) -> "Facts":
+        """From pairs of kind and detail."""
+        facts = cls()
+        for kind, detail in rows:
+            body = json.loads(detail)
+            if kind == "partition":
+                facts.partitions[body["tp"]] = body
+            elif kind in ("journal", "end", "stage"):
+                {"journal": facts.journals, "end": facts.ends, "stage": facts.stages}[kind].append(body)
+            else:
+                facts.numbers.update(body)
+        return facts
+
+    def total(self, column: str) -> int:
+        """Summed over all partitions."""
+        return sum(row.get(column, 0) for row in self.partitions.values())
+
+    def name(self, tp: int) -> str:
+        """A partition as a person writes it."""
+        row = self.partitions.get(tp)
+        return f"{row['topic']}/{row['partition']}" if row else f"partition {tp}"
+
+    def logs(self, topic: str | None) -> list[bool]:
+        """Whether each partition of an internal topic (None: of every other) has its leader's log."""
+        rows = self.partitions.values()
+        return [r["logged"] for r in rows if (r["topic"] == topic if topic else not r["internal"])]
+
+
+@dataclass
+class Gaps:
+    """What is wrong with the evidence of one run."""
+
+    sentences: dict[str, str] = field(default_factory=dict)
+    tables: set[str] = field(default_factory=set)  # those whose absences prove nothing
+
+    def add(self, name: str, sentence: str, *tables: str) -> None:
+        """Note it; the first sentence under a name stays."""
+        self.sentences.setdefault(name, sentence)
+        self.tables.update(tables)
+
+
+def missing_needs(facts: Facts, has_log: bool) -> dict[str, str]:
+    """The keys of NEEDS that this run has not, each with its reason."""
+    has = {
+        "log": has_log and any(facts.logs(None)),
+        "offsets": has_log and any(facts.logs(OFFSETS_TOPIC)),
+        "transactions": has_log
+        and bool(facts.logs(TRANSACTIONS_TOPIC))
+        and all(facts.logs(TRANSACTIONS_TOPIC)),
+        "expected": bool(facts.numbers["expected"]),
+    }
+    return {need: NEEDS[need] for need, there in has.items() if not there}
+
+
+def gaps(facts: Facts, has_log: bool) -> Gaps:
+    """Hold the tables of one run against each other."""
+    found = Gaps()
+    _journals(facts, found)
+    _final_reads(facts, found)
+    _nothing_done(facts, found)
+    if has_log:
+        _logs(facts, found)
+    return found
+
+
+def _journals(facts: Facts, found: Gaps) -> None:
+    counted = facts.numbers["ops"] + facts.numbers["sent"]
+    if not facts.journals and counted:
+        found.add(
+            "journals",
+            "the table journals is empty, though operations are recorded",
+            "journals",
+            "ops",
+            "sends",
+        )
+    for row in facts.journals:
+        name = f"journal {row['journal']}"
+        if row["missing_lines"]:
+            found.add(name, f"{name} lacks {row['missing_lines']} lines", "sends", "ops", "journals")
+        elif not row["unbroken"]:
+            found.add(
+                name,
+                f"{name} had {row['ops']} operations, and the table ops has {row['counted']}",
+                "sends",
+                "ops",
+                "journals",
+            )
+    for journal in facts.numbers["unknown_journals"] or ():
+        found.add(
+            f"journal {journal}",
+            f"records bear the name of journal {journal}, of which nothing is here",
+            "sends",
+            "ops",
+        )
+    if not facts.numbers["sent"] and facts.numbers["stored"]:
+        found.add("sends", "the table sends is empty, though records were found", "sends")
+    if any(row["role"] == Role.WORKER.value for row in facts.journals) and not facts.stages:
+        found.add("stages", "the table stages is empty, though workers ran", "stages")
+
+
+def _final_reads(facts: Facts, found: Gaps) -> None:
+    if not facts.partitions:
+        found.add("partitions", "the table partitions is empty", "partitions")
+    data = {tp for tp, row in facts.partitions.items() if not row["internal"]}
+    for isolation in Isolation:
+        ends = {row["tp"]: row for row in facts.ends if row["isolation"] == isolation.value}
+        table, column = ("polls", "given") if isolation is Isolation.READ_COMMITTED else ("records", "found")
+        if data and not ends:
+            found.add(
+                f"final {isolation.value}", f"no final reader read the topics {isolation.value}", "ends"
+            )
+            continue
+        for tp in sorted(data):
+            name = f"final {isolation.value} read of {facts.name(tp)}"
+            row = ends.get(tp)
+            if row is None:
+                found.add(name, f"no final reader read {facts.name(tp)} {isolation.value}")
+            elif row.get("sentinel_offset") is None:
+                found.add(
+                    name,
+                    f"the final {isolation.value} reader ({row['journal']}) did not come to the end of "
+                    f"{facts.name(tp)}: it stopped at offset {row['next']}",
+                )
+            elif row["read"] > 1 and not facts.partitions[tp].get(column):
+                found.add(
+                    table,
+                    f"the table {table} holds nothing of {facts.name(tp)}, where the final {isolation.value} "
+                    f"reader ({row['journal']}) read {row['read']} records",
+                    table,
+                )
+
+
+def _nothing_done(facts: Facts, found: Gaps) -> None:
+    numbers = facts.numbers
+    if not facts.total("given"):
+        found.add(
+            "nothing read", "the final read-committed readers were given no record: nothing was read", "polls"
+        )
+    if not numbers["effective_of_stages" if facts.stages else "effective"]:
+        found.add("nothing committed", "no operation is known to have taken effect: nothing was committed")
+    consumed = facts.total("consumed")
+    if facts.stages and not consumed:
+        found.add("nothing consumed", "no worker was given any input: nothing was consumed", "polls")
+    if facts.stages and consumed:
+        if not numbers["expected"]:
+            found.add("expected", "the table expected is empty, though inputs were read", "expected")
+        if not numbers["assignments"]:
+            found.add("assignments", "the table assignments is empty, though inputs were read", "assignments")
+        if not numbers["claims"] and facts.total("commits"):
+            found.add("claims", "the table claims is empty, though offsets were committed", "claims")
+
+
+def _logs(facts: Facts, found: Gaps) -> None:
+    acknowledged = facts.numbers["acknowledged"]
+    if facts.partitions and not any(row["logged"] for row in facts.partitions.values()):
+        found.add("replicas", "the table replicas names no leader with a whole log", "replicas", "batches")
+    for tp, row in sorted(facts.partitions.items()):
+        name = facts.name(tp)
+        if "replicas" not in found.sentences and not row["logged"]:
+            found.add(f"log of {name}", f"the leader's log of {name} is not here, or is damaged", "replicas")
+        if row.get("unheld"):
+            found.add(
+                "batches",
+                f"{row['unheld']} records of {name} were read that its log does not hold",
+                "batches",
+            )
+        if row.get("unread") and not row["internal"]:
+            found.add(
+                "records",
+                f"the log of {name} holds {row['unread']} records that the final "
+                "read-uncommitted reader did not give",
+                "records",
+            )
+    if acknowledged and facts.logs(TRANSACTIONS_TOPIC) and not facts.numbers["transactions"]:
+        found.add(
+            "transactions", "the table transactions is empty, though transactions committed", "transactions"
+        )
+    if facts.numbers["claiming"] and facts.logs(OFFSETS_TOPIC) and not facts.total("commits"):
+        found.add("offsets", "the table offsets is empty, though offsets were committed", "offsets")

@@ -1,0 +1,48 @@
+"""A real driver JVM: nothing of it outlives us, whatever ends us."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from checkers.session import SparkSettings, begin
+from harness.errors import EnvironmentFailure
+from harness.waiting import wait_for
+
+CHILD = """
+import sys
+from checkers.session import SparkSettings, begin
+pending = begin(SparkSettings())
+if sys.argv[1] == "ready":
+    pending.session()
+print(pending._jvm.pid, pending._folder, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("moment", ["starting", "ready"])
+def test_a_killed_process_leaves_no_jvm_and_no_folder(moment: str) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD, moment], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout
+    pid, folder = child.stdout.readline().split()
+    processes = [psutil.Process(int(pid)), *psutil.Process(int(pid)).children(recursive=True)]
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    wait_for(lambda: not any(p.is_running() for p in processes), "Spark's JVM to end", 30)
+    wait_for(lambda: not Path(folder).exists(), "Spark's folder to go", 10)
+
+
+def test_a_heap_that_is_too_small_is_told_in_a_sentence() -> None:
+    pending = begin(SparkSettings(conf={"spark.driver.memory": "16m"}))
+    try:
+        with pytest.raises(EnvironmentFailure, match="Spark"):
+            pending.session()
+    finally:
+        pending.close()
+    assert not pending._folder.exists()

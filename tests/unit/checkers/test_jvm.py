@@ -1,0 +1,42 @@
+"""Which Java is found, and what is said where there is none."""
+
+from pathlib import Path
+
+import pytest
+
+from checkers.jvm import SparkSettings, find_java, java_command
+from harness.errors import EnvironmentFailure
+
+
+def _java(home: Path, version: str) -> Path:
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "java").touch()
+    (home / "release").write_text(f'JAVA_VERSION="{version}"\n')
+    return home
+
+
+def test_a_folder_without_java_is_named(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFailure, match=f"none in {tmp_path}"):
+        find_java(tmp_path)
+
+
+def test_no_java_at_all_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EnvironmentFailure, match="none on the path"):
+        find_java(None)
+
+
+@pytest.mark.parametrize(("version", "feature"), [("1.8.0_402", 8), ("17.0.15", 17), ("25", 25)])
+def test_the_version_is_read_from_its_release(tmp_path: Path, version: str, feature: int) -> None:
+    assert find_java(_java(tmp_path / "home", version))[1] == feature
+
+
+def test_a_java_too_old_for_spark_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFailure, match="is 11"):
+        java_command(SparkSettings(java_home=_java(tmp_path / "home", "11.0.2")), tmp_path)
+
+
+def test_the_heap_is_what_the_user_says(tmp_path: Path) -> None:
+    settings = SparkSettings(java_home=_java(tmp_path / "home", "17.0.1"), conf={"spark.driver.memory": "3g"})
+    assert "-Xmx3g" in java_command(settings, tmp_path)
