@@ -65,7 +65,7 @@ def _run(
     interrupt: Interrupt,
     stack: ExitStack,
 ) -> tuple[Verdict, Path]:
-    from fencepost.spark import begin_early
+    from fencepost.spark import begin_early, prepare_archive
     from harness.cluster.local import LocalCluster
     from harness.environment.cache import cache_folder
     from harness.environment.ports import PortBlock
@@ -79,6 +79,7 @@ def _run(
     prepared = prepare(
         options.kafka, options.java, options.toxiproxy, cache, progress.say, mirror=options.mirror
     )
+    prepare_archive(prepared.java, progress.say)
     started = datetime.now(UTC)
     folder = store.create(root, options.run_name, started)
     require(NEEDED_MEMORY_MB, NEEDED_DISK_MB, folder)

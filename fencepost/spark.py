@@ -1,41 +1,58 @@
-"""Spark, as the commands start it: with the Java that is there, and its archive of classes if it is made."""
+"""Spark, as the commands start it: with the Java that is there, and an archive of its classes."""
 
-from collections.abc import Iterator, Mapping
+import logging
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkers.session import Pending, SparkSettings, begin
-from harness.environment.cache import cache_folder
+from checkers.session import Pending, SparkSettings, begin, make_archive
+from harness.environment.cache import cache_folder, locked
 from harness.environment.java import Java, java
+from harness.errors import EnvironmentFailure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+log = logging.getLogger(__name__)
 
-def settings(found: Java, master: str, conf: Mapping[str, str], *, large: bool = False) -> SparkSettings:
+
+def archive_of(found: Java) -> Path:
+    """Where the cache has Spark's classes for one Java; it need not be there."""
+    home = zlib.crc32(str(found.home).encode())
+    return cache_folder() / f"spark-{version('pyspark')}-java-{found.version}-{home:08x}.jsa"
+
+
+def prepare_archive(found: Java, say: Callable[[str], None]) -> None:
+    """Make the archive if it is not there: once, in half a minute, it saves 8 s of each analysis.
+
+    Without it all works as well, so a failure is only logged.
+    """
+    if archive_of(found).exists():
+        return
+    say(f"making an archive of Spark's classes for Java {found.version} (once)")
+    try:
+        with locked(cache_folder(), archive_of(found).name):
+            make_archive(SparkSettings(java_home=found.home), archive_of(found))
+    except EnvironmentFailure as error:
+        log.warning("%s", error)
+
+
+def settings(
+    found: Java, master: str, conf: Mapping[str, str], *, large: bool = False, warm: bool = False
+) -> SparkSettings:
     """How Spark is to be started with that Java."""
-    archive = cache_folder() / archive_name(found)
+    archive = archive_of(found)
     return SparkSettings(
         java_home=found.home,
         master=master,
         conf=conf,
         size="large" if large else "small",
         archive=archive if archive.exists() else None,
+        warm=warm,
     )
-
-
-def archive_name(found: Java) -> str:
-    """The file in the cache that holds Spark's classes for one Java."""
-    from importlib.metadata import version
-
-    return f"spark-{version('pyspark')}-java-{found.version}-{abs(hash_of(str(found.home))):x}.jsa"
-
-
-def hash_of(text: str) -> int:
-    """A short name for a long path."""
-    import zlib
-
-    return zlib.crc32(text.encode())
 
 
 @contextmanager
@@ -46,5 +63,5 @@ def starting(master: str, conf: Mapping[str, str], *, large: bool = False) -> "I
 
 
 def begin_early(found: Java, master: str, conf: Mapping[str, str]) -> Pending:
-    """Start it while a run's last seconds pass."""
-    return begin(settings(found, master, conf))
+    """Start it while a run's last seconds pass, and have it judge something small meanwhile."""
+    return begin(settings(found, master, conf, warm=True))
