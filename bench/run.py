@@ -183,8 +183,8 @@ def rates(bench: Bench) -> None:
         measured[size] = inputs / bench.loop(inputs, size, record=True)
     for size, inputs_a_second in measured.items():
         say(
-            f"{size:5d} inputs a transaction: {inputs_a_second / size:7.1f} txn/s, {inputs_a_second:8.0f} inputs/s, "
-            f"{inputs_a_second / measured[10]:.2f} of that at 10"
+            f"{size:5d} inputs a transaction: {inputs_a_second / size:7.1f} txn/s, "
+            f"{inputs_a_second:8.0f} inputs/s, {inputs_a_second / measured[10]:.2f} of that at 10"
         )
 
 
