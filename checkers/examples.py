@@ -8,7 +8,7 @@ stage, f, outcome, asked, transactional_id, call_ns, commit_ns, return_ns, error
 
 `reader`: the operation that was given the record: the same, with role and n (which of its deliveries).
 
-`input`: a place in an input topic: topic, partition, offset. `offset`, `offsets`: offset commits: topic,
+`input`: a place in an input topic: topic, partition, offset. `offsets`: offset commits: topic,
 partition, committed. `claims`: topic, partition, first, next.
 
 Beside them stands what the checker adds in plain words and numbers (slot, group, why, ...). Whatever bears a

@@ -72,7 +72,7 @@ def _elsewhere(t: Tables) -> DataFrame:
         order=["op", "c.tp"],
         ops=F.array("op"),
         operation=operation(),
-        offset=F.struct("c.tp", "c.committed"),
+        offsets=F.array(F.struct("c.tp", "c.committed")),
         claims=F.transform(
             "claims",
             lambda c: F.struct(c["tp"].alias("tp"), c["first"].alias("first"), c["next"].alias("next")),
