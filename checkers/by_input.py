@@ -65,7 +65,7 @@ def make_inputs(
 ) -> DataFrame:
     """run, tp, offset, in_topic; expected [group, stage, slot, topic, digest]; outputs [slot, topic, tp,
     offset, name, op, visible, digest, sole (it names no other input), claims (its operation claims
-    inputs)]; claims [op, group, settled, transactional]; judgeable (absence of the input may be
+    inputs)]; claims [op, group, settled, transactional, writes]; judgeable (absence of the input may be
     judged); fate, visible: of the input.
     """
     here = positions.where("is_input and not sentinel and (held or found or given)").select(
@@ -103,13 +103,20 @@ def make_inputs(
         )
     )
     claims = (
-        operations.select("run", "op", "settled", "transactional", F.explode("claims").alias("claim"))
+        operations.select(
+            "run",
+            "op",
+            "settled",
+            "transactional",
+            (F.size("records") > 0).alias("writes"),
+            F.explode("claims").alias("claim"),
+        )
         .where("claim.next > claim.first")
         .select(
             "run",
             "claim.tp",
             F.explode(F.sequence("claim.first", F.col("claim.next") - 1)).alias("offset"),
-            F.struct("op", "claim.group", "settled", "transactional").alias("claim"),
+            F.struct("op", "claim.group", "settled", "transactional", "writes").alias("claim"),
         )
     )
     united = here

@@ -1,4 +1,4 @@
-"""The one place where Spark runs: all findings of all runs, counted, and the first of them kept.
+"""The one place where the checkers run: all findings of all runs, counted, the first of them kept.
 
 The order of the examples is stated by each checker (`position`, smallest first; then the detail's text).
 `checkers.examples` says what an example holds.
@@ -7,9 +7,10 @@ The order of the examples is stated by each checker (`position`, smallest first;
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -26,6 +27,8 @@ from checkers.tables import Tables, keep
 
 log = logging.getLogger(__name__)
 
+SHARES = 2
+"""How many jobs the checkers are shared among: most of their time is planning, which has one thread a job."""
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 
@@ -42,97 +45,69 @@ class Materialised:
 
 
 def materialise(s: Sources, t: Tables, checkers: Sequence[Checker], examples: int) -> Materialised:
-    """Run all checkers in one job; if that fails, one by one, so that the others still count."""
+    """Run all checkers, and beside them the facts of `evidence`; keep the first findings of each."""
     crashed: dict[str, str] = {}
-    found = {checker: frame for checker in checkers if (frame := _build(checker, t, crashed)) is not None}
-    facts = _facts(evidence(s, t))
-    try:
-        return _together(s, t, list(found.values()), facts, crashed, examples)
-    except SPARK_ERRORS as error:
-        log.warning("the job of all checkers failed, so they run one by one: %s", first_line(error))
-    alone = [_alone(checker, frame, crashed) for checker, frame in found.items()]
-    sound = [frame for frame in alone if frame is not None]
-    return _together(s, t, sound, facts, crashed, examples)
-
-
-def _build(checker: Checker, t: Tables, crashed: dict[str, str]) -> DataFrame | None:
-    try:
-        return checker.find(t)
-    except SPARK_ERRORS as error:
-        _note(checker, error, crashed)
-        return None
-
-
-def _alone(checker: Checker, frame: DataFrame, crashed: dict[str, str]) -> DataFrame | None:
-    try:
-        return keep(frame)
-    except SPARK_ERRORS as error:
-        _note(checker, error, crashed)
-        return None
-
-
-def _note(checker: Checker, error: Exception, crashed: dict[str, str]) -> None:
-    log.error("checker %s crashed", checker.module, exc_info=error)
-    for anomaly in checker.anomalies:
-        crashed[anomaly] = f"the check crashed: {first_line(error)}"
-
-
-def _facts(frame: DataFrame) -> DataFrame:
-    """Facts in the shape of what `_together` collects."""
-    return frame.select(
-        "run", "kind",
-        F.lit(None).cast("boolean").alias("absence"),
-        F.lit(None).cast("bigint").alias("count"),
-        F.lit(None).cast("array<bigint>").alias("position"), "detail",
-    )  # fmt: skip
-
-
-def _together(
-    s: Sources, t: Tables, found: list[DataFrame], facts: DataFrame, crashed: dict[str, str], examples: int
-) -> Materialised:
-    if not found:
-        return Materialised({}, _gather(facts.toArrow())[1], crashed, set())
-    findings = keep(reduce(DataFrame.unionByName, found))
-    by = ["run", "anomaly", "absence"]
-    counts = findings.groupBy(*by).agg(F.count(F.lit(1)).alias("count"))
-    ranked = F.row_number().over(Window.partitionBy(*by).orderBy("position", "detail"))
-    first = findings.withColumn("rank", ranked).where(F.col("rank") <= examples)
-    collected = (
-        facts.unionByName(counts.withColumnRenamed("anomaly", "kind"), allowMissingColumns=True)
-        .unionByName(
-            first.select("run", F.col("anomaly").alias("kind"), "absence", "position", "detail"),
-            allowMissingColumns=True,
-        )
-        .toArrow()
-    )
-    rows, told = _gather(collected)
-    caused = _caused(findings) if len({(run, name) for run, name, _ in rows}) > 1 else set()
+    shares = [checkers[at::SHARES] for at in range(SHARES)]
+    with ThreadPoolExecutor(max_workers=SHARES + 1, thread_name_prefix="checkers") as pool:
+        facts = pool.submit(lambda: _facts(evidence(s, t).toArrow()))
+        parts = list(pool.map(lambda share: _find(share, t, crashed), shares))
+        told = facts.result()
+    found = [frame for frame in parts if frame is not None]
+    rows = _first(reduce(DataFrame.unionByName, found), examples) if found else {}
+    several = len({(run, name) for run, name, _ in rows}) > 1
+    caused = _caused(reduce(DataFrame.unionByName, found)) if several else set()
     explain(s, t, rows, told)
     return Materialised(rows, told, crashed, caused)
 
 
-def _gather(table: pa.Table) -> tuple[dict[tuple[int, str, bool], Finding], dict[int, list[tuple[str, str]]]]:
-    """Sort the collected rows: counts, examples, facts."""
-    findings: dict[tuple[int, str, bool], Finding] = defaultdict(Finding)
+def _find(checkers: Sequence[Checker], t: Tables, crashed: dict[str, str]) -> DataFrame | None:
+    """The findings of some checkers, from one job; if it fails, one by one: the others still count."""
+    built = {checker: _guarded(checker, partial(checker.find, t), crashed) for checker in checkers}
+    frames = {checker: frame for checker, frame in built.items() if frame is not None}
+    if not frames:
+        return None
+    try:
+        return keep(reduce(DataFrame.unionByName, frames.values()))
+    except SPARK_ERRORS as error:
+        log.warning("a job of several checkers failed, so they run one by one: %s", first_line(error))
+    alone = [_guarded(checker, partial(keep, frame), crashed) for checker, frame in frames.items()]
+    sound = [frame for frame in alone if frame is not None]
+    return reduce(DataFrame.unionByName, sound) if sound else None
+
+
+def _guarded(checker: Checker, act: Callable[[], DataFrame], crashed: dict[str, str]) -> DataFrame | None:
+    """What `act` gives; None, and a note, if the checker crashes."""
+    try:
+        return act()
+    except SPARK_ERRORS as error:
+        log.error("checker %s crashed", checker.module, exc_info=error)
+        for anomaly in checker.anomalies:
+            crashed[anomaly] = f"the check crashed: {first_line(error)}"
+        return None
+
+
+def _facts(table: pa.Table) -> dict[int, list[tuple[str, str]]]:
+    """By run: pairs of kind and detail."""
     facts: dict[int, list[tuple[str, str]]] = defaultdict(list)
-    for run, kind, absence, count, position, detail in zip(
-        *(c.to_pylist() for c in table.columns), strict=True
-    ):
-        if absence is None:
-            facts[run].append((kind, detail))
-        elif count is not None:
-            findings[run, kind, absence].count = count
-        else:
-            findings[run, kind, absence].positions.append(position)
-            findings[run, kind, absence].examples.append(json.loads(detail))
-    for finding in findings.values():
-        order = sorted(
-            range(len(finding.positions)),
-            key=lambda at: (finding.positions[at], json.dumps(finding.examples[at])),
-        )
-        finding.examples = [finding.examples[at] for at in order]
-        finding.positions = [finding.positions[at] for at in order]
-    return dict(findings), dict(facts)
+    for run, kind, detail in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        facts[run].append((kind, detail))
+    return dict(facts)
+
+
+def _first(findings: DataFrame, examples: int) -> dict[tuple[int, str, bool], Finding]:
+    """How many there are of each, and the first of them. Most runs have none: then one job says so."""
+    by = ["run", "anomaly", "absence"]
+    counts = findings.groupBy(*by).agg(F.count(F.lit(1)).alias("count")).toArrow().to_pylist()
+    found = {(row["run"], row["anomaly"], row["absence"]): Finding(row["count"]) for row in counts}
+    if not found:
+        return found
+    ranked = F.row_number().over(Window.partitionBy(*by).orderBy("position", "detail"))
+    first = findings.withColumn("rank", ranked).where(F.col("rank") <= examples).orderBy(*by, "rank")
+    for row in first.select(*by, "position", "detail").toArrow().to_pylist():
+        finding = found[row["run"], row["anomaly"], row["absence"]]
+        finding.positions.append(row["position"])
+        finding.examples.append(json.loads(row["detail"]))
+    return found
 
 
 def _caused(findings: DataFrame) -> set[tuple[int, str, str]]:

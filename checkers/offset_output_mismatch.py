@@ -1,10 +1,11 @@
 """Offsets and outputs of one transaction do not belong together.
 
 Three clauses. In one operation an offset commit and an output have different fates (one committed, one
-aborted; an offset commit outside any transaction counts as committed). Or a committed operation's
-offset commit stands at another offset than the inputs that it claims. Or its claim and its outputs name
-different inputs: a visible output names an input outside the claim, or the claim holds a visible input
-that must lead to outputs and none of its sends names it.
+aborted; an offset commit outside any transaction counts as committed). Or a committed operation's offset
+commit stands at another offset than the inputs that it claims. Or its claim and its outputs name different
+inputs: a visible output names an input outside the claim, or the claim holds a visible input that must lead
+to outputs and, of all that it wrote, nothing names that input. Transactions that hold only offsets, or only
+outputs, are no anomaly.
 
 Illegal because exactly-once rests on this one atom: the outputs and the step over their inputs,
 together or not.
@@ -103,6 +104,7 @@ def _inputs(t: Tables) -> DataFrame:
         "claims",
         lambda c: (
             (c["settled"] == "committed")
+            & c["writes"]
             & F.exists("expected", lambda e: e["group"] == c["group"])
             & ~F.exists("outputs", lambda o: F.coalesce(o["op"] == c["op"], F.lit(False)))
         ),

@@ -14,6 +14,7 @@ run. A checker filters them and takes their lists apart; it makes no shuffle of 
 `inits`       the initialisations of transactional ids
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from pyspark import StorageLevel
@@ -47,28 +48,32 @@ class Tables:
 
 
 def make_tables(sources: Sources) -> Tables:
-    """The shared tables, each computed once."""
-    tps = keep(make_tps(sources))
-    batches = keep(make_batches(sources, tps))
-    positions = keep(make_positions(sources, tps, batches))
-    values = keep(make_values(sources, positions))
-    operations = keep(make_operations(sources, positions, values))
-    groups = keep(make_groups(sources, tps, positions, operations))
-    inputs = keep(make_inputs(sources, tps, positions, values, operations))
-    return Tables(
-        runs=keep(_runs(sources, tps)),
-        tps=tps,
-        topics=keep(_topics(sources, tps)),
-        batches=batches,
-        positions=positions,
-        values=values,
-        operations=operations,
-        inputs=inputs,
-        groups=groups,
-        inits=sources["ops"].where((F.col("f") == "init") & (F.col("outcome") == Outcome.OK.value)),
-        journals=keep(_journals(sources)),
-        polls=sources["polls"],
-    )
+    """The shared tables, each computed once; the small ones while the large ones are under way."""
+    with ThreadPoolExecutor(max_workers=2, thread_name_prefix="tables") as pool:
+        journals = pool.submit(lambda: keep(_journals(sources)))
+        tps = keep(make_tps(sources))
+        runs = pool.submit(lambda: keep(_runs(sources, tps)))
+        topics = pool.submit(lambda: keep(_topics(sources, tps)))
+        batches = keep(make_batches(sources, tps))
+        positions = keep(make_positions(sources, tps, batches))
+        values = keep(make_values(sources, positions))
+        operations = keep(make_operations(sources, positions, values))
+        groups = pool.submit(lambda: keep(make_groups(sources, tps, positions, operations)))
+        inputs = keep(make_inputs(sources, tps, positions, values, operations))
+        return Tables(
+            runs=runs.result(),
+            tps=tps,
+            topics=topics.result(),
+            batches=batches,
+            positions=positions,
+            values=values,
+            operations=operations,
+            inputs=inputs,
+            groups=groups.result(),
+            inits=sources["ops"].where((F.col("f") == "init") & (F.col("outcome") == Outcome.OK.value)),
+            journals=journals.result(),
+            polls=sources["polls"],
+        )
 
 
 def keep(frame: DataFrame) -> DataFrame:

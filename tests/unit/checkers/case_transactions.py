@@ -227,6 +227,16 @@ def an_offset_outside_the_transaction_of_an_aborted_output_is_a_mismatch(h: Hist
 
 
 @case()
+def offsets_in_an_operation_of_their_own_are_no_mismatch(h: History) -> None:
+    h.feed(1)
+    h.take(0, claim=None, offsets_fate="")
+    h.rows["claims"].clear()
+    op = h.op("w", "commit-offsets")
+    h.rows["claims"].append({"op": op.op, "group": "g", "tp": h.tp["a"], "first": 0, "next": 1})
+    h.offset(1, op)
+
+
+@case()
 def an_input_that_owes_nothing_may_be_claimed_without_output(h: History) -> None:
     h.feed(3)
     h.take(0, 1, 2, names=(0, 2))
