@@ -183,10 +183,15 @@ class Crew:
 
     # -- striking ---------------------------------------------------------------------------
 
-    def bring_to(self, member: Member, step: Step, timeout_s: float) -> Mapping[str, Any]:
-        """Have it come to a step and wait there; returns what it told of the step."""
+    def bring_to(
+        self, member: Member, step: Step, timeout_s: float, asked: str | None = None
+    ) -> Mapping[str, Any]:
+        """Have it come to a step and wait there; returns the inputs that it has in hand, by partition.
+
+        With `asked` it waits only in a transaction that is to end so: commit or abort.
+        """
         member.told.pop("at", None)
-        member.send(arm=step.value)
+        member.send(arm=step.value, asked=asked)
 
         def at() -> bool:
             if not member.alive:

@@ -34,7 +34,8 @@ def pause_worker(scene: Scene, strike: Strike) -> Iterator[Acted]:
     member = worker_in_role(scene.crew, strike.target)
     step = Step(strike.step or Step.AFTER_SEND)
     acted = Acted(target=f"worker {member.journal} at {step.value}")
-    claims = scene.crew.bring_to(member, step, STEP_TIMEOUT_S)
+    # Only in a transaction that is to commit: a zombie that would abort anyway proves nothing.
+    claims = scene.crew.bring_to(member, step, STEP_TIMEOUT_S, asked="commit")
     begun_s = time.monotonic()
     stopped = member.child.pause()
     try:

@@ -120,7 +120,7 @@ class Worker:
                 "claims": positions.claims,
             },
         )
-        reach = partial(self.control.reach, claims=positions.claims)
+        reach = partial(self.control.reach, asked=asked, claims=positions.claims)
         with self.producer.transaction(op, self.process, len(planned)) as txn:
             for n, (m, out, _) in enumerate(planned):
                 name = value_name(self.journal.name, op, n)

@@ -21,6 +21,7 @@ class Control:
         self._poll = select.poll()
         self._buffer = b""
         self._armed: str | None = None
+        self._asked: str | None = None  # wait only in a transaction that is to end so
         self._go = False
         self.replaced = False  # the run has put another worker in this one's place
         self.stopping = False
@@ -47,10 +48,13 @@ class Control:
         self.listen()
         return self._armed == step.value
 
-    def reach(self, step: Step, **seen: Any) -> None:
-        """Be at a step: if it is armed, tell so and wait there until told to go."""
+    def reach(self, step: Step, asked: str | None = None, **seen: Any) -> None:
+        """Be at a step: if it is armed, tell so and wait there until told to go.
+
+        `asked` says how the transaction at hand is to end, for a fault that wants only one kind.
+        """
         self.listen()
-        if self._armed != step.value:
+        if self._armed != step.value or (self._asked is not None and asked != self._asked):
             return
         self._armed = None
         self.tell(at=step.value, **seen)
@@ -70,6 +74,8 @@ class Control:
         for line in lines:
             message = json.loads(line)
             self._armed = message.get("arm", self._armed)
+            if "arm" in message:
+                self._asked = message.get("asked")
             self._go = message.get("go", self._go)
             self.replaced = message.get("replaced", self.replaced)
             self.stopping = message.get("stop", self.stopping)

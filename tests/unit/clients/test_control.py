@@ -1,0 +1,66 @@
+"""A worker waits at an armed step until it is struck, and nowhere else."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from harness.clients.control import Control
+from harness.history import Step
+
+
+class Line:
+    """Both ends of a control line."""
+
+    def __init__(self) -> None:
+        self.run, theirs = socket.socketpair()
+        self.control = Control(theirs)
+
+    def send(self, **message: object) -> None:
+        self.run.sendall(json.dumps(message).encode() + b"\n")
+
+    def told(self) -> dict[str, object]:
+        self.run.settimeout(5)
+        message: dict[str, object] = json.loads(self.run.recv(65536))
+        return message
+
+
+@pytest.fixture
+def line() -> Iterator[Line]:
+    yield Line()
+
+
+def test_a_step_that_is_not_armed_is_passed(line: Line) -> None:
+    line.send(arm="after-send")
+    line.control.reach(Step.AFTER_POLL)
+    line.run.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        line.run.recv(1)
+
+
+def test_an_armed_step_is_told_and_waited_at_until_told_to_go(line: Line) -> None:
+    line.send(arm="after-send")
+    thread = threading.Thread(
+        target=line.control.reach, args=(Step.AFTER_SEND,), kwargs={"claims": {"a/0": [1, 2]}}
+    )
+    thread.start()
+    assert line.told() == {"at": "after-send", "claims": {"a/0": [1, 2]}}
+    assert thread.is_alive()
+    line.send(go=True, replaced=True)
+    thread.join(5)
+    assert not thread.is_alive()
+    assert line.control.replaced
+
+
+def test_a_fault_that_wants_a_commit_lets_an_abort_pass(line: Line) -> None:
+    line.send(arm="after-send", asked="commit")
+    line.control.reach(Step.AFTER_SEND, asked="abort")
+    assert line.control.is_armed(Step.AFTER_SEND)
+
+
+def test_a_run_that_is_gone_stops_the_worker(line: Line) -> None:
+    line.run.close()
+    line.control.listen()
+    assert line.control.stopping
