@@ -134,6 +134,10 @@ def _describe(
     if at and role.startswith("record"):
         extra = {column: at[column] for column in (*RECORD_COLUMNS, "op") if at[column] is not None}
         body = {**extra, **body, **{key: value for key, value in body.items() if value is not None}}
+    if role.startswith("record") and (writer := told.get((run, body.get("op", -1)))):
+        body["operation"] = {
+            column: writer[column] for column in OPERATION_COLUMNS if writer[column] is not None
+        }
     if role in OPERATIONS and (operation := told.get((run, thing.get("op", -1)))):
         body = {
             **{column: operation[column] for column in OPERATION_COLUMNS if operation[column] is not None},

@@ -55,13 +55,13 @@ MEANINGS = {
         "The brokers' log says committed, though the commit was never asked for, or was reported as failed.",
     ),
     "offset-output-mismatch": Meaning(
-        "transaction whose outputs and offsets disagree",
-        "transactions whose outputs and offsets disagree",
+        "disagreement between outputs and offsets",
+        "disagreements between outputs and offsets",
         "Outputs and input offsets of one transaction stand or fall together, for the same inputs.",
     ),
     "reprocessed-input": Meaning(
-        "input took effect twice",
-        "inputs took effect twice",
+        "output was made twice for one input",
+        "outputs were made twice for one input",
         "One input led to more visible outputs than the workload expects of it.",
     ),
     "lost-input": Meaning(
@@ -72,7 +72,7 @@ MEANINGS = {
     "group-offset-regression": Meaning(
         "committed offset went back",
         "committed offsets went back",
-        "A group's committed offset of a partition went down, so inputs before it are processed again.",
+        "A group's committed offset of a partition went down: whoever starts there repeats inputs.",
     ),
     "phantom": Meaning(
         "record came from nowhere",

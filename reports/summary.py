@@ -1,6 +1,6 @@
 """The reason for a verdict, in one sentence.
 
-"3 inputs took effect twice, after worker shop-2 was paused and replaced": what was found, causes
+"3 outputs were made twice for one input, after worker shop-2 was paused and replaced": what was found, causes
 before what follows from them, and the fault that struck last before the first example. "After" is
 all that the clock can say; it does not say "because".
 """
@@ -95,7 +95,9 @@ def _what_was_found(anomalies: Mapping[str, Found], faults: Sequence[FaultReport
     causes = [(name, found) for name, found in bad if found.because not in anomalies] or bad
     words = listed([counted(printable(name, 60), found.count) for name, found in causes], 3)
     moments = sorted(_moments(causes))
-    last = fault_before(faults, moments[0]) if moments else None
+    # Beyond the examples there may be an earlier one: then no fault is named.
+    whole = all(found.count <= len(found.examples) for _, found in causes)
+    last = fault_before(faults, moments[0]) if moments and whole else None
     return words + (f", after {struck(last)}" if last else "")
 
 
@@ -114,6 +116,6 @@ def _what_held(faults: Sequence[FaultReport], coverage: Mapping[str, int], compl
     inputs, committed = coverage.get("inputs"), coverage.get("committed")
     where = f", in {several(committed, 'committed transaction')}" if committed else ""
     if inputs and complete:
-        return f"{several(inputs, 'input')} took effect exactly once{under}{where}"
+        return f"{several(inputs, 'input')} of all stages took effect exactly once{under}{where}"
     of = f" among {several(inputs, 'input')}" if inputs else ""
     return f"nothing was found that the guarantee forbids{of}{under}{where}"

@@ -152,7 +152,7 @@ def verdict(valid: Validity, **changes: Any) -> Verdict:
     anomalies: dict[str, Found] = {}
     reasons: list[str] = []
     if valid is Validity.INVALID:
-        anomalies["reprocessed-input"] = Found(3, [REPROCESSED])
+        anomalies["reprocessed-input"] = Found(3, [REPROCESSED] * 3)
         anomalies["group-offset-regression"] = Found(
             1,
             [

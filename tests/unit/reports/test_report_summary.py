@@ -9,13 +9,13 @@ from reports.summary import causes_first, struck
 def test_the_reason_counts_what_was_found_and_names_the_fault_before_it() -> None:
     assert (
         summarised(verdict(Validity.INVALID))
-        == "3 inputs took effect twice, after worker shop-2.0 was paused and replaced"
+        == "3 outputs were made twice for one input, after worker shop-2.0 was paused and replaced"
     )
 
 
 def test_a_fault_that_did_not_act_or_came_later_is_not_named() -> None:
     faults = [replace(FAULTS[1], acted=False), replace(FAULTS[0], start_s=36.0)]
-    assert summarised(verdict(Validity.INVALID, faults=faults)) == "3 inputs took effect twice"
+    assert summarised(verdict(Validity.INVALID, faults=faults)) == "3 outputs were made twice for one input"
 
 
 def test_a_cause_is_told_before_what_follows_from_it() -> None:
@@ -46,8 +46,8 @@ def test_anomalies_that_follow_from_each_other_are_all_told() -> None:
 def test_a_valid_run_claims_no_more_than_was_checked() -> None:
     judged = verdict(Validity.VALID)
     assert (
-        summarised(judged)
-        == "120,034 inputs took effect exactly once under 3 faults, in 3,900 committed transactions"
+        summarised(judged) == "120,034 inputs of all stages took effect exactly once under 3 faults, "
+        "in 3,900 committed transactions"
     )
     assert "exactly once" not in summarised(replace(judged, not_checked={"lost-input": "no logs"}))
     assert "exactly once" not in summarised(
