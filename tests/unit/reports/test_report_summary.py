@@ -71,3 +71,9 @@ def test_an_operation_without_times_has_no_fault_before_it() -> None:
     example = {"operation": operation(1, call_ns=None, commit_ns=None, return_ns=None)}
     told = summarised(verdict(Validity.INVALID, anomalies={"lost-commit": Found(1, [example])}))
     assert told == "1 acknowledged commit was lost"
+
+
+def test_no_fault_is_named_where_an_earlier_finding_may_stand_beyond_the_examples() -> None:
+    judged = verdict(Validity.INVALID)
+    more = {name: replace(found, count=found.count + 1) for name, found in judged.anomalies.items()}
+    assert ", after " not in summarised(replace(judged, anomalies=more))
