@@ -181,7 +181,7 @@ class Alteration:
 ALTERATIONS = {
     alteration.change.__name__: alteration
     for alteration in (
-        Alteration(remove_an_output, frozenset({"lost-write", "lost-input"}), frozenset({"unseen"})),
+        Alteration(remove_an_output, frozenset({"lost-write"}), frozenset({"lost-input", "unseen"})),
         Alteration(
             hide_an_output_from_the_final_reader,
             frozenset({"lost-write"}),
