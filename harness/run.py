@@ -28,6 +28,8 @@ from harness.schedule import Nemesis, Scene, Strike
 TOPICS_TIMEOUT_S = 60.0
 OVERTIME_S = 120.0
 """How long strikes that began late may go on beyond the time limit."""
+EARLY_S = 12.0
+"""What the analysis needs to come up, so it begins so long before the time limit."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Running:
 def perform(test: Test, running: Running, diary: Diary, at_the_end: Callable[[], None]) -> Quiet | None:
     """Run the pipeline under faults, and bring everything to rest.
 
-    `at_the_end` is called when the faults are over: what comes next needs no quiet machine.
+    `at_the_end` is called once, `EARLY_S` before the time limit.
     Returns what the end looked like; None if the run was interrupted before anything was fed.
     Raises the first error of a fault, once everything is healed.
     """
@@ -79,10 +81,9 @@ def perform(test: Test, running: Running, diary: Diary, at_the_end: Callable[[],
         with diary.phase("workers"):
             _muster(test, crew)
         with diary.phase("faults"):
-            lanes = _under_faults(test, running, crew, journal, diary)
+            lanes = _under_faults(test, running, crew, journal, diary, at_the_end)
     diary.reports += lanes.struck.reports
     diary.unreached |= lanes.struck.lacking
-    at_the_end()
     quiet = quiesce(test.places, test.stages, Scene(running.cluster, running.network, crew), diary)
     diary.surprises += crew.surprises
     diary.counts = crew.counts()
@@ -111,7 +112,9 @@ def _muster(test: Test, crew: Crew) -> None:
     crew.await_ready([*workers, observer])
 
 
-def _under_faults(test: Test, running: Running, crew: Crew, journal: Journal, diary: Diary) -> Lanes:
+def _under_faults(
+    test: Test, running: Running, crew: Crew, journal: Journal, diary: Diary, near_the_end: Callable[[], None]
+) -> Lanes:
     """Feed, strike, watch and mend, until the time is over and every strike is healed."""
     feeder = crew.start_other(Role.FEEDER, "feeder", "aside", rate=test.options.rate)
     crew.await_ready([feeder])
@@ -120,19 +123,27 @@ def _under_faults(test: Test, running: Running, crew: Crew, journal: Journal, di
     lanes = Lanes(test.strikes, test.nemeses, scene, journal, begun_s)
     lanes.start()
     watch = Watch(crew, test, begun_s)
-    while not running.interrupt.wait(0.25):
-        over_s = time.monotonic() - begun_s - test.options.time_limit_s
-        if lanes.struck.errors or (over_s >= 0 and lanes.done):
-            break
-        if over_s > OVERTIME_S:
-            diary.shortfalls.append(f"faults were still on {OVERTIME_S:g} s after the time limit")
-            break
-        if not running.supervisor.alive:
-            raise EnvironmentFailure("the guardian process is gone, so nothing would clean up: run again")
-        crew.mend()
-        diary.progress.tick(watch.tick(tuple(lanes.struck.on)))
-    lanes.stop()
+    told = False
+    try:
+        while not running.interrupt.wait(0.25):
+            over_s = time.monotonic() - begun_s - test.options.time_limit_s
+            if over_s >= -EARLY_S and not told:
+                told = True
+                near_the_end()
+            if lanes.struck.errors or (over_s >= 0 and lanes.done):
+                break
+            if over_s > OVERTIME_S:
+                diary.shortfalls.append(f"faults were still on {OVERTIME_S:g} s after the time limit")
+                break
+            if not running.supervisor.alive:
+                raise EnvironmentFailure("the guardian process is gone, so nothing would clean up: run again")
+            crew.mend()
+            diary.progress.tick(watch.tick(tuple(lanes.struck.on)))
+    finally:
+        lanes.stop()  # whatever ended the loop, what is broken is put right
     crew.stop([feeder])
+    if not told:
+        near_the_end()
     return lanes
 
 
