@@ -49,8 +49,8 @@ def open_evidence(history: str, folder: Path) -> Evidence:
         raise UnreadableInput(f"{folder / 'test.toml'} does not say which run it is: [run] id is missing")
     told = folder / "facts.json"
     facts = Facts.load(told) if told.exists() else None
-    if facts is None and not tabulated(folder):
-        tabulate(folder, plan)
+    if not tabulated(folder) and not (folder / "verdict.json").exists():
+        tabulate(folder, plan)  # it ended before it came to that
     for room, tables in (("history", HISTORY), ("log", LOG)):
         if room == "history" or (folder / room).exists():
             for table, schema in tables.items():
@@ -70,7 +70,18 @@ def _require(path: Path, schema: object) -> None:
 
 
 def judge(spark: "SparkSession", runs: Sequence[Evidence]) -> list[Verdict]:
-    """A verdict for each run, all in one job."""
+    """A verdict for each run, all in one job; a copy of a run, which bears the same number, in another."""
+    if not runs:
+        return []
+    first = {evidence.run: evidence for evidence in reversed(runs)}
+    copies = [evidence for evidence in runs if first[evidence.run] is not evidence]
+    verdicts = _judge_together(spark, list(first.values()))
+    later = dict(zip(map(id, copies), judge(spark, copies), strict=True))
+    return [later[id(run)] if id(run) in later else verdicts[run.run] for run in runs]
+
+
+def _judge_together(spark: "SparkSession", runs: Sequence[Evidence]) -> dict[int, Verdict]:
+    """By number, the verdicts of runs that share none."""
     from checkers.judge import StoredRun
     from checkers.judge import judge as check_tables
 
@@ -82,10 +93,10 @@ def judge(spark: "SparkSession", runs: Sequence[Evidence]) -> list[Verdict]:
             allowed=frozenset(evidence.plan.workload.get("allowed", ())),
             incomplete=() if evidence.facts else ("the run was killed before its end",),
         )
-        for evidence in {evidence.run: evidence for evidence in runs}.values()
+        for evidence in runs
     ]
     judgements = check_tables(spark, stored)
-    return [conclude(evidence, judgements[evidence.run]) for evidence in runs]
+    return {evidence.run: conclude(evidence, judgements[evidence.run]) for evidence in runs}
 
 
 def conclude(evidence: Evidence, judgement: Judgement) -> Verdict:
@@ -94,8 +105,8 @@ def conclude(evidence: Evidence, judgement: Judgement) -> Verdict:
 
     facts = evidence.facts or Facts()
     unreached = {**facts.unreached, **_goals(evidence.plan, judgement)}
-    reasons = [*_reasons(evidence), *judgement.broken.values()]
-    reasons += [f"{fault.fault} did not act: {fault.evidence}" for fault in facts.faults if not fault.acted]
+    reasons = list(dict.fromkeys([*_reasons(evidence), *judgement.broken.values()]))
+    reasons += _unstruck(evidence)
     reasons += [f"{goal} was not exercised: {why}" for goal, why in unreached.items()]
     valid = Validity.UNKNOWN if reasons else Validity.VALID
     if any(not found.allowed for found in judgement.anomalies.values()):
@@ -130,6 +141,19 @@ def _reasons(evidence: Evidence) -> list[str]:
     reasons = list(evidence.facts.shortfalls)
     if evidence.facts.interrupted:
         reasons.insert(0, "the run was interrupted")
+    return reasons
+
+
+def _unstruck(evidence: Evidence) -> list[str]:
+    """The faults that were planned and did not do what they were for."""
+    if evidence.facts is None:
+        return []
+    faults = evidence.facts.faults
+    reasons = [f"{fault.fault} did not act: {fault.evidence}" for fault in faults if not fault.acted]
+    reasons += [f"{fault.fault} was not healed" for fault in faults if fault.acted and fault.end_s is None]
+    missing = len(evidence.plan.schedule) - len(faults)
+    if missing > 0:
+        reasons.append(f"{missing} of the planned faults were never carried out")
     return reasons
 
 

@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
@@ -19,7 +18,9 @@ from harness import schedule as schedules
 from harness.cluster import ClusterSpec
 from harness.crew import Clock
 from harness.diary import Diary
-from harness.evidence import Ends, tabulate
+from harness.errors import FencepostError
+from harness.evidence import Ends, surprises, tabulate
+from harness.facts import Facts
 from harness.interrupt import Interrupt
 from harness.options import Options
 from harness.plan import Plan
@@ -87,18 +88,7 @@ def _run(
         progress.say(f"ended what an earlier run had left: {left}")
     test = plan_test(options, workload, drawn, folder)
     clock = Clock(time.monotonic_ns(), time.time() * 1000)
-    plan = Plan(
-        options,
-        {
-            "id": secrets.randbits(62),
-            "started": started.isoformat(timespec="seconds"),
-            "seed": options.seed,
-            "command": command,
-            "wall_ms_at_zero": clock.wall_ms_at_zero,
-        },
-        [strike.as_table() for strike in drawn.strikes],
-        described(workload, test.stages),
-    )
+    plan = _plan(options, test, drawn, workload, command, started, clock)
     plan.save(folder / "test.toml")
     store.point_latest(root, folder)
     diary = Diary(progress, clock)
@@ -120,17 +110,21 @@ def _run(
         stack.callback(pending.close)
         early.append(pending)
 
+    def facts() -> Facts:
+        return diary.facts(interrupt.came, drawn.undrawn, _versions(options, prepared))
+
     interrupt.harvest = True
     with ExitStack() as up:
         with diary.phase("cluster"):
             cluster = up.enter_context(LocalCluster(spec, folder, prepared, supervisor, ports.take))
-        quiet = perform(test, Running(cluster, cluster.network, supervisor, interrupt), diary, start_spark)
-    with diary.phase("tables"):
-        ends = Ends(quiet.leaders, quiet.high_watermarks) if quiet else None
-        tabulate(folder, plan, ends)
-        if options.keep == "none":
-            _drop_segments(folder)
-    facts = partial(diary.facts, interrupt.came, drawn.undrawn, _versions(options, prepared))
+        running = Running(cluster, cluster.network, supervisor, interrupt)
+        try:
+            quiet = perform(test, running, diary, start_spark)
+        except FencepostError as error:
+            diary.shortfalls.append(f"the run failed: {error}")
+            facts().save(folder / "facts.json")
+            raise
+    _tabulate(folder, plan, diary, Ends(quiet.leaders, quiet.high_watermarks), keep=options.keep == "logs")
     facts().save(folder / "facts.json")
     with diary.phase("checks"):
         verdict = judge(early[0].session(), [open_evidence(str(folder), folder)])[0]
@@ -139,6 +133,39 @@ def _run(
     with diary.phase("report"):
         draw_report(folder, verdict, diary.now_s())
     return verdict, folder
+
+
+def _plan(
+    options: Options,
+    test: Test,
+    drawn: Schedule,
+    workload: "Workload",
+    command: str,
+    started: datetime,
+    clock: Clock,
+) -> Plan:
+    """All that is needed to repeat the run, and the one wall-clock time."""
+    return Plan(
+        options,
+        {
+            "id": secrets.randbits(62),
+            "started": started.isoformat(timespec="seconds"),
+            "seed": options.seed,
+            "command": command,
+            "wall_ms_at_zero": clock.wall_ms_at_zero,
+        },
+        [strike.as_table() for strike in drawn.strikes],
+        described(workload, test.stages),
+    )
+
+
+def _tabulate(folder: Path, plan: Plan, diary: Diary, ends: Ends, *, keep: bool) -> None:
+    """Turn what the run left into tables; the segment files go unless they are to be kept."""
+    with diary.phase("tables"):
+        tabulate(folder, plan, ends)
+        diary.surprises += surprises(folder)
+        if not keep:
+            _drop_segments(folder)
 
 
 def draw(options: Options, workload: "Workload") -> Schedule:

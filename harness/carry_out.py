@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.errors import FencepostError
+from harness.errors import FaultFailed, FencepostError
 from harness.record.journal import Journal
 from harness.schedule import Acted, Lane, Nemesis, Scene, Strike
 from harness.verdict import FaultReport
@@ -38,6 +38,7 @@ class Lanes:
         self._begun_s = begun_s  # on the monotonic clock: the zero of the schedule
         self._nemeses = nemeses
         self._stop = threading.Event()
+        self._writing = threading.Lock()  # the lanes share the journal
         self._threads = [
             threading.Thread(
                 target=self._lane,
@@ -68,16 +69,25 @@ class Lanes:
             late_s = time.monotonic() - self._begun_s - strike.start_s
             if self._stop.wait(max(0.0, -late_s)):
                 return
+            error: FencepostError | None = FaultFailed(
+                f"{strike.fault} ended in a mistake of Fencepost's own"
+            )
             try:
                 self._strike(strike)
-            except FencepostError as error:
-                self.struck.errors.append(error)
-                self.struck.on.pop(strike.fault, None)
+                error = None
+            except FencepostError as known:
+                error = known
+            finally:  # a lane that dies unsaid would leave its faults unstruck, and the run in good faith
+                if error is not None:
+                    self.struck.errors.append(error)
+                    self.struck.on.pop(strike.fault, None)
+            if error is not None:
                 return
 
     def _strike(self, strike: Strike) -> None:
         nemesis = self._nemeses[strike.fault]
-        op = self._journal.begin(strike.fault, -1, {"target": strike.target, "step": strike.step})
+        with self._writing:
+            op = self._journal.begin(strike.fault, -1, {"target": strike.target, "step": strike.step})
         start_ns = self._journal.now_ns()
         self.struck.on[strike.fault] = strike.target
         acted = Acted(strike.target)
@@ -90,10 +100,9 @@ class Lanes:
             end_ns = self._journal.now_ns()
         finally:
             evidence = "; ".join(acted.proof) or next(iter(acted.lacking.values()), "no sign of it was seen")
-            self._journal.write(
-                "ok" if end_ns is not None else "info",
-                {"f": strike.fault, "process": -1, "op": op, "target": acted.target, "evidence": evidence},
-            )
+            done = {"f": strike.fault, "process": -1, "op": op, "target": acted.target, "evidence": evidence}
+            with self._writing:
+                self._journal.write("ok" if end_ns is not None else "info", done)
             end_s = round(end_ns / 1e9, 3) if end_ns is not None else None
             self.struck.reports.append(
                 FaultReport(

@@ -22,7 +22,10 @@ from harness.processes.spawn import Supervisor
 from harness.waiting import wait_for
 
 START_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 75.0
+"""Longer than a client's own patience: whoever is still waiting for a broker may finish."""
+MOST_SURPRISES = 20
+"""Workers that may end by themselves before the run is given up."""
 
 
 @dataclass
@@ -81,7 +84,7 @@ class Crew:
         self._worker_slots = tuple(worker_slots)
         self._groups = groups  # by stage
         self._common = dict(common)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._incarnations: dict[str, int] = {}
         self.members: list[Member] = []
         self.surprises: list[str] = []
@@ -92,7 +95,7 @@ class Crew:
 
     def start_worker(self, stage: str, worker: str) -> Member:
         """Start the next incarnation of a worker, in a client slot that no living process holds."""
-        with self._lock:
+        with self._lock:  # until it holds its slot
             incarnation = self._incarnations.get(worker, 0)
             self._incarnations[worker] = incarnation + 1
             held = {member.slot for member in self.members if member.alive}
@@ -100,8 +103,8 @@ class Crew:
             if slot is None:
                 raise StartFailed(f"no client slot is free for {worker}: {len(held)} are held")
             process = sum(self._incarnations.values()) - 1
-        spec = {"stage": stage, "worker": worker, "process": process}
-        return self._start(Role.WORKER, f"{worker}.{incarnation}", slot, spec, stage, worker)
+            spec = {"stage": stage, "worker": worker, "process": process}
+            return self._start(Role.WORKER, f"{worker}.{incarnation}", slot, spec, stage, worker)
 
     def start_other(self, role: Role, journal: str, slot: str, **spec: Any) -> Member:
         """Start a feeder, an observer or a final reader."""
@@ -150,13 +153,14 @@ class Crew:
         def ready() -> bool:
             for member in members:
                 if not member.alive and "ready" not in member.told:
-                    raise StartFailed(f"{member.journal} ended at its start: {self._last_words(member)}")
+                    raise StartFailed(f"{member.journal} ended at its start: {self.last_words(member)}")
             return all("ready" in member.told for member in members)
 
         waiting = lambda: [m.journal for m in members if "ready" not in m.told]  # noqa: E731
         wait_for(ready, "all workers to be ready", START_TIMEOUT_S, last_seen=waiting)
 
-    def _last_words(self, member: Member) -> str:
+    def last_words(self, member: Member) -> str:
+        """The last line that a process printed."""
         text = (self._folder / "workers" / f"{member.journal}.log").read_text(errors="replace").strip()
         return text.splitlines()[-1] if text else "it said nothing"
 
@@ -198,7 +202,13 @@ class Crew:
                 raise FaultFailed(f"{member.journal} ended before it came to {step.value}")
             return member.told.get("at") == step.value
 
-        wait_for(at, f"{member.journal} to come to {step.value}", timeout_s, last_seen=lambda: member.told)
+        try:
+            wait_for(
+                at, f"{member.journal} to come to {step.value}", timeout_s, last_seen=lambda: member.told
+            )
+        except WaitTimeout:
+            member.send(arm=None, go=True)  # nobody will strike it there any more
+            raise
         return dict(member.told.get("claims", {}))
 
     def replace(self, member: Member) -> Member:
@@ -210,9 +220,16 @@ class Crew:
     def mend(self) -> None:
         """Replace workers that ended by themselves, and keep what they said as a surprise."""
         for member in list(self.members):
-            if member.role is Role.WORKER and not member.alive and not member.expected_to_end:
-                self.surprises.append(f"{member.journal} ended by itself: {self._last_words(member)}")
+            if member.alive or member.expected_to_end:
+                continue
+            words = f"{member.journal} ended by itself: {self.last_words(member)}"
+            if member.role is Role.WORKER:
+                self.surprises.append(words)
+                if len(self.surprises) > MOST_SURPRISES:
+                    raise StartFailed(f"workers keep ending by themselves; the last one: {words}")
                 self.replace(member)
+            elif member.role is Role.OBSERVER:
+                raise StartFailed(words)
 
     # -- stopping ---------------------------------------------------------------------------
 

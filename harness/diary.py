@@ -20,7 +20,6 @@ class Diary:
     phases: list[Phase] = field(default_factory=list)
     shortfalls: list[str] = field(default_factory=list)
     unreached: dict[str, str] = field(default_factory=dict)
-    errors: list[str] = field(default_factory=list)
     surprises: list[str] = field(default_factory=list)
     reports: list[FaultReport] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
@@ -48,7 +47,6 @@ class Diary:
             unreached=self.unreached,
             shortfalls=self.shortfalls,
             interrupted=interrupted,
-            errors=self.errors,
             surprises=self.surprises,
             versions=versions,
         )

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
+
 from harness.errors import UnreadableInput
 from harness.plan import Plan
 from harness.record.partitions import PartitionIds
@@ -57,6 +59,18 @@ def tabulate(folder: Path, plan: Plan, ends: Ends | None = None) -> None:
             ends.high_watermarks,
         )
     tables.write_partitions(folder / "history", frozenset())
+
+
+def surprises(folder: Path) -> list[str]:
+    """What the one broad except of the workers caught: errors that nobody foresaw, by operation."""
+    found = []
+    for path in sorted((folder / "journals").glob("*.jsonl")):
+        with path.open("rb") as lines:
+            for line in lines:
+                if b'"surprise":true' in line and line.endswith(b"\n"):
+                    event = orjson.loads(line)
+                    found.append(f"{path.stem}:{event['op']} met {event['error']}")
+    return found
 
 
 def tabulated(folder: Path) -> bool:

@@ -15,7 +15,7 @@ from harness.clients.librdkafka import TRANSACTION_TIMEOUT_MS
 from harness.cluster import Cluster
 from harness.crew import Crew, Member
 from harness.diary import Diary
-from harness.errors import FencepostError, WaitTimeout
+from harness.errors import EnvironmentFailure, FencepostError, WaitTimeout
 from harness.history import Isolation, Role
 from harness.record.tables import StageFacts
 from harness.schedule import Scene
@@ -50,6 +50,8 @@ def quiesce(places: Sequence[Place], stages: Sequence[StageFacts], scene: Scene,
             attempt(f"{facts.name} did not finish its inputs", partial(_drain, cluster, crew, facts))
         diary.shortfalls += crew.stop(list(crew.others(Role.WORKER)))
         attempt("a transaction stayed open", partial(_await_no_transaction, cluster, places))
+        for facts in stages:
+            attempt(f"{facts.name} left inputs behind", partial(_require_drained, cluster, facts))
         diary.shortfalls += crew.stop(list(crew.others(Role.OBSERVER, Role.FEEDER)))
     with diary.phase("final reads"):
         attempt(
@@ -73,14 +75,10 @@ def _drain(cluster: Cluster, crew: Crew, facts: StageFacts) -> None:
 
     def drained() -> bool:
         crew.mend()
-        committed = cluster.committed(facts.group)
         ends = cluster.last_stable([facts.in_topic])
-        behind = {
-            place: max(committed.get(place, -1), start)
-            for place, (start, stable, _) in ends.items()
-            if max(committed.get(place, -1), start) < stable
-        }
-        left[:] = [unread(cluster.bootstrap, behind)]
+        if any(stable < high for _, stable, high in ends.values()):
+            return False  # what is not committed yet may still become an input
+        left[:] = [_inputs_left(cluster, facts)]
         return left == [0]
 
     wait_for(
@@ -90,6 +88,25 @@ def _drain(cluster: Cluster, crew: Crew, facts: StageFacts) -> None:
         every_s=0.2,
         last_seen=lambda: f"{left[0] if left else 'an unknown number of'} inputs left",
     )
+
+
+def _inputs_left(cluster: Cluster, facts: StageFacts) -> int:
+    """How many visible inputs the group has not committed."""
+    committed = cluster.committed(facts.group)
+    ends = cluster.last_stable([facts.in_topic])
+    behind = {
+        place: max(committed.get(place, -1), start)
+        for place, (start, stable, _) in ends.items()
+        if max(committed.get(place, -1), start) < stable
+    }
+    return unread(cluster.bootstrap, behind)
+
+
+def _require_drained(cluster: Cluster, facts: StageFacts) -> None:
+    """Once nothing moves, no input may be left that no commit has reached."""
+    left = _inputs_left(cluster, facts)
+    if left:
+        raise EnvironmentFailure(f"{left} inputs in {facts.in_topic} that no commit has reached")
 
 
 def _await_no_transaction(cluster: Cluster, places: Sequence[Place]) -> None:

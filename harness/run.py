@@ -63,12 +63,11 @@ class Running:
     interrupt: Interrupt
 
 
-def perform(test: Test, running: Running, diary: Diary, at_the_end: Callable[[], None]) -> Quiet | None:
+def perform(test: Test, running: Running, diary: Diary, at_the_end: Callable[[], None]) -> Quiet:
     """Run the pipeline under faults, and bring everything to rest.
 
     `at_the_end` is called once, `EARLY_S` before the time limit.
-    Returns what the end looked like; None if the run was interrupted before anything was fed.
-    Raises the first error of a fault, once everything is healed.
+    Returns what the end looked like. Raises the first error of a fault, once everything is healed.
     """
     with diary.phase("topics"):
         config = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
@@ -137,11 +136,13 @@ def _under_faults(
                 break
             if not running.supervisor.alive:
                 raise EnvironmentFailure("the guardian process is gone, so nothing would clean up: run again")
+            if not feeder.alive:
+                raise EnvironmentFailure(f"the feeder ended by itself: {crew.last_words(feeder)}")
             crew.mend()
             diary.progress.tick(watch.tick(tuple(lanes.struck.on)))
     finally:
         lanes.stop()  # whatever ended the loop, what is broken is put right
-    crew.stop([feeder])
+    diary.shortfalls += crew.stop([feeder])
     if not told:
         near_the_end()
     return lanes

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
+from harness.errors import FaultFailed
 from harness.history import Step
 from harness.schedule import Acted, Grounds, Lane, Nemesis, Scene, Strike
 from nemeses.targets import any_worker, worker_in_role
@@ -23,12 +24,13 @@ def kill_worker(scene: Scene, strike: Strike) -> Iterator[Acted]:
     member = worker_in_role(scene.crew, strike.target)
     step = Step(strike.step or Step.AFTER_SEND)
     acted = Acted(target=f"worker {member.journal} at {step.value}")
+    scene.crew.bring_to(member, step, STEP_TIMEOUT_S)
     member.expected_to_end = True
-    try:
-        scene.crew.bring_to(member, step, STEP_TIMEOUT_S)
-        acted.saw(f"it stood at {step.value}; {member.child.kill()}")
-    finally:
-        replacement = scene.crew.replace(member)
+    ending = member.child.kill()
+    if "SIGKILL" not in ending:
+        raise FaultFailed(f"{member.journal} was to be killed, but {ending}")
+    acted.saw(f"it stood at {step.value}; {ending}")
+    replacement = scene.crew.replace(member)
     scene.crew.await_ready([replacement])
     acted.proof.append(f"{replacement.journal} took its place")
     yield acted

@@ -46,8 +46,11 @@ def _cut(scene: Scene, target: str) -> tuple[AbstractContextManager[Cut], str]:
     if kind == "pair":
         return scene.network.cut_peers(int(one), int(other)), f"broker {one} from broker {other}"
     if kind == "client":
-        holder = next((m.journal for m in scene.crew.workers() if m.slot == one), "nobody now")
-        return scene.network.cut_client(one, int(other)), f"client slot {one} ({holder}) from broker {other}"
+        living = scene.crew.workers()
+        if not living:
+            raise FaultFailed("no worker is alive whose link could be cut")
+        member = next((member for member in living if member.slot == one), living[0])
+        return scene.network.cut_client(member.slot, int(other)), f"{member.journal} from broker {other}"
     raise FaultFailed(f"no cut is called {target}")
 
 

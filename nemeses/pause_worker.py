@@ -36,6 +36,7 @@ def pause_worker(scene: Scene, strike: Strike) -> Iterator[Acted]:
     acted = Acted(target=f"worker {member.journal} at {step.value}")
     # Only in a transaction that is to commit: a zombie that would abort anyway proves nothing.
     claims = scene.crew.bring_to(member, step, STEP_TIMEOUT_S, asked="commit")
+    fenced_before = _fenced(member)
     begun_s = time.monotonic()
     stopped = member.child.pause()
     try:
@@ -52,7 +53,7 @@ def pause_worker(scene: Scene, strike: Strike) -> Iterator[Acted]:
     finally:
         member.send(replaced=True, go=True)
         member.child.resume()
-    acted.proof.append(_came_back(member))
+    acted.proof.append(_came_back(member, fenced_before))
 
 
 def _await_taken(scene: Scene, member: Member, claims: Mapping[str, list[int]]) -> str:
@@ -73,11 +74,15 @@ def _await_taken(scene: Scene, member: Member, claims: Mapping[str, list[int]]) 
         return ""
 
 
-def _came_back(member: Member) -> str:
+def _fenced(member: Member) -> int:
+    return int(member.told.get("counts", {}).get("fenced", 0))
+
+
+def _came_back(member: Member, fenced_before: int) -> str:
     """What the zombie was told when it went on."""
 
     def told() -> str | None:
-        if member.told.get("counts", {}).get("fenced"):
+        if _fenced(member) > fenced_before:
             return f"{member.journal} came back and was fenced"
         if not member.alive:
             return f"{member.journal} came back and ended, having met no fence"

@@ -105,8 +105,9 @@ class Worker:
         self, outputs: Sequence[tuple[Record, Sequence[Output]]], positions: Positions, asked: str
     ) -> Outcome:
         """Send the outputs and the offsets in one transaction, and end it as asked."""
-        if not self.producer.usable:
-            self.producer.open(self.process)
+        self.producer.open(self.process)
+        if not self.producer.usable:  # told to stop before there was one: nothing was done
+            return Outcome.FAIL
         planned = [(m, out, digest_of(m, out)) for m, outs in outputs for out in outs]
         op = self.journal.begin(
             "txn",

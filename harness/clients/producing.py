@@ -5,9 +5,9 @@ and resumes; a fatal error ends the producer, and the next one's InitProducerId 
 open; a fatal error inside `flush` can surface as `SystemError`.
 """
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
@@ -206,18 +206,8 @@ def retried(act: Callable[[], None], journal: Journal, op: int) -> None:
 
 
 def _beside(act: Callable[[], None], reach: Callable[[], None]) -> None:
-    """Run `act` in a thread while this one is at the step; raise what it raised."""
-    raised: list[KafkaException] = []
-
-    def commit() -> None:
-        try:
-            act()
-        except KafkaException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=commit, name="commit")
-    thread.start()
-    reach()
-    thread.join()
-    if raised:
-        raise raised[0]
+    """Run `act` in a thread while this one is at the step; raise whatever it raised."""
+    with ThreadPoolExecutor(1, thread_name_prefix="commit") as pool:
+        committing = pool.submit(act)
+        reach()
+        committing.result()

@@ -143,15 +143,17 @@ class LinkCut:
         return self._links
 
     def evidence(self) -> str:
-        """How it is known that nothing passes, link by link; empty if one of them leaks.
+        """How it is known that nothing passes, link by link.
+
+        Empty if one of them leaks, or if none was in use: then nothing was cut.
 
         Ask while the cut is on. The same request is also sent round each proxy: that it is
         answered there shows that the cut is what silences it. (It is not if the broker is down.)
         """
         with ThreadPoolExecutor(2 * len(self._links)) as pool:
-            around_it = pool.map(self._network.reaches, self._links)
+            around_it = list(pool.map(self._network.reaches, self._links))
             through_it = list(pool.map(self._network.passes, self._links))
-        if any(through_it):
+        if any(through_it) or not any(self._stood[link] for link in self._links):
             return ""
         return "; ".join(
             f"{link}: {_connections(self._stood[link])} when it was cut, a request through it stays "

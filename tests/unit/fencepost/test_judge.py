@@ -1,0 +1,75 @@
+"""Findings are weighed with what the run says of itself: the worst wins."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fencepost.judge import Evidence, conclude
+from harness.facts import Facts
+from harness.options import Options
+from harness.plan import Plan
+from harness.verdict import FaultReport, Found, Judgement, Validity, Verdict
+
+STRUCK = FaultReport("kill-broker", "broker 2", 1.0, 9.0, True, "process 7 ended by SIGKILL")
+STRIKE = {"fault": "kill-broker", "target": "leader:a/0", "start_s": 3.0, "hold_s": 8.0}
+CLEAN = Judgement({}, {}, {}, {"inputs": 10, "aborted": 1}, {})
+
+
+def judged(
+    facts: Facts | None = None, judgement: Judgement = CLEAN, strikes: int = 1, *, killed: bool = False
+) -> Verdict:
+    plan = Plan(Options(seed=1), {"id": 5}, [STRIKE] * strikes)
+    told = None if killed else facts or Facts(faults=[STRUCK])
+    return conclude(Evidence("h", Path("h"), plan, told), judgement)
+
+
+def test_a_clean_run_whose_faults_acted_is_valid() -> None:
+    assert judged().valid is Validity.VALID
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        (Facts(faults=[replace(STRUCK, acted=False)]), "did not act"),
+        (Facts(faults=[replace(STRUCK, end_s=None)]), "was not healed"),
+        (Facts(faults=[]), "never carried out"),
+        (Facts(faults=[STRUCK], interrupted=True), "interrupted"),
+        (Facts(faults=[STRUCK], shortfalls=["3 inputs were left"]), "3 inputs were left"),
+        (Facts(faults=[STRUCK], unreached={"zombie": "nobody came back"}), "zombie was not exercised"),
+    ],
+)
+def test_whatever_the_run_lacks_makes_it_unknown(facts: Facts, reason: str) -> None:
+    verdict = judged(facts)
+    assert verdict.valid is Validity.UNKNOWN
+    assert any(reason in told for told in verdict.unknown_because)
+
+
+def test_a_killed_run_is_unknown_at_best_and_invalid_where_the_proof_is_there() -> None:
+    assert judged(killed=True).valid is Validity.UNKNOWN
+    found = replace(CLEAN, anomalies={"duplicate": Found(1, [])})
+    assert judged(judgement=found, killed=True).valid is Validity.INVALID
+
+
+def test_a_check_that_did_not_run_makes_a_run_unknown_and_one_without_evidence_does_not() -> None:
+    assert judged(judgement=replace(CLEAN, broken={"duplicate": "it crashed"})).valid is Validity.UNKNOWN
+    assert judged(judgement=replace(CLEAN, not_checked={"duplicate": "no logs"})).valid is Validity.VALID
+
+
+def test_an_allowed_anomaly_decides_nothing_and_another_outweighs_every_lack() -> None:
+    allowed = replace(CLEAN, anomalies={"duplicate": Found(1, [], allowed=True)})
+    assert judged(judgement=allowed).valid is Validity.VALID
+    both = replace(CLEAN, anomalies={"duplicate": Found(1, [])}, broken={"unseen": "it crashed"})
+    assert judged(judgement=both).valid is Validity.INVALID
+
+
+def test_a_run_without_an_abort_has_not_shown_that_aborts_are_hidden() -> None:
+    verdict = judged(judgement=replace(CLEAN, coverage={"inputs": 10, "aborted": 0}))
+    assert verdict.valid is Validity.UNKNOWN
+    assert "aborted-read" in verdict.not_exercised
+
+
+def test_faults_without_room_are_told_and_change_nothing() -> None:
+    verdict = judged(Facts(faults=[STRUCK], undrawn={"partition": "no room"}))
+    assert verdict.valid is Validity.VALID
+    assert verdict.not_exercised == {"partition": "no room"}
