@@ -129,10 +129,15 @@ def _run(
     with diary.phase("checks"):
         verdict = judge(early[0].session(), [open_evidence(str(folder), folder)])[0]
     facts().save(folder / "facts.json")
+    _leave(folder, verdict, diary)
+    return verdict, folder
+
+
+def _leave(folder: Path, verdict: Verdict, diary: Diary) -> None:
+    """Write the verdict, and what people read of it."""
     (folder / "verdict.json").write_text(verdict.line() + "\n")
     with diary.phase("report"):
         draw_report(folder, verdict, diary.now_s())
-    return verdict, folder
 
 
 def _plan(
