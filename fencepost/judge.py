@@ -18,8 +18,8 @@ from harness.verdict import Judgement, Validity, Verdict
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LARGE_BYTES = 200 * 1024 * 1024
-"""Of Parquet, above which Spark is started for a large history."""
+LARGE_BYTES = 10 * 1024 * 1024
+"""Of Parquet, about a million rows, above which Spark is started for a large history."""
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,9 @@ def _run(
     early: list[Any] = []
 
     def start_spark() -> None:
-        pending = begin_early(prepared.java, options.master, options.spark_conf)
+        pending = begin_early(
+            prepared.java, options.master, options.spark_conf, options.rate * options.time_limit_s
+        )
         stack.callback(pending.close)
         early.append(pending)
 

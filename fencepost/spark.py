@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LARGE_INPUTS = 50_000
+"""Of a run, above which Spark is started for a large history."""
+
 
 def archive_of(found: Java) -> Path:
     """Where the cache has Spark's classes for one Java; it need not be there."""
@@ -62,6 +65,9 @@ def starting(master: str, conf: Mapping[str, str], *, large: bool = False) -> "I
         yield spark
 
 
-def begin_early(found: Java, master: str, conf: Mapping[str, str]) -> Pending:
-    """Start it while a run's last seconds pass, and have it judge something small meanwhile."""
-    return begin(settings(found, master, conf, warm=True))
+def begin_early(found: Java, master: str, conf: Mapping[str, str], inputs: float) -> Pending:
+    """Start it while a run's last seconds pass, and have it judge something small meanwhile.
+
+    `inputs` is how many the run will have been fed: each leaves some twenty rows.
+    """
+    return begin(settings(found, master, conf, large=inputs > LARGE_INPUTS, warm=True))

@@ -46,13 +46,22 @@ class Copy:
         return {row["tp"] for row in self.rows("partitions") if row["topic"] == topic}
 
     def committed_output(self, topic: str) -> Row:
-        """A record of that topic which the final read-committed reader was given."""
+        """A record of that topic which was given to the final read-committed reader.
+
+        Its writer was told that its transaction had committed, and wrote to more than one partition.
+        """
         given = {(row["tp"], row["offset"]) for row in self.rows("polls") if row["role"] == "final"}
+        told = {row["op"] for row in self.rows("ops") if row["f"] == "txn" and row["outcome"] == "ok"}
+        sends = [row for row in self.rows("sends") if row["op"] in told]
+        reach: dict[int, set[int]] = {}
+        for row in sends:
+            reach.setdefault(row["op"], set()).add(row["tp"])
+        values = {row["value"] for row in sends if len(reach[row["op"]]) > 1}
         tps = self.tp(topic)
         records = [
             row
             for row in self.rows("records")
-            if row["tp"] in tps and not row["sentinel"] and (row["tp"], row["offset"]) in given
+            if row["tp"] in tps and row["value"] in values and (row["tp"], row["offset"]) in given
         ]
         return records[len(records) // 2]
 
@@ -100,48 +109,41 @@ def change_what_an_output_holds(copy: Copy) -> None:
     copy.write("records", rows)
 
 
-def flip_a_commit_marker(copy: Copy) -> None:
-    """In one partition of one transaction, on every replica."""
-    record = copy.committed_output("payments")
-    rows = copy.rows("batches")
+def flip_the_marker_above(rows: list[Row], tp: int, offset: int, marker: str) -> None:
+    """Change what ended the transaction of a record in its partition, on every replica."""
     data = next(
         row
         for row in rows
-        if row["leader"]
-        and row["tp"] == record["tp"]
-        and row["base_offset"] <= record["offset"] <= row["last_offset"]
+        if row["leader"] and row["tp"] == tp and row["base_offset"] <= offset <= row["last_offset"]
     )
-    marker = min(
+    at = min(
         row["base_offset"]
         for row in rows
-        if row["tp"] == data["tp"]
+        if row["tp"] == tp
         and row["control"]
         and row["producer_id"] == data["producer_id"]
         and row["base_offset"] > data["last_offset"]
     )
     for row in rows:
-        if row["tp"] == data["tp"] and row["base_offset"] == marker:
-            row["marker"] = "abort"
+        if row["tp"] == tp and row["base_offset"] == at:
+            row["marker"] = marker
+
+
+def flip_a_commit_marker(copy: Copy) -> None:
+    """In one partition of one transaction."""
+    record = copy.committed_output("payments")
+    rows = copy.rows("batches")
+    flip_the_marker_above(rows, record["tp"], record["offset"], "abort")
     copy.write("batches", rows)
 
 
 def flip_an_abort_marker(copy: Copy) -> None:
+    """In one partition of a transaction that its worker aborted on purpose."""
+    aborted = {row["op"] for row in copy.rows("ops") if row["asked"] == "abort" and row["outcome"] == "fail"}
     tps = copy.tp("invoices")
+    sent = next(row for row in copy.rows("sends") if row["op"] in aborted and row["tp"] in tps)
     rows = copy.rows("batches")
-    transactional = [row for row in rows if row["leader"] and row["tp"] in tps and row["transactional"]]
-    for marker in [row for row in transactional if row["marker"] == "abort"]:
-        before = [
-            row
-            for row in transactional
-            if row["tp"] == marker["tp"]
-            and row["producer_id"] == marker["producer_id"]
-            and row["base_offset"] < marker["base_offset"]
-        ]
-        if before and not max(before, key=lambda row: int(row["base_offset"]))["control"]:
-            break
-    for row in rows:
-        if (row["tp"], row["base_offset"]) == (marker["tp"], marker["base_offset"]):
-            row["marker"] = "commit"
+    flip_the_marker_above(rows, sent["tp"], sent["offset"], "commit")
     copy.write("batches", rows)
 
 
