@@ -22,7 +22,6 @@ def judge(spark: SparkSession, runs: Sequence[StoredRun], *, examples: int = 10)
     """What the checkers say of each run, by its number; at most `examples` of each anomaly are kept.
     Raises `UnreadableInput` where a table is missing or damaged, `EnvironmentFailure` where Spark is gone.
     A checker that crashes does not stop the others.
-    the others.
     """
     with _spark_alive():
         sources = read_sources(spark, runs)

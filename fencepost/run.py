@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 SPARE_SLOTS = 2
 """Client slots beyond one a worker and one a zombie: for workers that end by themselves."""
-NEEDED_MEMORY_MB = 2_500
-NEEDED_DISK_MB = 1_000
 
 
 def run(
@@ -69,6 +67,7 @@ def _run(
     from fencepost.spark import begin_early, prepare_archive
     from harness.cluster.local import LocalCluster
     from harness.environment.cache import cache_folder
+    from harness.environment.doctor import DISK_MB, MEMORY_MB
     from harness.environment.ports import PortBlock
     from harness.environment.prepare import prepare
     from harness.environment.resources import require
@@ -83,7 +82,7 @@ def _run(
     prepare_archive(prepared.java, progress.say)
     started = datetime.now(UTC)
     folder = store.create(root, options.run_name, started)
-    require(NEEDED_MEMORY_MB, NEEDED_DISK_MB, folder)
+    require(MEMORY_MB, DISK_MB, folder)
     for left in sweep_leftovers():
         progress.say(f"ended what an earlier run had left: {left}")
     test = plan_test(options, workload, drawn, folder)
@@ -119,9 +118,10 @@ def _run(
     with ExitStack() as up:
         with diary.phase("cluster"):
             cluster = up.enter_context(LocalCluster(spec, folder, prepared, supervisor, ports.take))
-        running = Running(cluster, cluster.network, supervisor, interrupt)
         try:
-            quiet = perform(test, running, diary, start_spark)
+            quiet = perform(
+                test, Running(cluster, cluster.network, supervisor, interrupt), diary, start_spark
+            )
         except FencepostError as error:
             diary.shortfalls.append(f"the run failed: {error}")
             facts().save(folder / "facts.json")

@@ -52,7 +52,6 @@ class Workload:
     make_input: Callable[[Random, int], tuple[bytes, bytes]]  # the n-th input: key and value
     stages: tuple[Stage, ...]
     allowed: frozenset[str] = frozenset()  # anomalies that its guarantee permits
-    topic_config: Mapping[str, str] = field(default_factory=dict)
 
     def stage(self, name: str) -> Stage:
         """The stage of that name."""

@@ -2,8 +2,6 @@
 
 import os
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -40,11 +38,3 @@ def point_latest(store: Path, folder: Path) -> None:
     link = store / f".{LATEST}-{os.getpid()}-{secrets.token_hex(4)}"
     link.symlink_to(os.path.relpath(folder, store))
     link.replace(store / LATEST)
-
-
-@contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """A path to write to, which takes its name once it is complete."""
-    part = path.with_name(path.name + ".part")
-    yield part
-    part.replace(path)
