@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -108,9 +108,11 @@ def test_cuts_may_overlap_and_each_ends_its_own(shared: LocalCluster) -> None:
 
 
 def test_cutting_one_client_blinds_nobody_else(shared: LocalCluster) -> None:
-    with shared.network.cut_client("w0", 2) as cut:
+    with shared.network.cut_client("w0", 2) as unused:
+        assert unused.evidence() == ""  # nobody was on it, so nothing was cut
+    with connected(shared, "w0"), shared.network.cut_client("w0", 2) as cut:
         assert cut.links == ("client:w0->2",)
-        assert cut.evidence()
+        assert "1 connection stood" in cut.evidence()
         assert shared.out_of_sync() == []
         assert shared.network.passes(f"client:{SLOT}->2", 5)
         assert shared.network.passes("client:w0->1", 5)
@@ -120,6 +122,18 @@ def test_cutting_one_client_blinds_nobody_else(shared: LocalCluster) -> None:
 def test_a_link_that_is_not_there_is_named(shared: LocalCluster) -> None:
     with pytest.raises(UsageError, match="client:w9->2"), shared.network.cut_client("w9", 2):
         pass
+
+
+@contextmanager
+def connected(cluster: LocalCluster, slot: str) -> Iterator[None]:
+    """One open connection on each of the slot's links."""
+    with ExitStack() as opened:
+        for address in cluster.bootstrap_for(slot).split(","):
+            host, _, port = address.rpartition(":")
+            opened.enter_context(socket.create_connection((host, int(port)), SYNC_TIMEOUT_S))
+        links = [f"client:{slot}->{broker.id}" for broker in cluster.brokers]
+        wait_for(lambda: all(cluster.network.connections(links).values()), "the proxies to take them", 10)
+        yield
 
 
 RUN = """
