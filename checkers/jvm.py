@@ -129,7 +129,7 @@ def java_command(settings: SparkSettings, folder: Path) -> list[str]:
         "-Dlog4j2.disable.jmx=true",
     ]
     if settings.size == "small":
-        flags += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        flags += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=256m"]
     if version >= 23:
         flags.append("--sun-misc-unsafe-memory-access=allow")
     if settings.archive and settings.archive.exists():

@@ -149,6 +149,8 @@ def spark_conf(settings: SparkSettings, folder: Path) -> dict[str, str]:
         "spark.sql.execution.useObjectHashAggregateExec": "false",
         "spark.sql.autoBroadcastJoinThreshold": str(32 << 20),
         "spark.sql.maxPlanStringLength": "2000",
+        # An analysis makes some 150 classes: Spark keeps 100, and would compile each again at each run.
+        "spark.sql.codegen.cache.maxEntries": "4000",
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.log.level": "ERROR",
     }

@@ -82,7 +82,7 @@ def keep(frame: DataFrame) -> DataFrame:
     Not `persist`: Spark tells its listeners of every plan with all that is cached below it, and five tables
     that build on each other fill a driver's memory with descriptions.
     """
-    return frame.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+    return frame.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK_DESER)
 
 
 def _topics(s: Sources, tps: DataFrame) -> DataFrame:

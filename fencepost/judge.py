@@ -69,8 +69,10 @@ def _require(path: Path, schema: object) -> None:
         raise UnreadableInput(f"{path} is not the table that it should be: its columns differ")
 
 
-def judge(spark: "SparkSession", runs: Sequence[Evidence]) -> list[Verdict]:
-    """A verdict for each run, all in one job; a copy of a run, which bears the same number, in another."""
+def judge(spark: "SparkSession", runs: Sequence[Evidence]) -> list[Verdict | FencepostError]:
+    """A verdict for each run, all in one job, or why there is none; a copy of a run, which bears the same
+    number, is judged in another.
+    """
     if not runs:
         return []
     first = {evidence.run: evidence for evidence in reversed(runs)}
@@ -80,10 +82,17 @@ def judge(spark: "SparkSession", runs: Sequence[Evidence]) -> list[Verdict]:
     return [later[id(run)] if id(run) in later else verdicts[run.run] for run in runs]
 
 
-def _judge_together(spark: "SparkSession", runs: Sequence[Evidence]) -> dict[int, Verdict]:
+def judge_one(spark: "SparkSession", run: Evidence) -> Verdict:
+    """The verdict of one run; raises why there is none."""
+    (answer,) = judge(spark, [run])
+    if isinstance(answer, FencepostError):
+        raise answer
+    return answer
+
+
+def _judge_together(spark: "SparkSession", runs: Sequence[Evidence]) -> dict[int, Verdict | FencepostError]:
     """By number, the verdicts of runs that share none."""
-    from checkers.judge import StoredRun
-    from checkers.judge import judge as check_tables
+    from checkers.judge import StoredRun, judge_each
 
     stored = [
         StoredRun(
@@ -95,8 +104,12 @@ def _judge_together(spark: "SparkSession", runs: Sequence[Evidence]) -> dict[int
         )
         for evidence in runs
     ]
-    judgements = check_tables(spark, stored)
-    return {evidence.run: conclude(evidence, judgements[evidence.run]) for evidence in runs}
+    told = judge_each(spark, stored)
+    return {
+        evidence.run: judged if isinstance(judged, FencepostError) else conclude(evidence, judged)
+        for evidence in runs
+        for judged in (told[evidence.run],)
+    }
 
 
 def conclude(evidence: Evidence, judgement: Judgement) -> Verdict:
@@ -166,34 +179,50 @@ def _goals(plan: Plan, judgement: Judgement) -> Mapping[str, str]:
     return {}
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What `check` says of one history: its verdict, or why there is none."""
+
+    history: str
+    verdict: Verdict | None
+    error: str | None
+    status: ExitStatus
+
+
 def check(
     paths: Sequence[Path], *, master: str, spark_conf: Mapping[str, str], progress: Progress
-) -> list[tuple[str, Verdict | None, str | None, ExitStatus]]:
+) -> list[Answer]:
     """Judge stored runs again: one line each, in the order given; one that cannot be read stops no other."""
     from fencepost.spark import starting
 
-    answers: list[tuple[str, Verdict | None, str | None, ExitStatus] | None] = []
-    readable: list[Evidence] = []
+    opened: list[Evidence | FencepostError] = []
     for path in paths:
         try:
-            readable.append(open_evidence(str(path), path))
-            answers.append(None)
+            opened.append(open_evidence(str(path), path))
         except FencepostError as error:
-            answers.append((str(path), None, str(error), error.exit_status))
-    verdicts: list[Verdict] = []
+            opened.append(error)
+    readable = [evidence for evidence in opened if isinstance(evidence, Evidence)]
+    judged: list[Verdict | FencepostError] = []
     if readable:
         progress.phase(f"judging {len(readable)} run{'s' if len(readable) > 1 else ''}")
         large = sum(evidence.size_bytes for evidence in readable) > LARGE_BYTES
         with starting(master, spark_conf, large=large) as spark:
-            verdicts = judge(spark, readable)
-    rest = iter(zip(readable, verdicts, strict=True))
-    done: list[tuple[str, Verdict | None, str | None, ExitStatus]] = []
-    for refused in answers:
-        answer = refused
-        if answer is None:
-            evidence, verdict = next(rest)
-            if not (evidence.folder / "verdict.json").exists():
-                (evidence.folder / "verdict.json").write_text(verdict.line() + "\n")
-            answer = (evidence.history, verdict, None, verdict.valid.exit_status)
-        done.append(answer)
-    return done
+            judged = judge(spark, readable)
+    rest = iter(zip(readable, judged, strict=True))
+    return [
+        _refused(str(path), found) if isinstance(found, FencepostError) else _answer(*next(rest))
+        for path, found in zip(paths, opened, strict=True)
+    ]
+
+
+def _answer(evidence: Evidence, judged: Verdict | FencepostError) -> Answer:
+    """What is said of a run that could be opened; a killed run gets the verdict that it has none of."""
+    if isinstance(judged, FencepostError):
+        return _refused(evidence.history, judged)
+    if not (evidence.folder / "verdict.json").exists():
+        (evidence.folder / "verdict.json").write_text(judged.line() + "\n")
+    return Answer(evidence.history, judged, None, judged.valid.exit_status)
+
+
+def _refused(history: str, error: FencepostError) -> Answer:
+    return Answer(history, None, str(error), error.exit_status)

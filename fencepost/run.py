@@ -13,7 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from fencepost import registry
-from fencepost.judge import judge, open_evidence
+from fencepost.judge import judge_one, open_evidence
 from harness import schedule as schedules
 from harness.cluster import ClusterSpec
 from harness.crew import Clock
@@ -129,7 +129,7 @@ def _run(
     _tabulate(folder, plan, diary, Ends(quiet.leaders, quiet.high_watermarks), keep=options.keep == "logs")
     facts().save(folder / "facts.json")
     with diary.phase("checks"):
-        verdict = judge(early[0].session(), [open_evidence(str(folder), folder)])[0]
+        verdict = judge_one(early[0].session(), open_evidence(str(folder), folder))
     facts().save(folder / "facts.json")
     _leave(folder, verdict, diary)
     return verdict, folder

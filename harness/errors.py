@@ -42,6 +42,10 @@ class EnvironmentFailure(FencepostError):
     """Kafka, Java, toxiproxy, Spark, the disk or the network did not do what a run needs."""
 
 
+class AnalysisFailed(FencepostError):
+    """A Spark job failed on a history, for no reason that lies in a file."""
+
+
 class FetchFailed(EnvironmentFailure):
     """Something pinned could not be had: the message says what was tried, and how to go on."""
 

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,9 +12,10 @@ from fencepost.commands import asking, telling
 from fencepost.progress import progress_for
 from fencepost.stores import expand
 from harness.errors import ExitStatus
-from harness.verdict import Verdict, worst_status
+from harness.verdict import worst_status
 
-Judged = tuple[str, Verdict | None, str | None, ExitStatus]
+if TYPE_CHECKING:
+    from fencepost.judge import Answer
 
 
 @click.command("check")
@@ -37,7 +38,7 @@ def command(stores: tuple[str, ...], as_json: bool, **given: Any) -> ExitStatus:
     options = asking.options_from(given, sets=(), config=None)
     asked = [history for store in stores for history in expand(store)]
     folders = [history.folder for history in asked if history.folder is not None]
-    judged: Iterator[Judged] = iter(())
+    judged: Iterator[Answer] = iter(())
     if folders:
         from fencepost.judge import check
 
@@ -47,10 +48,12 @@ def command(stores: tuple[str, ...], as_json: bool, **given: Any) -> ExitStatus:
             )
     statuses = []
     for history in asked:
-        verdict, error, status = None, history.error, ExitStatus.USAGE
-        if history.folder is not None:
-            _, verdict, error, status = next(judged)
-            verdict = verdict and replace(verdict, history=history.history)
-        telling.tell_history(history.history, verdict, error, as_json=as_json)
-        statuses.append(status)
+        if history.folder is None:
+            telling.tell_history(history.history, None, history.error, as_json=as_json)
+            statuses.append(ExitStatus.USAGE)
+            continue
+        answer = next(judged)
+        verdict = answer.verdict and replace(answer.verdict, history=history.history)
+        telling.tell_history(history.history, verdict, answer.error, as_json=as_json)
+        statuses.append(answer.status)
     return worst_status(statuses)

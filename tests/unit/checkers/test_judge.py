@@ -1,5 +1,6 @@
 """What judging promises beside the anomalies: crashes, damaged tables, and what an example holds."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from checkers import judge as judging
-from checkers.judge import StoredRun, judge
+from checkers.judge import StoredRun, judge, judge_each
 from checkers.registry import Checker
 from checkers.tables import Tables
 from harness.errors import UnreadableInput
+from harness.verdict import Judgement
 
 
 class Crashing(Checker):
@@ -28,14 +30,25 @@ class Crashing(Checker):
         )
 
 
+class CrashingOnRunFour(Crashing):
+    """A checker whose job fails on one run."""
+
+    def find(self, tables: Tables) -> DataFrame:
+        return super().find(replace(tables, tps=tables.tps.where("run = 4")))
+
+
 @pytest.fixture
 def wrong(tmp_path: Path) -> Path:
     """A store in which input 0 of `a` was taken twice."""
+    return taken_twice(tmp_path / "wrong", 3)
+
+
+def taken_twice(folder: Path, run: int) -> Path:
     h = History()
     h.feed(1)
     h.take(0)
     h.take(0, worker="v", pid=2)
-    return write(tmp_path, [(3, h)], log=True)
+    return write(folder, [(run, h)], log=True)
 
 
 def test_a_checker_that_crashes_is_told_and_the_others_count(
@@ -70,3 +83,30 @@ def test_a_missing_or_damaged_table_is_named(spark: SparkSession, wrong: Path, d
     damage(wrong / "log" / "batches.parquet")  # type: ignore[operator]
     with pytest.raises(UnreadableInput, match=r"log/batches\.parquet"):
         judge(spark, [StoredRun(3, wrong)])
+
+
+def test_a_run_with_a_damaged_page_spoils_no_other(
+    spark: SparkSession, wrong: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "CHECKERS", [c for c in judging.CHECKERS if c.module == "reprocessed_input"])
+    page = taken_twice(tmp_path / "damaged", 4) / "history" / "sends.parquet"
+    body = page.read_bytes()
+    page.write_bytes(body[:4] + b"\xff" * 60 + body[64:])  # the footer stays whole
+    judged = judge_each(spark, [StoredRun(4, tmp_path / "damaged"), StoredRun(3, wrong)])
+    assert isinstance(judged[4], UnreadableInput)
+    assert str(page) in str(judged[4])
+    assert isinstance(judged[3], Judgement)
+    assert judged[3].anomalies["reprocessed-input"].count == 1
+
+
+def test_a_check_that_crashes_on_one_run_is_told_of_that_run_alone(
+    spark: SparkSession, wrong: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = [c for c in judging.CHECKERS if c.module == "reprocessed_input"]
+    monkeypatch.setattr(judging, "CHECKERS", (CrashingOnRunFour("no_such_anomaly"), *few))
+    runs = [StoredRun(4, taken_twice(tmp_path / "four", 4)), StoredRun(3, wrong)]
+    four, three = judge_each(spark, runs).values()
+    assert isinstance(four, Judgement) and isinstance(three, Judgement)
+    assert "out of cheese" in four.broken["no-such-anomaly"]
+    assert "no-such-anomaly" not in three.broken
+    assert three.anomalies["reprocessed-input"].count == 1
