@@ -117,6 +117,9 @@ def _journals(facts: Facts, found: Gaps) -> None:
                 "ops",
                 "journals",
             )
+        elif row["role"] != Role.WORKER.value and not row["ended"]:
+            # A worker may be killed, and another goes on; these have nobody in their place.
+            found.add(name, f"{name} breaks off: its {row['role']} did not come to its end")
     for journal in facts.numbers["unknown_journals"] or ():
         found.add(
             f"journal {journal}",

@@ -132,7 +132,7 @@ def _runs(s: Sources, tps: DataFrame) -> DataFrame:
 
 
 def _journals(s: Sources) -> DataFrame:
-    """run, journal, role, intact (all that it ever held is here), unbroken (a torn last line aside)."""
+    """run, journal, role, ended, intact (all that it ever held is here), unbroken (the last line aside)."""
     counted = s["ops"].groupBy("run", "journal").agg(F.count(F.lit(1)).alias("counted"))
     whole = (F.col("missing_lines") == 0) & (F.coalesce("counted", F.lit(0)) == F.col("ops"))
     return (
@@ -145,6 +145,7 @@ def _journals(s: Sources) -> DataFrame:
             "run",
             "journal",
             "role",
+            "ended",
             whole.alias("unbroken"),
             (whole & (F.col("torn_lines") == 0)).alias("intact"),
         )

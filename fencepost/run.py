@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from workloads.model import Workload
 
 SPARE_SLOTS = 2
-"""Client slots beyond one a worker and one a zombie: for workers that end by themselves."""
+"""Client slots beyond one a worker and those that faults keep: for workers that end by themselves."""
 
 
 def run(
@@ -212,8 +212,9 @@ def workers_of(options: Options, workload: "Workload") -> dict[str, tuple[str, .
 def plan_test(options: Options, workload: "Workload", drawn: Schedule, folder: Path) -> Test:
     """Everything that is fixed before the run begins."""
     workers = workers_of(options, workload)
-    zombies = sum(strike.fault == "pause-worker" for strike in drawn.strikes)
-    slots = sum(map(len, workers.values())) + zombies + SPARE_SLOTS
+    nemeses = registry.nemeses()
+    kept = sum(nemeses[strike.fault].keeps_slot for strike in drawn.strikes)
+    slots = sum(map(len, workers.values())) + kept + SPARE_SLOTS
     return Test(
         options=options,
         folder=folder,
@@ -226,7 +227,7 @@ def plan_test(options: Options, workload: "Workload", drawn: Schedule, folder: P
         workers=workers,
         worker_slots=tuple(f"w{n}" for n in range(slots)),
         strikes=drawn.strikes,
-        nemeses=registry.nemeses(),
+        nemeses=nemeses,
         common={
             "workload": workload.name,
             "defect": options.defect,

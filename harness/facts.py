@@ -33,7 +33,6 @@ class Facts:
     unreached: Mapping[str, str] = field(default_factory=dict)  # goals of the run that were not reached: why
     shortfalls: Sequence[str] = ()  # why the evidence is not complete (not drained, a leftover, ...)
     interrupted: bool = False
-    errors: Sequence[str] = ()  # what went wrong around the run and changed nothing: a clean-up, a plot
     surprises: Sequence[str] = ()  # what the one broad except of the workers caught
     versions: Mapping[str, str] = field(default_factory=dict)
 

@@ -117,6 +117,7 @@ class Nemesis:
     recovery_s: float  # from the heal until all is as it was
     draw: Callable[[Random, Grounds], tuple[str, str | None]]  # the target, and the step if it is a worker's
     strike: Callable[[Scene, Strike], AbstractContextManager[Acted]]
+    keeps_slot: bool = False  # what it strikes lives on beside its replacement, which needs a slot more
 
     @property
     def room_s(self) -> float:

@@ -99,6 +99,7 @@ NEMESIS = Nemesis(
     lane=Lane.WORKER,
     hold_s=1.0,
     recovery_s=14.0,
+    keeps_slot=True,
     draw=draw,
     strike=pause_worker,
 )

@@ -33,6 +33,7 @@ class Supervisor:
         self._guardian: Guardian | None = None
         self._children: list[Child] = []
         self._folders: list[Path] = []
+        self._closed = False
         self._lock = threading.Lock()
 
     def __enter__(self) -> "Supervisor":
@@ -67,30 +68,33 @@ class Supervisor:
     ) -> Child:
         """Start a process; what it prints is appended to `log_file`.
 
-        `env` goes on top of the run's own environment. Raises `StartFailed`.
+        `env` goes on top of the run's own environment. Raises `StartFailed`, and `EnvironmentFailure` once
+        the run is ending: a fault that is still at work then may not leave a process behind.
         """
         if not self.alive:
             raise EnvironmentFailure(
                 f"{name} was not started: the guardian process, which ends everything "
                 "if the run is killed, is gone; start the run again"
             )
-        try:
-            with (log_file or Path(os.devnull)).open("ab") as output:
-                process = subprocess.Popen(
-                    [str(argument) for argument in args],
-                    stdin=stdin,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    env={**os.environ, **(env or {}), **self.environment},
-                    pass_fds=tuple(pass_fds),
-                    cwd=cwd,
-                    start_new_session=True,
-                )
-        except OSError as error:
-            raise StartFailed(f"{name} could not be started: {error}") from error
-        child = Child(process, name, log_file)
-        assert self._guardian is not None
         with self._lock:
+            if self._closed:
+                raise EnvironmentFailure(f"{name} was not started: the run is ending")
+            try:
+                with (log_file or Path(os.devnull)).open("ab") as output:
+                    process = subprocess.Popen(
+                        [str(argument) for argument in args],
+                        stdin=stdin,
+                        stdout=output,
+                        stderr=subprocess.STDOUT,
+                        env={**os.environ, **(env or {}), **self.environment},
+                        pass_fds=tuple(pass_fds),
+                        cwd=cwd,
+                        start_new_session=True,
+                    )
+            except OSError as error:
+                raise StartFailed(f"{name} could not be started: {error}") from error
+            child = Child(process, name, log_file)
+            assert self._guardian is not None
             self._guardian.register_process(child.pid)
             self._children = [one for one in self._children if one.poll() is None] + [child]
         return child
@@ -110,6 +114,8 @@ class Supervisor:
     def _close(self) -> None:
         """End every child and every child of a child, remove the scratch folders, dismiss the guardian."""
         assert self._guardian is not None
+        with self._lock:
+            self._closed = True
         for child in self._children:
             child.signal(signal.SIGKILL)
         try:

@@ -51,6 +51,12 @@ def a_journal_with_a_torn_last_line_is_none(h: History) -> None:
     h.alter("journals", lambda row: row | {"torn_lines": 1, "ended": False} if row["journal"] == "w" else row)
 
 
+@case(broken=("journal f breaks off: its feeder",))
+def a_feeder_that_was_cut_off_is_a_gap(h: History) -> None:
+    plain(h)
+    h.alter("journals", lambda row: row | {"ended": False} if row["role"] == "feeder" else row)
+
+
 @case(broken=("had 2 operations, and the table ops has 1",))
 def an_operation_that_is_gone_is_a_gap(h: History) -> None:
     plain(h)
