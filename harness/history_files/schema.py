@@ -6,7 +6,7 @@ is named by a number from 2^62 upwards, a hash of its canonical text, which `NAM
     1  {"index":0,"process":0,"type":"invoke","f":"txn","value":[["send","x",1],["poll"]]}
     2  {"index":1,"process":0,"type":"ok","f":"txn","value":[["send","x",[0,1]],["poll",{"y":[[7,9]]}]]}
 
-is one row of OPS (op 2, invoked at line 1), one of SENDS and one of POLLS, and two of NAMES.
+is one row of OPS (op 2, invoked at line 1), two of MICRO (one sent, one polled), and two of NAMES.
 """
 
 import pyarrow as pa
@@ -38,13 +38,15 @@ EVENTS = pa.schema(
 )
 """One row for each line that is not blank."""
 
+OUTCOMES = ("ok", "info", "fail", "open")
+
 OPS = pa.schema(
     [
         ("run", _i64),
         ("op", _i64),  # the line of its completion, from 1; of its invocation if it never completed
         ("process", _i64),
         ("f", _str),
-        ("outcome", _str),  # ok, fail, info; open: it never completed
+        ("outcome", pa.int8()),  # an index into OUTCOMES; open: it never completed
         ("invoked", _i64),  # the line of its invocation
         ("invoke_ns", _i64),
         ("complete_ns", _i64),
@@ -55,17 +57,23 @@ OPS = pa.schema(
 )
 """One row for each operation of a numbered process."""
 
-SENDS = pa.schema(
-    [("run", _i64), ("op", _i64), ("n", _i32), ("key", _i64), ("value", _i64), ("offset", _i64)]
+MICRO = pa.schema(
+    [
+        ("run", _i64),
+        ("key", _i64),
+        ("value", _i64),
+        ("offset", _i64),  # null: nobody told it
+        ("op", _i64),
+        ("n", _i32),  # from 0 among the sends, and from 0 among what was polled, of the operation
+        ("process", _i64),  # of the operation, as it stands in OPS: no check has to join it
+        ("polled", pa.bool_()),  # else sent
+        ("outcome", pa.int8()),  # of the operation: an index into OUTCOMES
+    ]
 )
-"""What the completions of `send` and `txn` name (of `open` operations, their invocations); `n` from 0."""
-
-POLLS = pa.schema(
-    [("run", _i64), ("op", _i64), ("n", _i32), ("key", _i64), ("value", _i64), ("offset", _i64)]
-)
-"""What the completions of `poll` and `txn` were given; `n` from 0 through all polls of the operation."""
+"""One row for each micro-operation, a record sent or given: what the completions of `send`, `poll` and `txn`
+name; of `open` operations the sends of their invocations."""
 
 NAMES = pa.schema([("run", _i64), ("id", _i64), ("text", _str)])
 """The canonical text (JSON, keys sorted) of what no small integer stands for."""
 
-TABLES: dict[str, pa.Schema] = {"ops": OPS, "sends": SENDS, "polls": POLLS, "names": NAMES}
+TABLES: dict[str, pa.Schema] = {"ops": OPS, "micro": MICRO, "names": NAMES}
