@@ -1,0 +1,192 @@
+"""A history as the definition sees it: operations, who wrote what, and the version order of each key."""
+
+import json
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+Event = dict[str, Any]
+Value = Hashable
+Name = tuple[str, Value]
+"""A key and a value: a value is unique in its key only."""
+
+
+class Malformed(ValueError):
+    """The events of a process do not alternate between an invocation and its completion."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record sent or given; `offset` is None where nobody told it."""
+
+    key: str
+    value: Value
+    offset: int | None
+
+    @property
+    def name(self) -> Name:
+        return self.key, self.value
+
+
+@dataclass(eq=False)
+class Op:
+    """An operation of a numbered process, as its completion tells it."""
+
+    index: int  # of its completion; of its invocation if it never completed
+    process: int
+    f: str
+    type: str  # ok, fail, info; open: it never completed
+    invoked: int  # place of its invocation among the events
+    completed: int  # place of its completion
+    sends: list[Record] = field(default_factory=list)
+    reads: list[Record] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)  # of assign and subscribe
+    rebalanced: set[str] = field(default_factory=set)
+    isolation: str = "read_committed"
+
+
+def _key(key: Any) -> str:
+    """Keys of a poll are strings in JSON, whatever the sends call them."""
+    return key if isinstance(key, str) else json.dumps(key)
+
+
+def _value(value: Any) -> Value:
+    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    return "json", json.dumps(value, sort_keys=True)
+
+
+def _offset(offset: int | None) -> int | None:
+    return None if offset is None or offset < 0 else offset  # 6: a negative offset is an unknown one
+
+
+def _sends(event: Event) -> Iterable[Record]:
+    if event["f"] not in ("txn", "send"):  # 1.2
+        return
+    for mop in event.get("value") or ():
+        if mop[0] == "send":
+            told = mop[2] if isinstance(mop[2], list) and len(mop[2]) == 2 else [None, mop[2]]
+            yield Record(_key(mop[1]), _value(told[1]), _offset(told[0]))
+
+
+def _reads(event: Event) -> Iterable[Record]:
+    if event["f"] not in ("txn", "poll"):  # 1.3
+        return
+    for mop in event.get("value") or ():
+        if mop[0] == "poll" and len(mop) > 1:
+            for key, records in (mop[1] or {}).items():
+                for offset, value in records:
+                    yield Record(_key(key), _value(value), _offset(offset))
+
+
+def _op(event: Event, type_: str, invoked: int, completed: int) -> Op:
+    op = Op(event.get("index", completed), event["process"], event["f"], type_, invoked, completed)
+    op.sends = list(_sends(event))
+    op.reads = [] if type_ == "open" else list(_reads(event))
+    if op.f in ("assign", "subscribe"):
+        op.keys = {_key(key) for key in event.get("value") or ()}
+    for entry in event.get("rebalance-log") or ():
+        keys = entry.get("keys") or () if isinstance(entry, dict) else [entry]
+        op.rebalanced |= {_key(key) for key in keys}
+    op.isolation = event.get("isolation") or op.isolation
+    return op
+
+
+def _numbered(event: Event) -> bool:
+    return isinstance(event.get("process"), int) and not isinstance(event["process"], bool)
+
+
+def operations(events: list[Event]) -> list[Op]:
+    """In the order of their completions; those that never completed come last.
+
+    Raises:
+        Malformed: two open invocations of a process, or a completion without one.
+    """
+    ops, waiting = [], dict[int, tuple[int, Event]]()
+    for at, event in enumerate(events):
+        if not _numbered(event):  # 1.1
+            continue
+        process = event["process"]
+        if event["type"] == "invoke":
+            if process in waiting:
+                raise Malformed(f"line {at + 1}: process {process} has an open invocation already")
+            waiting[process] = at, event
+        elif process not in waiting:
+            raise Malformed(f"line {at + 1}: process {process} has no open invocation")
+        else:
+            ops.append(_op(event, event["type"], waiting.pop(process)[0], at))
+    for at, event in waiting.values():
+        ops.append(_op(event, "open", at, at))
+    return ops
+
+
+class History:
+    """What all definitions need of one history."""
+
+    def __init__(self, events: list[Event]) -> None:
+        self.ops = operations(events)
+        self.done = [op for op in self.ops if op.type != "open"]  # 1.5: only completions count
+        self.polled = {r.name for op in self.done for r in op.reads}
+        self.ok_read = {r.name for op in self.done if op.type == "ok" for r in op.reads}
+        self.writer: dict[Name, Op] = {}
+        # 6: an operation that never completed counts as `info`, as the writer of what its invocation names.
+        # Choice: only there. It is in no order check and no vertex, for 1.5 and 5.1 speak of completions.
+        for op in [*(op for op in self.ops if op.type == "open"), *self.done]:
+            for sent in op.sends:
+                self.writer[sent.name] = op  # 1.7: the last one, and a completion before any invocation
+        self.committed = {op for op in self.ops if self._must_have_committed(op)}
+        self.order = Order(self)
+
+    def _must_have_committed(self, op: Op) -> bool:
+        if op.type in ("info", "open"):
+            return any(sent.name in self.ok_read for sent in op.sends)
+        return op.type == "ok"  # 1.6
+
+    def subscribes(self) -> bool:
+        """Choice: an invocation is enough, for it may well have taken effect."""
+        return any(op.f == "subscribe" for op in self.ops)
+
+
+class Order:
+    """2. The version order: offsets to values, and back."""
+
+    def __init__(self, h: History) -> None:
+        self.offsets: dict[Name, set[int]] = defaultdict(set)
+        self.values: dict[tuple[str, int], set[Value]] = defaultdict(set)
+        told = [r for op in h.done for r in op.reads]  # 2.1: polls of all completions, info and fail too
+        told += [r for op in h.ops if op in h.committed for r in op.sends]
+        for record in told:
+            if record.offset is not None:
+                self.offsets[record.name].add(record.offset)
+                self.values[record.key, record.offset].add(record.value)
+        self.versions: dict[str, list[int]] = defaultdict(list)
+        for key, offset in sorted(self.values):
+            self.versions[key].append(offset)
+        self._rank = {
+            (key, offset): rank
+            for key, offsets in self.versions.items()
+            for rank, offset in enumerate(offsets)  # 2.2: gaps vanish
+        }
+
+    def ranks(self, name: Name) -> list[int]:
+        """Every index of a value, in order; none if nobody knows its offset."""
+        return sorted(self._rank[name[0], offset] for offset in self.offsets.get(name, ()))
+
+    def index(self, name: Name) -> int | None:
+        """The index of a value; None where nothing is to be derived from it."""
+        offsets = self.offsets.get(name, set())
+        if len(offsets) != 1:  # 2.2: not in the order; 6: one value at two offsets
+            return None
+        (offset,) = offsets
+        if len(self.values[name[0], offset]) > 1:  # 6: two values at one offset
+            return None
+        return self._rank[name[0], offset]
+
+    def version(self, key: str, index: int) -> Name | None:
+        """The value that has this index; None where there is none, or none to derive anything from."""
+        if not 0 <= index < len(self.versions.get(key, ())):
+            return None
+        values = self.values[key, self.versions[key][index]]
+        name = key, next(iter(values))
+        return name if self.index(name) == index else None
