@@ -49,11 +49,23 @@ def bent(rng: Random, events: list[Event], times: int) -> list[Event]:
     It is for comparing two definitions, not for knowing what is in it.
     """
     events = deepcopy(events)
-    done = [e for e in events if isinstance(e["process"], int) and e["type"] != "invoke"]
+    open_at: dict[int, Event] = {}
+    done = []  # each completion with its invocation
+    for event in events:
+        if isinstance(event["process"], int):
+            if event["type"] == "invoke":
+                open_at[event["process"]] = event
+            else:
+                done.append((open_at[event["process"]], event))
     for _ in range(times):
-        event = rng.choice(done)
-        if rng.random() < 0.2:
+        invocation, event = rng.choice(done)
+        roll = rng.random()
+        if roll < 0.2:
             event["type"] = rng.choice(["ok", "info", "fail"])
+        elif roll < 0.25:
+            event["isolation"] = rng.choice(["read_committed", "read_uncommitted"])
+        elif roll < 0.3 and event["f"] in ("send", "poll", "txn"):
+            invocation["f"] = event["f"] = rng.choice(["send", "poll", "txn", "debug-topic-partitions"])
         elif event["f"] in ("send", "poll", "txn") and event["value"]:
             _bend(rng, rng.choice(event["value"]))
     return events

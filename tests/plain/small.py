@@ -47,6 +47,7 @@ def _all() -> Iterator[list[Event]]:
         yield from _of(triple, ("same", "over"), richness=1)
     for pair in product(TWO, repeat=2):
         yield from _of(pair, ("same", "over"), richness=0)
+    yield from killed()
     yield from moves()
 
 
@@ -135,6 +136,31 @@ def _drawn(mops: list[list[Mop]], outcomes: Sequence[str], timing: str) -> list[
         one, two, *rest = events
         events = [[one[0], two[0]], [one[1], two[1]], *rest]
     return numbered(event for pair in events for event in pair)
+
+
+def killed() -> Iterator[list[Event]]:
+    """A sender whose invocation never completes; what others then sent, and were given of it all."""
+    for shape, last in (("x", 1), ("xx", 2), ("xy", 1)):
+        truth: Truth = {key: [[0, 1]] for key in shape}
+        if shape == "xx":
+            truth["x"].append([1, 2])
+        if shape == "xy":
+            truth["y"] = [[0, 2]]
+        truth["x"].append([last, 3])
+        gives = _given(truth, 1)
+        for (first, second), outcome in product(product(gives, repeat=2), OUTCOMES):
+            asked: list[Mop] = [["send", key, value] for value, key in enumerate(shape, 1)]
+            events = [{"process": 0, "type": "invoke", "f": "send", "value": asked}]
+            other: list[Mop] = [["send", "x", [last, 3]]]
+            for number, mops, how in (
+                (1, other, "ok"),
+                (2, [["poll", first]], outcome),
+                (3, [["poll", second]], "ok"),
+            ):
+                head = {"process": number, "f": f_of(mops)}
+                events.append({**head, "type": "invoke", "value": mops_as_invoked(mops)})
+                events.append({**head, "type": how, "value": mops})
+            yield numbered(events)
 
 
 def moves() -> Iterator[list[Event]]:

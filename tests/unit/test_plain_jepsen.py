@@ -27,6 +27,12 @@ CASES: dict[str, list[Case]] = {
             ("0 ok x1", "1 ok x2@1", "2 info ?x2@1", "3 ok ?x2@1"),
             {("x", 1)},
         ),
+        # who never completed counts as info
+        (
+            ("0 ( x1 y1", "1 ok x2@1", "2 info ?x1@0", "3 ok ?x2@1 ?y1@0"),
+            ("0 ( x1 y1", "1 ok x2@1", "2 info ?x1@0", "3 ok ?x2@1"),
+            {("x", 1)},
+        ),
         # a duplicated value is due by its last index
         (
             ("0 ok x1@0", "1 ok x2@2", "2 info ?x1@1", "3 ok ?x2@2"),

@@ -67,6 +67,23 @@ def test_the_nemesis_is_not_judged() -> None:
     assert verdict([kill, *events, kill]) == (True, {}, set())
 
 
+def test_what_has_another_name_is_judged_by_nobody() -> None:
+    events = history("0 ok x1@0", "0 ok ?x1@0", "1 ok ?x9@9 x2@1")
+    for event in events[-2:]:
+        event["f"] = "debug-topic-partitions"
+    assert verdict(events) == (True, {}, set())
+
+
+def test_a_send_polls_nothing_and_a_poll_sends_nothing() -> None:
+    events = history("0 ok x1@0", "0 ok ?x1@0", "1 ok ?x9@9 x2@1")
+    for event in events[-2:]:
+        event["f"] = "send"
+    assert findings(events) == {"unseen": {("x", 2)}}
+    for event in events[-2:]:
+        event["f"] = "poll"
+    assert findings(events) == {"phantom": {("x", 9)}}
+
+
 @pytest.mark.parametrize(
     ("lines", "said"),
     [(("0 ( x1", "0 ( x2"), "line 2"), (("0 ok x1@0", "0 ok) x2@1"), "line 3")],
