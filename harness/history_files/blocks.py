@@ -1,0 +1,187 @@
+"""History files in blocks: a part of a plain file, or the whole of a gzipped one, read by whoever gets it.
+
+A line belongs to the block in which it begins. Nobody knows a block's first line before all blocks are
+read, so lines are counted from 0 in each, and the last row of a block says how many there were.
+"""
+
+import gzip
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+import pyarrow as pa
+
+from harness.errors import UnreadableInput
+from harness.history_files.lines import parse
+from harness.history_files.schema import EVENTS
+
+SUFFIXES = {".jsonl": False, ".json": False, ".edn": True}
+BLOCK_BYTES = 8 << 20
+LINE_LIMIT_BYTES = 32 << 20  # what it decodes to takes some ten times as much
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+BLOCK_ROWS = pa.schema(
+    [
+        ("run", pa.int64()),
+        ("block", pa.int64()),
+        *EVENTS,
+        ("lines", pa.int64()),  # only in the last row of a block: how many it had
+        ("named", pa.int64()),  # likewise: how many names its events have
+    ]
+)
+"""EVENTS without the rows that have an error; the last row of a block has its first error, with the line."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """What is read together."""
+
+    run: int
+    block: int  # counted from 0 within the file
+    path: str
+    start: int  # bytes
+    end: int
+    edn: bool
+    gzipped: bool
+
+    @property
+    def cost(self) -> int:
+        """About how many bytes of text there are to parse."""
+        return (self.end - self.start) * (8 if self.gzipped else 1)
+
+
+def blocks_of(run: int, path: Path, block_bytes: int = BLOCK_BYTES) -> list[Block]:
+    """The blocks of a file; raises `UnreadableInput` if it is none that can be read."""
+    gzipped = path.suffix == ".gz"
+    kind = (path.with_suffix("") if gzipped else path).suffix
+    if kind not in SUFFIXES:
+        raise UnreadableInput(
+            f"{path} is no history: its name ends in none of {', '.join(SUFFIXES)}, or .gz after"
+        )
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+    except OSError as error:
+        raise UnreadableInput(f"{path} cannot be read: {error.strerror}") from error
+    step = size if gzipped else block_bytes
+    starts = range(0, size, step) if size else [0]
+    return [
+        Block(run, number, str(path.absolute()), start, min(start + step, size), SUFFIXES[kind], gzipped)
+        for number, start in enumerate(starts)
+    ]
+
+
+def read_block(block: Block) -> Iterator[pa.RecordBatch]:
+    """The block's rows as BLOCK_ROWS; what cannot be read is told in the last."""
+    lines = named = 0
+    error: tuple[int | None, str] | None = None
+    try:
+        for some in _lines(block):
+            events = parse(some, edn=block.edn, first_line=lines)
+            lines += len(some)
+            named += len(events["names"].flatten())
+            if events["error"].null_count < len(events):
+                wrong = next(row for row in events.select(["line", "error"]).to_pylist() if row["error"])
+                error = error or (wrong["line"], wrong["error"])
+                events = events.filter(events["error"].is_null())
+            yield _placed(events, block)
+    except _TooLong:
+        error = error or (lines, f"the line is longer than {LINE_LIMIT_BYTES >> 20} MiB")
+    except (EOFError, zlib.error, gzip.BadGzipFile) as found:
+        error = error or (None, f"the gzip data is damaged or cut off after line {lines}: {found}")
+    except OSError as found:
+        error = error or (None, f"{block.path} cannot be read: {found.strerror}")
+    line, message = error or (None, None)
+    last = {
+        "run": block.run,
+        "block": block.block,
+        "line": line,
+        "error": message,
+        "lines": lines,
+        "named": named,
+    }
+    yield pa.RecordBatch.from_pylist([last], schema=BLOCK_ROWS)
+
+
+class _TooLong(ValueError):
+    """The line after those that were handed on is longer than the limit."""
+
+
+def _placed(events: pa.RecordBatch, block: Block) -> pa.RecordBatch:
+    size = len(events)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.repeat(pa.scalar(block.run, pa.int64()), size),
+            pa.repeat(pa.scalar(block.block, pa.int64()), size),
+            *events.columns,
+            pa.nulls(size, pa.int64()),
+            pa.nulls(size, pa.int64()),
+        ],
+        schema=BLOCK_ROWS,
+    )
+
+
+def _lines(block: Block) -> Iterator[Sequence[bytes]]:
+    """The lines that begin in the block, some at a time, without their ends."""
+    if not block.gzipped:
+        with Path(block.path).open("rb") as file:
+            yield from _within_limit(_plain_lines(file, block.start, block.end))
+        return
+    if block.end == 0:
+        raise EOFError("it is empty")
+    with gzip.open(block.path, "rb") as file:
+        yield from _all_lines(cast(IO[bytes], file))
+
+
+def _plain_lines(file: IO[bytes], start: int, end: int) -> Sequence[bytes]:
+    """The lines that begin at `start` or later, and before `end`."""
+    if start == end:
+        return []
+    file.seek(max(start - 1, 0))
+    data = file.read(end - max(start - 1, 0))
+    if start:
+        begin = data.find(b"\n") + 1
+        if begin in {0, len(data)}:
+            return []
+        data = data[begin:]
+    else:
+        data = data.removeprefix(BYTE_ORDER_MARK)
+    if not data.endswith(b"\n"):
+        before = len(data) - data.rfind(b"\n") - 1
+        data += file.readline(max(0, LINE_LIMIT_BYTES - before) + 1)
+    return _split(data)
+
+
+def _all_lines(file: IO[bytes]) -> Iterator[Sequence[bytes]]:
+    """All lines of a stream, which are read as far as it can be read."""
+    rest: list[bytes] = []
+    held, first = 0, True
+    while data := file.read(BLOCK_BYTES):
+        if first:
+            data, first = data.removeprefix(BYTE_ORDER_MARK), False
+        cut = data.rfind(b"\n") + 1
+        if cut:
+            yield from _within_limit(_split(b"".join([*rest, data[:cut]])))
+            rest, held = [], 0
+        rest.append(data[cut:])
+        held += len(data) - cut
+        if held > LINE_LIMIT_BYTES:
+            raise _TooLong
+    if held:
+        yield _split(b"".join(rest))
+
+
+def _split(data: bytes) -> list[bytes]:
+    lines = data.split(b"\n")
+    return lines[:-1] if not lines[-1] else lines
+
+
+def _within_limit(lines: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """The lines; if one is too long, those before it, and then `_TooLong` is raised."""
+    for number, line in enumerate(lines):
+        if len(line) > LINE_LIMIT_BYTES:
+            yield lines[:number]
+            raise _TooLong
+    yield lines

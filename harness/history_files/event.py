@@ -1,0 +1,227 @@
+"""One decoded event, checked, as a row of EVENTS.
+
+A value that is a list is `[offset, value]`, always: a value that is itself a list is written `[null, [...]]`.
+`poll` steps of a `send`, and `send` steps of a `poll`, are checked and judged by nobody, as in Jepsen.
+What the micro-operations of an event without a numbered process hold is not looked at.
+
+**Keys.** In JSON the keys of an object are strings, so `["poll", {"0": ...}]` may mean the key 0 or the
+key "0", and the two cannot be told apart. There a string that is the usual text of an integer is that
+integer, in sends, polls and lists of keys alike; a key of any other type but string and integer could
+never be polled, and is an error. In EDN a key keeps its type: 0 and "0" are two.
+"""
+
+import re
+from typing import Any
+
+from harness.history import EventType, Isolation
+from harness.history_files.columns import Columns
+from harness.history_files.names import Decoded, NoName, name_of, shown, stands_for_itself
+from harness.history_files.schema import OWN_NAME_LIMIT
+
+TYPES = frozenset(EventType)
+ISOLATIONS = frozenset(Isolation)
+INT64_MAX = (1 << 63) - 1
+INTEGER_TEXT = re.compile(r"0|-?[1-9][0-9]{0,39}")
+SENDING, POLLING, KEYED = (
+    frozenset({"send", "txn"}),
+    frozenset({"poll", "txn"}),
+    frozenset({"assign", "subscribe"}),
+)
+STEPS = SENDING | POLLING
+
+
+class EventError(ValueError):
+    """What is wrong with an event, in a sentence without the line's number."""
+
+
+class Events:
+    """Turns events into rows, one after the other. `json_keys`: see the module's docstring."""
+
+    def __init__(self, *, json_keys: bool) -> None:
+        self.columns = Columns()
+        self._json_keys = json_keys
+        self._keys: dict[str, int] = {}
+        self._texts: dict[str, int] = {}
+        self._fresh: list[tuple[int, str]] = []
+
+    def add(self, line: int, event: Decoded) -> None:
+        """Append the event's row; raises `EventError`, and then nothing is appended."""
+        if not isinstance(event, dict):
+            raise EventError(f"an event is a map, not {shown(event)}")
+        mark = self.columns.mark()
+        try:
+            self._add(line, event)
+        except NoName as error:
+            self.columns.back_to(mark)
+            raise EventError(f"a key or value {error}") from None
+        except EventError:
+            self.columns.back_to(mark)
+            raise
+
+    def _add(self, line: int, event: dict[Any, Any]) -> None:
+        kind = event.get("type")
+        if type(kind) is not str or kind not in TYPES:
+            raise EventError(f"`type` is invoke, ok, fail or info, not {shown(kind)}")
+        process = _integer(event, "process") if _is_numbered(event) else None
+        f = event.get("f")
+        if type(f) is not str and (process is not None or f is not None):
+            raise EventError(f"`f` is the name of an operation, not {shown(f)}")
+        keys = rebalanced = None
+        if process is not None:
+            if f in STEPS:
+                self._steps(event.get("value"), f in SENDING, f in POLLING)
+            elif f in KEYED:
+                keys = self._key_list(event.get("value"), f"the value of {f}")
+            if (log := event.get("rebalance-log")) is not None:
+                rebalanced = self._rebalanced(log)
+        isolation = event.get("isolation")
+        if isolation is not None:
+            isolation = isolation.replace("-", "_") if type(isolation) is str else isolation
+            if type(isolation) is not str or isolation not in ISOLATIONS:
+                raise EventError(f"`isolation` is {' or '.join(Isolation)}, not {shown(isolation)}")
+        names, self._fresh = self._fresh or None, []
+        index, time_ns = _integer(event, "index"), _integer(event, "time")
+        self.columns.row(line, index, time_ns, process, kind, f, keys, rebalanced, isolation, names)
+
+    def _steps(self, steps: Decoded, sending: bool, polling: bool) -> None:
+        """The micro-operations of an operation."""
+        if type(steps) is not list:
+            raise EventError(f"`value` is a list of micro-operations, not {shown(steps)}")
+        for step in steps:
+            if type(step) is not list or not step:
+                raise EventError(f"a micro-operation is a list, not {shown(step)}")
+            name = step[0]
+            if name == "send":
+                self._sent(step, sending)
+            elif name == "poll":
+                if len(step) > 2:
+                    raise EventError(f'["poll", records] is wanted, not {shown(step)}')
+                if len(step) == 2 and step[1] is not None:
+                    self._polled(step[1], polling)
+            else:
+                raise EventError(f"a micro-operation is a send or a poll, not {shown(step)}")
+
+    def _sent(self, step: list[Any], sending: bool) -> None:
+        """One send."""
+        if len(step) != 3:
+            raise EventError(f'["send", key, value] is wanted, not {shown(step)}')
+        _, key, value = step
+        offset = None
+        if type(value) is list:
+            if len(value) != 2:
+                raise EventError(f"a send gives value or [offset, value], not {shown(value)}")
+            offset, value = value
+            offset = _offset(offset)
+        if type(key) is not int or not -OWN_NAME_LIMIT <= key <= OWN_NAME_LIMIT:
+            key = self._key(key)
+        if type(value) is not int or not -OWN_NAME_LIMIT <= value <= OWN_NAME_LIMIT:
+            value = self._value(value)
+        if sending:
+            columns = self.columns
+            columns.send_keys.append(key)
+            columns.send_values.append(value)
+            columns.send_offsets.append(offset)
+
+    def _polled(self, given: Decoded, polling: bool) -> None:
+        """What one poll returned."""
+        if not isinstance(given, dict):
+            raise EventError(f"a poll gives a map of keys to lists of [offset, value], not {shown(given)}")
+        columns = self.columns
+        keys, values, offsets = columns.poll_keys, columns.poll_values, columns.poll_offsets
+        for told, records in given.items():
+            key = told if type(told) is int and stands_for_itself(told) else self._key(told)
+            if type(records) is not list:
+                raise EventError(f"a poll gives a list of [offset, value] for a key, not {shown(records)}")
+            for record in records:
+                if type(record) is not list or len(record) != 2:
+                    raise EventError(f"a poll gives [offset, value], not {shown(record)}")
+                offset, value = record
+                if type(offset) is not int or not 0 <= offset <= INT64_MAX:
+                    offset = _offset(offset)
+                if type(value) is not int or not -OWN_NAME_LIMIT <= value <= OWN_NAME_LIMIT:
+                    value = self._value(value)
+                if polling:
+                    keys.append(key)
+                    values.append(value)
+                    offsets.append(offset)
+
+    def _key(self, key: Decoded) -> int:
+        """The number of a key."""
+        if type(key) is str:
+            known = self._keys.get(key)
+            if known is not None:
+                return known
+            whole = int(key) if self._json_keys and INTEGER_TEXT.fullmatch(key) else key
+            known = self._keys[key] = self._value(whole)
+            return known
+        if key is None or (self._json_keys and type(key) is not int):
+            raise EventError(f"a key is a string or an integer, not {shown(key)}")
+        return self._value(key)
+
+    def _value(self, value: Decoded) -> int:
+        """The number of a value, or of a key that is taken as it is."""
+        if type(value) is int and stands_for_itself(value):
+            return value
+        if type(value) is str:
+            known = self._texts.get(value)
+            if known is None:
+                known, text = name_of(value)
+                self._texts[value] = known
+                self._fresh.append((known, text))
+            return known
+        number, text = name_of(value)
+        self._fresh.append((number, text))
+        return number
+
+    def _key_list(self, keys: Decoded, what: str) -> list[int]:
+        if type(keys) is not list:
+            raise EventError(f"{what} is a list of keys, not {shown(keys)}")
+        return [self._key(key) for key in keys]
+
+    def _rebalanced(self, log: Decoded) -> list[int]:
+        """The keys of all the rebalances: maps with `keys` or `partitions`, lists of keys, or single keys."""
+        if type(log) is not list:
+            raise EventError(f"`rebalance-log` is a list, not {shown(log)}")
+        keys: list[int] = []
+        for entry in log:
+            named = entry.get("keys", entry.get("partitions")) if isinstance(entry, dict) else entry
+            if type(named) is list:
+                keys += self._key_list(named, "an entry of `rebalance-log`")
+            elif named is not None:
+                if isinstance(entry, dict):
+                    raise EventError(f"the keys in `rebalance-log` are a list, not {shown(named)}")
+                keys.append(self._key(named))
+        return keys
+
+
+def _is_numbered(event: dict[Any, Any]) -> bool:
+    """Whether the event's process is a number; a process that is neither number nor name is an error."""
+    process = event.get("process")
+    if type(process) is int:
+        return True
+    if type(process) is not str:
+        raise EventError(f"`process` is an integer or a name, not {shown(process)}")
+    return False
+
+
+def _integer(event: dict[Any, Any], name: str) -> int | None:
+    """A field that is an integer of 64 bits, or null."""
+    number = event.get(name)
+    if number is None:
+        return None
+    if type(number) is not int:
+        raise EventError(f"`{name}` is an integer, not {shown(number)}")
+    if not -INT64_MAX <= number <= INT64_MAX:
+        raise EventError(f"`{name}` is {shown(number)}, beyond 2^63")
+    return number
+
+
+def _offset(offset: Decoded) -> int | None:
+    """An offset; None if it is not known."""
+    if offset is None:
+        return None
+    if type(offset) is not int:
+        raise EventError(f"an offset is an integer or null, not {shown(offset)}")
+    if offset > INT64_MAX:
+        raise EventError(f"an offset is {shown(offset)}, beyond 2^63")
+    return offset if offset >= 0 else None

@@ -1,0 +1,100 @@
+"""Lines of a history as a batch of EVENTS: what is wrong with a line is a row, never an exception."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
+
+import orjson
+import pyarrow as pa
+
+from harness.history_files import edn as full
+from harness.history_files import usual
+from harness.history_files.event import EventError, Events
+from harness.history_files.names import Decoded, shown
+
+MANY_DIGITS = re.compile(rb"[0-9]{16}")
+TOO_DEEP = {"depth limit exceeded", "failed to allocate memory"}  # the decoder's words
+ONE_EACH = "a history has one event a line, and this is part of a list that goes over several lines"
+
+
+def parse(lines: Sequence[bytes], *, edn: bool, first_line: int = 0) -> pa.RecordBatch:
+    """A row of EVENTS for each line that is not blank, `line` counted from `first_line`.
+
+    Lines are without their end; in EDN one with a comment alone is blank too.
+    """
+    events = Events(json_keys=not edn)
+    decoded = usual.decode([_text(line) for line in lines]) if edn else _json(lines)
+    exactly = _edn_exactly if edn else _json_exactly
+    for number, (raw, event) in enumerate(zip(lines, decoded, strict=True), first_line):
+        try:
+            if event is not None:
+                try:
+                    events.add(number, event)
+                    continue
+                except EventError:
+                    if not edn and not MANY_DIGITS.search(raw):
+                        raise
+            for value in exactly(raw):
+                events.add(number, value)
+        except EventError as error:
+            events.columns.error(number, str(error))
+    return events.columns.batch()
+
+
+def _json(lines: Sequence[bytes]) -> Iterator[Decoded]:
+    """The fast way: None for what has to be looked at again. Integers beyond 2^64 are floats."""
+    loads, wrong = orjson.loads, orjson.JSONDecodeError
+    for line in lines:
+        try:
+            yield loads(line)
+        except wrong:
+            yield None
+
+
+def _json_exactly(raw: bytes) -> list[Decoded]:
+    """The value on the line, its integers with every digit; none if the line is blank."""
+    line = raw.strip(b" \t\r\n")
+    if not line:
+        return []
+    try:
+        value = orjson.loads(line)
+        return [json.loads(line, parse_constant=_no_constant) if MANY_DIGITS.search(line) else value]
+    except orjson.JSONDecodeError as error:
+        if line in {b"[", b"]"} or (line.startswith(b"[") and line.endswith((b"{", b"}", b","))):
+            raise EventError(ONE_EACH) from None
+        said = "it is nested too deeply" if error.msg in TOO_DEEP else error.msg
+        raise EventError(f"this is not JSON: {said}, at character {error.pos + 1}") from None
+    except RecursionError:
+        raise EventError("this is not JSON that can be read: it is nested too deeply") from None
+    except ValueError as error:
+        raise EventError(f"this is not JSON that can be read: {error}") from None
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
+
+
+def _edn_exactly(raw: bytes) -> list[Decoded]:
+    """The value on the line; none if there is none."""
+    text = _text(raw)
+    if "\N{REPLACEMENT CHARACTER}" in text:
+        try:
+            raw.decode()
+        except UnicodeDecodeError as error:
+            raise EventError(f"this is not UTF-8, at byte {error.start + 1}") from None
+    try:
+        values = full.read_all(text)
+    except full.EdnError as error:
+        if text.strip() in {"[", "]"} or (text.lstrip().startswith("[") and "never closed" in str(error)):
+            raise EventError(ONE_EACH) from None
+        raise EventError(f"this is not EDN: {error}") from None
+    if len(values) > 1:
+        if values[1] == "]" or not isinstance(values[1], dict):
+            raise EventError(f"one event a line is wanted, and after it comes {shown(values[1])}")
+        raise EventError("one event a line is wanted, and here are several")
+    return values
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode(errors="replace")

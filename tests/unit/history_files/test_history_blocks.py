@@ -1,0 +1,124 @@
+"""Blocks: each line belongs to one of them, however a file is cut, and what is wrong with a file is a row."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.errors import UnreadableInput
+from harness.history_files import blocks as under_test
+from harness.history_files.blocks import BLOCK_ROWS, BYTE_ORDER_MARK, blocks_of, read_block
+
+EVENT = b'{"process":0,"type":"ok","f":"x"}'
+
+
+def rows(path: Path, block_bytes: int = 1 << 20) -> list[dict]:
+    batches = [batch for block in blocks_of(7, path, block_bytes) for batch in read_block(block)]
+    assert all(batch.schema == BLOCK_ROWS for batch in batches)
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def lines_of(path: Path, block_bytes: int) -> list[int]:
+    """The lines in which events stand, counted over the blocks."""
+    found, before = [], 0
+    events: list[int] = []
+    for row in rows(path, block_bytes):
+        if row["lines"] is None:
+            events.append(row["line"])
+        else:
+            assert row["error"] is None
+            found += [before + line for line in events]
+            before, events = before + row["lines"], []
+    return found
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([EVENT, EVENT + b" " * 50, b"", b" "])), st.integers(1, 120), st.booleans())
+def test_however_a_file_is_cut_each_line_is_read_once(lines: list[bytes], block_bytes: int, end: bool):
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "h.jsonl"
+        path.write_bytes(b"\n".join(lines) + (b"\n" if end else b""))
+        assert lines_of(path, block_bytes) == [n for n, line in enumerate(lines) if line.strip()]
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 34, 1 << 20])
+def test_a_gzipped_file_is_one_block(tmp_path: Path, chunk: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(under_test, "BLOCK_BYTES", chunk)
+    path = tmp_path / "h.json.gz"
+    path.write_bytes(gzip.compress(EVENT + b"\n\n" + EVENT + b"\n") + gzip.compress(EVENT))
+    assert len(blocks_of(0, path, 1)) == 1
+    assert lines_of(path, 1) == [0, 2, 3]
+
+
+@pytest.mark.parametrize("cut", [0, 5, -4, -12])
+def test_gzip_that_is_cut_off_is_told(tmp_path: Path, cut: int):
+    path = tmp_path / "h.jsonl.gz"
+    path.write_bytes(gzip.compress(b"\n".join([EVENT] * 9))[:cut])
+    assert "the gzip data is damaged or cut off after line" in rows(path)[-1]["error"]
+
+
+def test_gzip_that_is_damaged_or_none_is_told(tmp_path: Path):
+    whole = bytearray(gzip.compress(b"\n".join(EVENT + b"%d" % n for n in range(999))))
+    whole[len(whole) // 2] ^= 255
+    for number, data in enumerate((bytes(whole), EVENT, gzip.compress(EVENT) + b"rubbish")):
+        path = tmp_path / f"{number}.edn.gz"
+        path.write_bytes(data)
+        assert "damaged" in rows(path)[-1]["error"]
+
+
+def test_a_line_past_the_limit_is_told_and_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(under_test, "LINE_LIMIT_BYTES", 100)
+    long = EVENT[:-1] + b" " * 200 + b"}"
+    text = b"\n".join([EVENT, b"{", long, EVENT])
+    for name, data in (("h.jsonl", text), ("h.jsonl.gz", gzip.compress(text))):
+        (tmp_path / name).write_bytes(data)
+        (told,) = [row for row in rows(tmp_path / name) if row["lines"] is not None]
+        assert (told["line"], told["error"][:16]) == (1, "this is not JSON")
+    text = b"\n".join([EVENT, long, EVENT])
+    for name, data in (("h.jsonl", text), ("h.jsonl.gz", gzip.compress(text))):
+        (tmp_path / name).write_bytes(data)
+        (told,) = [row for row in rows(tmp_path / name) if row["lines"] is not None]
+        assert (told["line"], told["error"]) == (1, "the line is longer than 0 MiB")
+    told = [row["error"] for row in rows(tmp_path / "h.jsonl", 20) if row["lines"] is not None]
+    assert told[:4] == [None, "the line is longer than 0 MiB", None, None]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path):
+    (tmp_path / "h.jsonl").write_bytes(BYTE_ORDER_MARK + EVENT)
+    (tmp_path / "h.edn.gz").write_bytes(gzip.compress(BYTE_ORDER_MARK + b"{:process 0, :type :ok, :f :x}"))
+    assert lines_of(tmp_path / "h.jsonl", 1 << 20) == lines_of(tmp_path / "h.edn.gz", 1) == [0]
+
+
+def test_an_empty_file_has_no_lines(tmp_path: Path):
+    (tmp_path / "h.edn").touch()
+    (told,) = rows(tmp_path / "h.edn")
+    assert (told["lines"], told["error"]) == (0, None)
+
+
+def test_the_first_error_of_a_block_is_kept_with_its_line(tmp_path: Path):
+    (tmp_path / "h.jsonl").write_bytes(b"\n".join([EVENT, b"", b"[1]", b"{}", EVENT]))
+    *events, told = rows(tmp_path / "h.jsonl")
+    assert [event["line"] for event in events] == [0, 4]
+    assert (told["line"], told["error"], told["lines"]) == (2, "an event is a map, not [1]", 5)
+
+
+@pytest.mark.parametrize("name", ["missing.edn", "history.txt", "history.gz", "folder.edn"])
+def test_what_is_no_history_is_named(tmp_path: Path, name: str):
+    (tmp_path / "history.txt").touch()
+    (tmp_path / "history.gz").touch()
+    (tmp_path / "folder.edn").mkdir()
+    with pytest.raises(UnreadableInput, match=name):
+        blocks_of(0, tmp_path / name)
+
+
+def test_a_file_that_went_away_is_told(tmp_path: Path):
+    path = tmp_path / "h.edn"
+    path.write_bytes(b"{}")
+    (block,) = blocks_of(0, path)
+    path.unlink()
+    (told,) = [row for batch in read_block(block) for row in batch.to_pylist()]
+    assert "cannot be read: No such file" in told["error"]

@@ -1,0 +1,190 @@
+"""EDN: what Clojure prints is read as it was meant, by both parsers, and anything else is an EdnError."""
+
+import json
+import math
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.history_files import usual
+from harness.history_files.edn import EdnError, read, read_all
+from harness.history_files.names import NoName, canonical
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("nil", None),
+        ("[true false]", [True, False]),
+        ("(1 -2 +3 0 -0)", [1, -2, 3, 0, 0]),
+        ("[12345678901234567890123 5N 0x1f -0xFFN]", [12345678901234567890123, 5, 31, -255]),
+        ("[1.5 -1e3 2. 1.5M 0.1M 3/4]", [1.5, -1000.0, 2.0, 1.5, 0.1, "3/4"]),
+        ("10000000000000000.1M", "10000000000000000.1M"),
+        ("[##Inf ##-Inf]", [math.inf, -math.inf]),
+        ("[:a :a/b a.b/c-d <init> :1 :true]", ["a", "a/b", "a.b/c-d", "<init>", "1", "true"]),
+        (r'"a\n\t\"\\\u00e9\101é"', 'a\n\t"\\éAé'),
+        (r'"\ud83d\ude00"', "\N{GRINNING FACE}"),
+        (r"[\a \newline \u0041 \o101 \( \\ \,]", ["a", "\n", "A", "A", "(", "\\", ","]),
+        ('{:a 1, "b" [2] 3 {}}', {"a": 1, "b": [2], 3: {}}),
+        ("#{3 1 2}", [1, 2, 3]),
+        ("#{}", []),
+        ("{[1 [2]] :x}", {(1, (2,)): "x"}),
+        ('#inst "2026-01-01"', "2026-01-01"),
+        ("#jepsen.history.Op{:f :txn}", {"f": "txn"}),
+        ("[#jepsen.history.Op {:f :txn} #:ns{:a 1}]", [{"f": "txn"}, {"a": 1}]),
+        ('#object[java.lang.Thread 0x1f "x"]', ["java.lang.Thread", 31, "x"]),
+        ("[1 #_ 2 3 #_(4) #_#_ 5 6]", [1, 3]),
+        ("[1 #_2]", [1]),
+        ("[#foo #_ 1 2]", [2]),
+        ("[1;2]\n3 ; ]\n]", [1, 3]),
+        (",, [1,,2] ,", [1, 2]),
+        ('[1[2]{}(3)"x":y]', [1, [2], {}, [3], "x", "y"]),
+    ],
+)
+def test_what_clojure_prints_is_read_as_it_was_meant(text: str, value: object):
+    got = read(text)
+    assert got == value
+    assert canonical_or_none(got) == canonical_or_none(value)
+
+
+def test_a_map_may_be_the_key_of_a_map():
+    assert list(read("{{:topic [1]} 2}").items()) == [({"topic": [1]}, 2)]
+
+
+def canonical_or_none(value: object) -> str | None:
+    """Tells 1 from True and 1.0, as == does not."""
+    try:
+        return canonical(value)
+    except NoName:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no value"),
+        ("; nothing", "no value"),
+        ("#_ 1", "no value"),
+        ("1 2", "more than one"),
+        ("[1", "never closed"),
+        ("{:a 1", "never closed"),
+        ("1]", "none is open"),
+        ("[1)", r"\[ needs its end"),
+        ("#{1]", r"#\{ needs its end"),
+        ('"abc', "string that is never closed"),
+        (r'"\q"', "means nothing in a string"),
+        (r'"\ud83d"', "surrogate"),
+        (r"\ud83d", "surrogate"),
+        (r"\nope", "no character"),
+        ("{:a}", '"a" has no value'),
+        ("{:a 1 :a 2}", '"a" stands twice'),
+        ("{[1] 1 (1) 2}", "stands twice"),
+        ("[#foo]", "nothing after it"),
+        ("[#_]", "nothing after it"),
+        ("007", "no number"),
+        ("12ab", "no number"),
+        ("-1x", "no number"),
+        (":", "means nothing"),
+        ("^{:a 1} b", "means nothing"),
+        ("#", "means nothing"),
+        ("##Foo", "means nothing"),
+        ("#{##NaN}", "set"),
+        ("[" * 2000, "levels of nesting"),
+        ("[" * 1000 + "]" * 1000 + "]", "none is open"),
+        ("{" + "[" * 1000 + "]" * 1000 + " 1}", "nested too deeply"),
+        ("9" * 5000, "5000 digits"),
+    ],
+)
+def test_what_is_no_edn_is_told(text: str, said: str):
+    with pytest.raises(EdnError, match=said):
+        read(text)
+
+
+KEYWORD = re.compile(r"[a-zA-Z][\w*!?-]*(/[a-z]+)?", re.ASCII)
+words = st.from_regex(KEYWORD, fullmatch=True)
+numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+values = st.recursive(
+    st.none() | st.booleans() | numbers | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | words, inner),
+)
+
+
+def as_edn(value: object, draw: st.DataObject) -> str:
+    """The value in any of its notations."""
+    pick = draw.draw
+    gap = pick(st.sampled_from([" ", ",", "  ", ", ", " ;x]\n", " #_ [a {}] "]))
+    if isinstance(value, list):
+        inner = gap.join(as_edn(one, draw) for one in value)
+        return f"({inner})" if pick(st.booleans()) else f"[{inner}]"
+    if isinstance(value, dict):
+        inner = gap.join(f"{as_edn(k, draw)}{gap}{as_edn(v, draw)}" for k, v in value.items())
+        return f"{pick(st.sampled_from(['', '#tag', '#a.b/c ']))}{{{inner}}}"
+    if isinstance(value, str):
+        return f":{value}" if KEYWORD.fullmatch(value) and pick(st.booleans()) else json.dumps(value)
+    if value is None:
+        return "nil"
+    return json.dumps(value) + ("N" if type(value) is int and pick(st.booleans()) else "")
+
+
+@settings(deadline=None)
+@given(values, st.data())
+def test_any_json_value_survives_as_edn(value: object, data: st.DataObject):
+    assert canonical_or_none(read(as_edn(value, data))) == canonical_or_none(value)
+
+
+MARKS = ["{", "}", "[", "]", "(", ")", " ", " ", ", ", ",", '"', ";", "[:poll {", "#jepsen.history.Op{"]
+ATOMS = [":a", ":value", ":poll", ":nil", ":null", "nil", "null", "nilly", "true", "x", "-", ".", "/"]
+NUMBERS = ["1", "-1", "1.5", "1e3", "01", "+1", "5N"]
+tokens = st.sampled_from([*MARKS, *ATOMS, *NUMBERS, "[nil]", "{nil", "{:value [[:poll {1 [[0 1]]}]]}"])
+small = st.recursive(
+    st.none() | st.integers(-9, 99) | st.sampled_from([True, 1.5, "a", "poll"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words | st.integers(0, 5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def printed(value: object) -> str:
+    """As Clojure prints it."""
+    if isinstance(value, list):
+        return f"[{' '.join(map(printed, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{printed(k)} {printed(v)}' for k, v in value.items())}}}"
+    return f":{value}" if isinstance(value, str) else "nil" if value is None else json.dumps(value)
+
+
+events = st.fixed_dictionaries(
+    {"value": st.lists(small | st.tuples(st.just("poll"), st.dictionaries(st.integers(), small)).map(list))},
+    optional={"f": words, "other": small, "index": st.integers(-(1 << 63), 1 << 63)},
+)
+
+
+@settings(deadline=None)
+@given(
+    events.map(printed) | st.lists(tokens).map("".join) | st.lists(tokens).map(lambda t: f"{{{' '.join(t)}}}")
+)
+def test_the_fast_way_and_the_full_parser_never_differ(line: str):
+    (fast,) = usual.decode([line])
+    if fast is not None:
+        full = read(line)
+        assert full == fast
+        assert repr(full) == repr(fast)
+
+
+def test_what_jepsen_prints_goes_the_fast_way():
+    line = (
+        "{:process 0, :type :ok, :f :txn, :value [[:send 5 [3 1]] [:poll {1 [[0 1] [nil -2]], 2 []}]"
+        " [:poll]], :index 1, :time 25}"
+    )
+    assert list(usual.decode([line, "#jepsen.history.Op" + line])) == [read(line)] * 2
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_any_text_is_read_or_is_an_edn_error(text: str):
+    for one in (text, f"[{text}]", f'{{:a "{text}" :b {text}}}'):
+        try:
+            read_all(one)
+        except EdnError as error:
+            assert str(error)

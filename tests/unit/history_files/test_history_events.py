@@ -1,0 +1,274 @@
+"""Events: what a line says becomes columns, and what it cannot mean is told in a sentence."""
+
+import json
+
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.history_files.lines import parse
+from harness.history_files.names import name_of
+from harness.history_files.schema import EVENTS, NAMES_FROM
+
+
+def parsed(*lines: str | bytes, edn: bool = False, first_line: int = 0) -> list[dict]:
+    encoded = [line.encode() if isinstance(line, str) else line for line in lines]
+    batch = parse(encoded, edn=edn, first_line=first_line)
+    batch.validate(full=True)
+    assert batch.schema.equals(EVENTS)
+    return batch.to_pylist()
+
+
+def event(value: object = (), f: str = "txn", process: object = 0, type: str = "ok", **more: object) -> str:
+    return orjson.dumps({"process": process, "type": type, "f": f, "value": value, **more}).decode()
+
+
+def one(value: object = (), edn: bool = False, **more: object) -> dict:
+    (row,) = parsed(event(value, **more), edn=edn)
+    assert row["error"] is None, row["error"]
+    return row
+
+
+def records(rows: list[dict]) -> list[tuple[int, int, int | None]]:
+    return [(row["key"], row["value"], row["offset"]) for row in rows]
+
+
+def test_sends_and_polls_stand_in_their_order():
+    row = one(
+        [
+            ["send", 1, 7],
+            ["poll", {"2": [[0, 5], [3, 6]], "1": [[9, 8]]}],
+            ["send", 2, [4, 8]],
+            ["poll", {"2": [[4, 9]]}],
+        ]
+    )
+    assert records(row["sends"]) == [(1, 7, None), (2, 8, 4)]
+    assert records(row["polls"]) == [(2, 5, 0), (2, 6, 3), (1, 8, 9), (2, 9, 4)]
+
+
+def test_a_poll_may_say_nothing():
+    assert one([["poll"], ["poll", None], ["poll", {}], ["poll", {"1": []}]])["polls"] == []
+
+
+def test_null_and_negative_offsets_are_unknown():
+    row = one([["send", 1, [None, 7]], ["send", 1, [-1, 8]], ["poll", {"1": [[-1, 9], [None, 10]]}]])
+    assert [r["offset"] for r in row["sends"] + row["polls"]] == [None] * 4
+
+
+def test_in_json_integer_keys_and_polled_texts_of_them_are_one_key():
+    row = one(
+        [["send", 12, 1], ["send", "12", 2], ["poll", {"12": [[0, 1]], "012": [[0, 1]], "-0": [[0, 1]]}]]
+    )
+    assert [r["key"] for r in row["sends"]] == [12, 12]
+    assert row["polls"][0]["key"] == 12
+    assert all(r["key"] >= NAMES_FROM for r in row["polls"][1:])
+    assert one(["3", 4], f="assign")["keys"] == [3, 4]
+
+
+def test_in_edn_a_key_keeps_its_type():
+    (row,) = parsed(
+        '{:process 0 :type :ok :f :txn :value [[:send 1 5] [:send "1" 6] [:poll {1 [[0 5]] "1" [[0 6]]}]]}',
+        edn=True,
+    )
+    number, text = row["sends"][0]["key"], row["sends"][1]["key"]
+    assert number == 1
+    assert text == name_of("1")[0]
+    assert [r["key"] for r in row["polls"]] == [number, text]
+
+
+def test_names_give_back_the_text():
+    big = (1 << 61) + 1
+    row = one(
+        [
+            ["send", "x", "v"],
+            ["send", "x", [0, {"b": 1, "a": [True]}]],
+            ["send", "y", big],
+            ["send", "y", 1.5],
+        ]
+    )
+    names = {name["id"]: name["text"] for name in row["names"]}
+    assert [names[r["value"]] for r in row["sends"]] == ['"v"', '{"a":[true],"b":1}', str(big), "1.5"]
+    assert [names[r["key"]] for r in row["sends"]] == ['"x"', '"x"', '"y"', '"y"']
+    assert all(NAMES_FROM <= number < 1 << 63 for number in names)
+    assert one([["send", 1, 1 << 61]])["sends"][0]["value"] == 1 << 61
+
+
+def test_values_of_another_type_are_other_values():
+    row = one([["send", 1, value] for value in (1, True, 1.0, "1", None, [None, [1]])])
+    assert len({r["value"] for r in row["sends"]}) == 6
+
+
+def test_integers_beyond_64_bits_are_told_apart():
+    a, b = 10**30, 10**30 + 1
+    in_json = event([["send", 1, "A"], ["send", 1, "B"]]).replace('"A"', str(a)).replace('"B"', str(b))
+    in_edn = f"{{:process 0, :type :ok, :f :send, :value [[:send 1 {a}] [:send 1 {b}]]}}"
+    for (row,) in (parsed(in_json), parsed(in_edn, edn=True), parsed(in_edn.replace(" ", "  "), edn=True)):
+        assert [name["text"] for name in row["names"]] == [str(a), str(b)]
+
+
+def test_only_sends_and_transactions_write_and_only_polls_and_transactions_read():
+    steps = [["send", 1, 7], ["poll", {"1": [[0, 7]]}]]
+    assert [len(one(steps, f="send")[of]) for of in ("sends", "polls")] == [1, 0]
+    assert [len(one(steps, f="poll")[of]) for of in ("sends", "polls")] == [0, 1]
+    assert [len(one(steps, f="debug")[of]) for of in ("sends", "polls")] == [0, 0]
+
+
+def test_what_is_not_a_numbered_process_may_say_anything():
+    row = one("anything", process="nemesis", type="info", f="kill")
+    assert (row["process"], row["f"], row["sends"]) == (None, "kill", [])
+
+
+def test_rebalances_name_their_keys():
+    log = [{"keys": [1, "2"]}, {"partitions": [3]}, {"other": 1}, [4, 5], 6, "7"]
+    assert one([], **{"rebalance-log": log})["rebalanced"] == [1, 2, 3, 4, 5, 6, 7]
+    assert one([])["rebalanced"] is None
+
+
+def test_isolation_and_the_other_fields_are_taken():
+    row = one([], isolation="read_uncommitted", index=3, time=4, unknown={"a": 1})
+    assert (row["isolation"], row["index"], row["time"]) == ("read_uncommitted", 3, 4)
+    assert one([])["isolation"] is None
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("[]", "an event is a map, not []"),
+        ("null", "an event is a map, not null"),
+        ("{}", "`type` is invoke, ok, fail or info, not null"),
+        (event(type="done"), 'not "done"'),
+        (event(process=True), "`process` is an integer or a name, not true"),
+        (event(process=1.5), "not 1.5"),
+        (event(process=None), "`process` is an integer or a name, not null"),
+        (event(f=None), "`f` is the name"),
+        (event(process=0).replace(":0", ":99999999999999999999"), "beyond 2^63"),
+        (event(time=1.5), "`time` is an integer, not 1.5"),
+        (event(index=True), "`index` is an integer, not true"),
+        (event(None), "`value` is a list of micro-operations, not null"),
+        (event({"1": 2}), 'not {"1": 2}'),
+        (event([1]), "a micro-operation is a list, not 1"),
+        (event([[]]), "a micro-operation is a list, not []"),
+        (event([["read", 1]]), 'a send or a poll, not ["read", 1]'),
+        (event([["send", 1]]), '["send", key, value] is wanted'),
+        (event([["send", 1, [1, 2, 3]]]), "value or [offset, value], not [1, 2, 3]"),
+        (event([["send", 1, [True, 2]]]), "an offset is an integer or null, not true"),
+        (event([["send", 1, ["a", 2]]]), 'not "a"'),
+        (event([["send", None, 2]]), "a key is a string or an integer, not null"),
+        (event([["send", 1.5, 2]]), "a key is a string or an integer, not 1.5"),
+        (event([["send", 1, [1 << 63, 2]]]), "an offset is 9223372036854775808, beyond 2^63"),
+        (event([["poll", {}, 1]]), '["poll", records] is wanted'),
+        (event([["poll", [1]]]), "a poll gives a map"),
+        (event([["poll", {"1": {"0": 1}}]]), "a poll gives a list"),
+        (event([["poll", {"1": None}]]), "a poll gives a list"),
+        (event([["poll", {"1": [1]}]]), "a poll gives [offset, value], not 1"),
+        (event([["poll", {"1": [[1, 2, 3]]}]]), "a poll gives [offset, value]"),
+        (event([["poll", {"1": [[1.0, 2]]}]]), "an offset is an integer or null, not 1.0"),
+        (event([["send", 1, 1e300]]), "a key or value is no number that can be told"),
+        (event(3, f="assign"), "the value of assign is a list of keys, not 3"),
+        (event([[1]], f="subscribe"), "a key is a string"),
+        (event(isolation="serial"), 'not "serial"'),
+        (event([], **{"rebalance-log": {"keys": [1]}}), "`rebalance-log` is a list"),
+        (event([], **{"rebalance-log": [{"keys": 1}]}), "are a list, not 1"),
+        ('{"a":NaN}', "this is not JSON"),
+        ('{"a":"\\ud800"}', "this is not JSON"),
+        ('{"process":0', "this is not JSON"),
+        ("[" * 5000, "nested too deeply"),
+        ('{"a":' + "9" * 5000 + "}", "this is not JSON"),
+        ('{"a":1000000000000000000000,"b":' + "[" * 1000 + "]" * 1000 + "}", "nested too deeply"),
+        ("[", "one event a line"),
+        ('[{"process":0},', "one event a line"),
+        ("]", "one event a line"),
+        (b'{"a":"\xff"}', "this is not JSON"),
+    ],
+)
+def test_what_a_line_cannot_mean_is_told(line: str | bytes, said: str):
+    (row,) = parsed(line)
+    assert said in row["error"]
+    assert all(row[name] is None for name in EVENTS.names if name not in {"line", "error"})
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("[", "one event a line"),
+        ("[{:process 0}", "one event a line"),
+        ("]", "one event a line"),
+        ("{:process 0}]", "this is not EDN: a ] where none is open"),
+        ("{:process 0} {:process 1}", "here are several"),
+        ("{:process 0} 7", "after it comes 7"),
+        ("{:process 0, :type :ok, :f :txn, :value [[:send 1 ##NaN]]}", "a key or value is no number"),
+        ("{:process 0, :type :ok, :f :txn, :value [[:send nil 1]]}", "a key is"),
+        (
+            "{:process 0, :type :ok, :f :txn, :value [[:poll {1 [[18446744073709551617 1]]}]]}",
+            "is 18446744073709551617, beyond",
+        ),
+        (b'{:a "\xff"}', "not UTF-8, at byte 6"),
+    ],
+)
+def test_what_an_edn_line_cannot_mean_is_told(line: str | bytes, said: str):
+    (row,) = parsed(line, edn=True)
+    assert said in row["error"]
+
+
+def test_a_replacement_character_is_a_character():
+    line = '{"process":0,"type":"ok","f":"x","value":"\N{REPLACEMENT CHARACTER}"}'
+    assert parsed(line)[0]["error"] is None
+    assert parsed(line.replace('":', '" '), edn=True)[0]["error"] is None
+
+
+def test_a_bad_line_takes_nothing_from_its_neighbours():
+    good, bad = event([["send", 1, 2]]), event([["send", "z", 5], ["send", 1]])
+    rows = parsed(good, bad, good)
+    assert [row["sends"] and len(row["sends"]) for row in rows] == [1, None, 1]
+    named = parsed(bad, event([["send", "z", 5]]))[1]
+    assert [name["text"] for name in named["names"]] == ['"z"']
+
+
+def test_blank_lines_count_and_give_no_row():
+    assert [row["line"] for row in parsed("", event(), " \r", event() + "\r", first_line=5)] == [6, 8]
+    lines = ["; a comment", "{:process 0 :type :ok :f :x}", " ,", "#_ {}", "{:process 0, :type :ok, :f :x}\r"]
+    assert [row["line"] for row in parsed(*lines, edn=True)] == [1, 4]
+
+
+@settings(deadline=None)
+@given(st.binary() | st.text().map(str.encode), st.booleans())
+def test_any_bytes_are_a_row_or_blank(line: bytes, edn: bool):
+    assert len(parse([line], edn=edn)) <= 1
+
+
+junk = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 1 << 70)
+    | st.floats()
+    | st.sampled_from(["send", "poll", "x", "1"]),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["1", "x", "keys", "partitions"]), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+micro = st.lists(
+    st.tuples(st.just("send"), junk, junk).map(list)
+    | st.tuples(st.just("poll"), st.dictionaries(st.sampled_from(["1", "x"]), st.lists(junk))).map(list)
+    | junk
+)
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(["index", "time", "isolation", "rebalance-log"]), junk),
+    micro | junk,
+    st.sampled_from(["txn", "send", "poll", "assign", "subscribe", "crash"]),
+)
+def test_any_event_is_a_row(fields: dict, value: object, f: str):
+    line = json.dumps({"process": 1, "type": "ok", "f": f, "value": value, **fields})
+    assert len(parsed(line)) == 1
+
+
+def test_an_empty_batch_has_the_columns():
+    assert parse([], edn=False).schema == EVENTS
+    assert parse([b""], edn=True).num_rows == 0
+    assert isinstance(parse([], edn=True), pa.RecordBatch)
