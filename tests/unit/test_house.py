@@ -19,7 +19,7 @@ WORDS = {
     "harness.names",
     "harness.waiting",
 }
-EVIDENCE = {*WORDS, "harness.record.schema"}
+EVIDENCE = {*WORDS, "harness.record.schema", "harness.history_files"}
 
 MAY_IMPORT = {
     "harness": {"harness"},
