@@ -92,6 +92,9 @@ def aborted_read(p: Planter) -> None:
     (record,) = p.records(key, 1)
     p.op(["send", key, record], kind="fail")
     p.op(_poll(key, record))
+    unpromised = p.process()  # reads the same, and may
+    p.event(unpromised, "invoke", [_poll(key, record)], isolation="read_uncommitted")
+    p.event(unpromised, "ok", [_poll(key, record)], isolation="read_uncommitted")
 
 
 def precommitted_read(p: Planter) -> None:
