@@ -1,9 +1,11 @@
 """EDN, the notation of Clojure, as Python values.
 
-Keywords, symbols and characters become strings (`:a/b` is "a/b"), vectors and lists become lists, a set
-becomes a list in the order of its elements' texts, a tagged value loses its tag. Integers keep every digit;
-a ratio, and a decimal (`M`) that no float equals, keep their text. As the key of a map a list is a tuple.
-Nothing here recurses on the input but what is bounded, and every error is an `EdnError`.
+Keywords, symbols and characters become strings (`:a/b` is "a/b"), vectors, lists and sets become lists (a
+set of numbers or strings in their order), a tagged value loses its tag. Integers keep every digit; a ratio,
+and a decimal (`M`) that no float equals, keep their text. As the key of a map a list is a tuple.
+
+Every error is an `EdnError`. The time is linear in the text, whoever wrote it: nothing is looked at again
+at each level around it, and keys that could be chosen to collide in a dict are few.
 
 Reference: https://github.com/edn-format/edn, and what Clojure's printer adds (`0x`, `##NaN`, `\\o`).
 """
@@ -13,9 +15,10 @@ from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from harness.history_files.names import NoName, canonical, shown
+from harness.history_files.names import shown
 
 DEPTH_LIMIT = 1024
+ODD_KEYS_LIMIT = 1000  # of a map: keys other than strings and integers below 2^60, whose hashes can be chosen
 OPERATION_TAG = "#jepsen.history.Op{"
 
 _STOP = r'\s,\[\](){}";\\'
@@ -49,10 +52,14 @@ class EdnError(ValueError):
 
 
 class MapKey(dict[Any, Any]):
-    """A map that is a key of another map."""
+    """A map that is, or stands in, a key of another map; its values are frozen too."""
+
+    def __init__(self, held: dict[Any, Any]) -> None:
+        super().__init__(held)
+        self._hash = hash(frozenset(held.items()))
 
     def __hash__(self) -> int:  # type: ignore[override]
-        return hash(frozenset(self))
+        return self._hash
 
 
 class _Mark:
@@ -117,25 +124,29 @@ def _collection(opened: str, items: list[Any]) -> Any:
     """What stands between an opening bracket and its end."""
     if opened == "{":
         return _map(items)
-    if opened == "#{":
-        try:
-            return sorted(items, key=canonical)
-        except NoName as error:
-            raise EdnError(f"something in a set {error}") from None
+    if opened == "#{" and ({*map(type, items)} in ({int}, {str})):
+        items.sort()
     return items
 
 
 def _map(items: Sequence[Any]) -> dict[Any, Any]:
     if len(items) % 2:
         raise EdnError(f"a map in which the key {shown(items[-1])} has no value")
+    if len(items) > 2 * ODD_KEYS_LIMIT and sum(map(_is_odd, items[::2])) > ODD_KEYS_LIMIT:
+        raise EdnError(
+            f"a map with more than {ODD_KEYS_LIMIT} keys that are not strings or integers below 2^60"
+        )
+    try:
+        return _paired(items)
+    except RecursionError:
+        raise EdnError("a map's key that is nested too deeply") from None
+
+
+def _paired(items: Sequence[Any]) -> dict[Any, Any]:
     try:
         made = dict(zip(items[::2], items[1::2], strict=True))
-    except TypeError:
-        try:
-            keys = [_frozen(key) for key in items[::2]]
-        except RecursionError:
-            raise EdnError("a map's key that is nested too deeply") from None
-        made = dict(zip(keys, items[1::2], strict=True))
+    except TypeError:  # a key that is a list or a map
+        made = dict(zip(map(_frozen, items[::2]), items[1::2], strict=True))
     if 2 * len(made) != len(items):
         seen: set[Any] = set()
         twice = next(key for key in map(_frozen, items[::2]) if key in seen or seen.add(key))  # type: ignore[func-returns-value]
@@ -143,11 +154,17 @@ def _map(items: Sequence[Any]) -> dict[Any, Any]:
     return made
 
 
+def _is_odd(key: Any) -> bool:
+    return type(key) is not str and not (type(key) is int and -(1 << 60) < key < 1 << 60)
+
+
 def _frozen(value: Any) -> Any:
     """The value as the key of a dict."""
     if isinstance(value, list):
         return tuple(map(_frozen, value))
-    return MapKey(value) if isinstance(value, dict) else value
+    if isinstance(value, dict) and not isinstance(value, MapKey):
+        return MapKey({key: _frozen(held) for key, held in value.items()})
+    return value
 
 
 def _resolved(items: list[Any]) -> list[Any]:

@@ -39,6 +39,7 @@ EVENTS = pa.schema(
 """One row for each line that is not blank."""
 
 OUTCOMES = ("ok", "info", "fail", "open")
+OK, INFO, FAIL, OPEN = range(4)
 
 OPS = pa.schema(
     [

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from harness.history_files.edn import OPERATION_TAG
+from harness.history_files.edn import ODD_KEYS_LIMIT, OPERATION_TAG
 
 LINES_AT_ONCE = 256  # some 100 kB: it stays in the processor's cache
 USUAL = re.compile(r"\{[-\w.*/:?!<>=+ ,\[\]{}]*\}", re.ASCII)
@@ -56,7 +56,9 @@ def _map(json: str, maps: int) -> dict[Any, Any] | None:
 
 
 def _paired(held: dict[str, list[Any]]) -> dict[Any, Any] | None:
-    """A map from its keys and values in a row; None if one has no partner, or a key stands twice."""
+    """A map from its keys and values in a row; None if there are many, one without partner, or one twice."""
     row = held[""]
+    if len(row) > 2 * ODD_KEYS_LIMIT:
+        return None
     made = dict(zip(row[::2], row[1::2], strict=False))
     return made if 2 * len(made) == len(row) else None

@@ -30,6 +30,7 @@ from harness.history_files.names import NoName, canonical
         ('{:a 1, "b" [2] 3 {}}', {"a": 1, "b": [2], 3: {}}),
         ("#{3 1 2}", [1, 2, 3]),
         ("#{}", []),
+        ("#{[2] [1] ##Inf}", [[2], [1], math.inf]),
         ("{[1 [2]] :x}", {(1, (2,)): "x"}),
         ('#inst "2026-01-01"', "2026-01-01"),
         ("#jepsen.history.Op{:f :txn}", {"f": "txn"}),
@@ -50,7 +51,20 @@ def test_what_clojure_prints_is_read_as_it_was_meant(text: str, value: object):
 
 
 def test_a_map_may_be_the_key_of_a_map():
-    assert list(read("{{:topic [1]} 2}").items()) == [({"topic": [1]}, 2)]
+    assert list(read("{{:topic [1]} 2, {:topic [3]} 4}").items()) == [
+        ({"topic": (1,)}, 2),
+        ({"topic": (3,)}, 4),
+    ]
+
+
+@pytest.mark.parametrize("opening", ["#{1 ", "{[1 ", "{{:a ", "{:a #_ "])
+def test_what_is_nested_costs_no_more_than_its_length(opening: str):
+    closing = {"#{1 ": "}", "{[1 ": "] 1}", "{{:a ": "} 1}", "{:a #_ ": " 1}"}[opening]
+    inner = "[" + "7 " * 20_000 + "]"
+    try:
+        read(opening * 400 + inner + closing * 400)
+    except EdnError as error:
+        assert "nested too deeply" in str(error)
 
 
 def canonical_or_none(value: object) -> str | None:
@@ -90,10 +104,12 @@ def canonical_or_none(value: object) -> str | None:
         ("^{:a 1} b", "means nothing"),
         ("#", "means nothing"),
         ("##Foo", "means nothing"),
-        ("#{##NaN}", "set"),
+        (f"{{{' '.join(f'{n * (2**61 - 1)} 0' for n in range(1, 2002))}}}", "more than 1000 keys"),
+        ("{{:a 1} 1, {:a 1} 2}", "stands twice"),
         ("[" * 2000, "levels of nesting"),
         ("[" * 1000 + "]" * 1000 + "]", "none is open"),
         ("{" + "[" * 1000 + "]" * 1000 + " 1}", "nested too deeply"),
+        ("{" + ("[" * 900 + "]" * 900 + " 1 ") * 2 + "}", "nested too deeply|stands twice"),
         ("9" * 5000, "5000 digits"),
     ],
 )
