@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
+from fencepost.drawing import draw_report
 from harness.errors import ExitStatus, FencepostError, UnreadableInput
 from harness.evidence import tabulate, tabulated
 from harness.facts import Facts
@@ -221,6 +222,7 @@ def _answer(evidence: Evidence, judged: Verdict | FencepostError) -> Answer:
         return _refused(evidence.history, judged)
     if not (evidence.folder / "verdict.json").exists():
         (evidence.folder / "verdict.json").write_text(judged.line() + "\n")
+        draw_report(evidence.folder, judged, 0.0)
     return Answer(evidence.history, judged, None, judged.valid.exit_status)
 
 

@@ -1,10 +1,9 @@
 """`fencepost run`: from options to a verdict. The one place where all rooms meet."""
 
-import logging
 import secrets
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -13,6 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from fencepost import registry
+from fencepost.drawing import draw_report
 from fencepost.judge import judge_one, open_evidence
 from harness import schedule as schedules
 from harness.cluster import ClusterSpec
@@ -21,7 +21,7 @@ from harness.diary import Diary
 from harness.errors import FencepostError
 from harness.evidence import Ends, surprises, tabulate
 from harness.facts import Facts
-from harness.interrupt import Interrupt
+from harness.interrupt import Interrupt, Stage
 from harness.options import Options
 from harness.plan import Plan
 from harness.processes.spawn import Supervisor
@@ -33,6 +33,7 @@ from harness.schedule import Grounds, Nemesis, Schedule, Strike
 from harness.verdict import Verdict
 
 if TYPE_CHECKING:
+    from harness.environment import Prepared
     from workloads.model import Workload
 
 SPARE_SLOTS = 2
@@ -64,22 +65,18 @@ def _run(
     interrupt: Interrupt,
     stack: ExitStack,
 ) -> tuple[Verdict, Path]:
-    from fencepost.spark import begin_early, prepare_archive
+    from fencepost.spark import begin_early
     from harness.cluster.local import LocalCluster
     from harness.environment.cache import cache_folder
     from harness.environment.doctor import DISK_MB, MEMORY_MB
     from harness.environment.ports import PortBlock
-    from harness.environment.prepare import prepare
     from harness.environment.resources import require
     from harness.processes.guardian import sweep_leftovers
 
     root = Path(options.store)
     progress.phase("preparing")
     cache = cache_folder()
-    prepared = prepare(
-        options.kafka, options.java, options.toxiproxy, cache, progress.say, mirror=options.mirror
-    )
-    prepare_archive(prepared.java, progress.say)
+    prepared = _prepare(options, cache, progress.say)
     started = datetime.now(UTC)
     folder = store.create(root, options.run_name, started)
     require(MEMORY_MB, DISK_MB, folder)
@@ -114,7 +111,6 @@ def _run(
     def facts() -> Facts:
         return diary.facts(interrupt.came, drawn.undrawn, _versions(options, prepared))
 
-    interrupt.harvest = True
     with ExitStack() as up:
         with diary.phase("cluster"):
             cluster = up.enter_context(LocalCluster(spec, folder, prepared, supervisor, ports.take))
@@ -126,6 +122,7 @@ def _run(
             diary.shortfalls.append(f"the run failed: {error}")
             facts().save(folder / "facts.json")
             raise
+    interrupt.stage = Stage.JUDGING
     _tabulate(folder, plan, diary, Ends(quiet.leaders, quiet.high_watermarks), keep=options.keep == "logs")
     facts().save(folder / "facts.json")
     with diary.phase("checks"):
@@ -133,6 +130,26 @@ def _run(
     facts().save(folder / "facts.json")
     _leave(folder, verdict, diary)
     return verdict, folder
+
+
+def _prepare(options: Options, cache: Path, say: Callable[[str], None]) -> "Prepared":
+    """Find or fetch what a run needs, and hold the broker settings against those that Kafka knows."""
+    from fencepost.spark import prepare_archive
+    from harness.cluster.broker_settings import TOOL, check_settings, documented_settings
+    from harness.environment.jvm import broker_command
+    from harness.environment.prepare import prepare
+
+    ready = prepare(options.kafka, options.java, options.toxiproxy, cache, say, mirror=options.mirror)
+
+    def tool(folder: Path) -> Sequence[str]:
+        return broker_command(ready.java, ready.kafka, main=TOOL, args=[], folder=folder)
+
+    if options.settings:
+        known = documented_settings(cache, ready.kafka.version, tool)
+        for name in check_settings(options.settings, known):
+            say(f"Kafka {ready.kafka.version} does not document the broker setting {name}")
+    prepare_archive(ready.java, say)
+    return ready
 
 
 def _leave(folder: Path, verdict: Verdict, diary: Diary) -> None:
@@ -246,18 +263,6 @@ def described(workload: "Workload", stages: Sequence[StageFacts]) -> dict[str, A
         "allowed": sorted(workload.allowed),
         "stages": [vars(facts) for facts in stages],
     }
-
-
-def draw_report(folder: Path, verdict: Verdict, duration_s: float) -> None:
-    """Write `report.html` and `junit.xml`; what cannot be drawn never changes a verdict."""
-    from reports.html import draw as draw_html
-    from reports.junit import junit
-
-    try:
-        (folder / "junit.xml").write_text(junit([(verdict, duration_s)]), encoding="utf-8")
-        (folder / "report.html").write_text(draw_html(folder, verdict), encoding="utf-8")
-    except OSError as error:
-        logging.getLogger(__name__).error("the report of %s could not be written: %s", folder, error)
 
 
 def _drop_segments(folder: Path) -> None:

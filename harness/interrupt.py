@@ -1,29 +1,40 @@
-"""Ctrl-C: the first one ends the run early and lets it be judged, the second one gives up."""
+"""Ctrl-C: while there is something to judge the first one ends the run early; any other gives up."""
 
+import os
 import signal
 import threading
+from enum import StrEnum
 from types import FrameType, TracebackType
 from typing import Self
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+class Stage(StrEnum):
+    """How far the run is, and with it what a first signal does. The value is what is said of it."""
+
+    SETTING_UP = ""
+    UNDER_FAULTS = "interrupted: healing, and then judging what there is; once more, to stop at once"
+    JUDGING = "the run is over and is being judged; once more, to stop without a verdict"
+
+
 class Interrupt:
-    """A context manager that turns the first signal into a flag and the second into KeyboardInterrupt."""
+    """A context manager that turns a signal into a flag, or into KeyboardInterrupt."""
 
     def __init__(self) -> None:
-        self._flag = threading.Event()
+        self.stage = Stage.SETTING_UP
+        self._heard = False
+        self._cut_short = threading.Event()
         self._before: dict[signal.Signals, object] = {}
-        self.harvest = False  # there is something to judge: the first signal only ends the run early
 
     @property
     def came(self) -> bool:
-        """Whether the run was asked to end."""
-        return self._flag.is_set()
+        """Whether the run was asked to end early, while it could."""
+        return self._cut_short.is_set()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for a signal, for so long at most; whether one came."""
-        return self._flag.wait(timeout_s)
+        """Wait to be asked, for so long at most; whether that came."""
+        return self._cut_short.wait(timeout_s)
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -38,7 +49,10 @@ class Interrupt:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self._flag.is_set() or not self.harvest:
-            self._flag.set()
+        if self._heard or self.stage is Stage.SETTING_UP:
             raise KeyboardInterrupt
-        self._flag.set()
+        self._heard = True
+        # Not through the progress or a stream: the signal may have come in the middle of a line of theirs.
+        os.write(2, f"\nfencepost: {self.stage.value}\n".encode())
+        if self.stage is Stage.UNDER_FAULTS:
+            self._cut_short.set()

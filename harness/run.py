@@ -16,7 +16,7 @@ from harness.crew import Clock, Crew
 from harness.diary import Diary
 from harness.errors import EnvironmentFailure
 from harness.history import Role
-from harness.interrupt import Interrupt
+from harness.interrupt import Interrupt, Stage
 from harness.options import Options
 from harness.processes.spawn import Supervisor
 from harness.progress import Tick
@@ -118,6 +118,7 @@ def _under_faults(
     feeder = crew.start_other(Role.FEEDER, "feeder", "aside", rate=test.options.rate)
     crew.await_ready([feeder])
     begun_s = time.monotonic()
+    running.interrupt.stage = Stage.UNDER_FAULTS
     scene = Scene(running.cluster, running.network, crew)
     lanes = Lanes(test.strikes, test.nemeses, scene, journal, begun_s)
     lanes.start()

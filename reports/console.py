@@ -19,9 +19,10 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
         name = printable(anomaly, 60)
         lines.append(f"  {name:<24} {note}{counted(name, found.count)}{because}")
     lines += [f"  unknown: {printable(reason, 300)}" for reason in verdict.unknown_because]
+    left = verdict.not_exercised
     open_ends = [
         several(len(verdict.not_checked), "check") + " had no evidence" if verdict.not_checked else "",
-        several(len(verdict.not_exercised), "goal") + " not exercised" if verdict.not_exercised else "",
+        several(len(left), "fault or goal", "faults or goals") + " not exercised" if left else "",
     ]
     if any(open_ends):
         lines.append(f"  {', '.join(filter(None, open_ends))}: the report says why")

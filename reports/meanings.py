@@ -65,8 +65,8 @@ MEANINGS = {
         "One input led to more visible outputs than the workload expects of it.",
     ),
     "lost-input": Meaning(
-        "input took no effect",
-        "inputs took no effect",
+        "output of an input is missing",
+        "outputs of inputs are missing",
         "The group's committed offset went past an input, and an output that it must lead to is not there.",
     ),
     "group-offset-regression": Meaning(

@@ -21,6 +21,7 @@ def command(kind: str) -> ExitStatus:
       fencepost list nemeses
       fencepost list defects
     """
+    kind = {"faults": "nemeses"}.get(kind, kind)
     check_name("kind of thing to list", kind, KINDS)
     entries = _entries(kind)
     width = max(map(len, entries), default=0)

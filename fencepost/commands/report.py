@@ -3,7 +3,7 @@
 import click
 
 from fencepost.stores import one_run
-from harness.errors import ExitStatus
+from harness.errors import ExitStatus, UnreadableInput
 from harness.facts import Facts
 from harness.verdict import Verdict
 
@@ -18,12 +18,14 @@ def command(store: str) -> ExitStatus:
       fencepost report store/latest
     """
     folder = one_run(store)
+    if not (folder / "verdict.json").exists():
+        raise UnreadableInput(f"{folder} has not been judged yet: fencepost check {folder}")
     verdict = Verdict.load(folder / "verdict.json")
 
     told = folder / "facts.json"
     phases = Facts.load(told).phases if told.exists() else ()
 
-    from fencepost.run import draw_report
+    from fencepost.drawing import draw_report
 
     draw_report(folder, verdict, phases[-1].end_s if phases else 0.0)
     print(folder / "report.html")

@@ -26,7 +26,7 @@ def tell_history(history: str, verdict: Verdict | None, error: str | None, *, as
         word = {True: "valid", False: "INVALID", "unknown": "unknown"}[verdict.valid.json]
         print(f"{history}: {word}: {verdict.summary}")
     else:
-        print(f"{history}: unknown: {error}")
+        print(f"{history}: no verdict: {error}")
 
 
 def unread_line(history: str, error: str) -> str:
