@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 
 from checkers.finding import finding, operation, record
 from checkers.tables import Tables
+from checkers.told import FAIL, OK, Told
 from harness.history import Isolation, Outcome, Role
 
 
@@ -46,4 +47,20 @@ def aborted_read(t: Tables) -> DataFrame:
         record=record("tp", "offset", "value"),
         operation=operation("writer"),
         reader=F.struct("op", "n", "role"),
+    )
+
+
+def aborted_read_told(t: Told) -> DataFrame:
+    """One row for each operation of a history from elsewhere that was ok and was given such a record."""
+    read = t.reads.where((F.col("outcome") == OK) & (F.col("writer_outcome") == FAIL))
+    promised_nothing = t.ops.where(F.col("isolation") == Isolation.READ_UNCOMMITTED.value).select("run", "op")
+    read = read.join(promised_nothing, on=["run", "op"], how="left_anti")
+    return finding(
+        read.dropDuplicates(["run", "op", "key", "value"]),
+        "aborted-read",
+        order=["op", "key", "value"],
+        ops=F.array("writer", "op"),
+        record=F.struct("key", "value", "offset"),
+        operation=operation("writer"),
+        reader=operation("op"),
     )

@@ -4,7 +4,7 @@ import ast
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkers.registry import CHECKERS, NEEDS
+from checkers.registry import BOTH, CHECKERS, NEEDS
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class Anomaly:
     needs: tuple[str, ...]  # what a history must hold for it to be judged, in words
     warning: bool = False
     always_allowed: bool = False
+    judges: str = BOTH  # in what it is looked for
 
 
 def catalogue() -> list[Anomaly]:
@@ -31,7 +32,16 @@ def catalogue() -> list[Anomaly]:
         needs = tuple(NEEDS[need] for need in checker.needs)
         for name in checker.anomalies:
             found.append(
-                Anomaly(name, checker.family, summary, text, needs, checker.warning, checker.always_allowed)
+                Anomaly(
+                    name,
+                    checker.family,
+                    summary,
+                    text,
+                    needs,
+                    checker.warning,
+                    name in checker.always_allowed,
+                    checker.judges,
+                )
             )
     return found
 
@@ -46,6 +56,8 @@ def as_markdown() -> str:
             parts += [f"## {family.capitalize()}", ""]
         body = anomaly.text.partition("\n")[2].strip()
         parts += [f"### `{anomaly.name}`", "", f"**{anomaly.summary}**", "", body, ""]
+        if anomaly.judges != BOTH:
+            parts += [f"Looked for in {anomaly.judges} alone.", ""]
         if anomaly.needs:
             parts += [f"Not checked where: {'; '.join(anomaly.needs)}.", ""]
     return "\n".join(parts)

@@ -18,8 +18,9 @@ Reference: Jepsen's Kafka checker, `duplicate`.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.finding import finding, operation
+from checkers.finding import finding, operation, operations
 from checkers.tables import Tables
+from checkers.told import Told
 from harness.history import Role
 
 
@@ -45,4 +46,24 @@ def duplicate(t: Tables) -> DataFrame:
                 p["tp"].alias("tp"), p["offset"].alias("offset"), F.col("value").alias("value")
             ),
         ),
+    )
+
+
+def duplicate_told(t: Told) -> DataFrame:
+    """One row for each record of a history from elsewhere that stands at several offsets."""
+    several = t.values.where("lowest < highest").select("run", "key", "value")
+    places = (
+        t.steps.join(F.broadcast(several), on=["run", "key", "value"], how="inner")
+        .where("rank is not null")
+        .groupBy("run", "key", "value")
+        .agg(F.array_sort(F.collect_set("offset")).alias("offsets"), F.collect_set("op").alias("ops"))
+    )
+    return finding(
+        places,
+        "duplicate",
+        order=["key", "value"],
+        ops=F.col("ops"),
+        record=F.struct("key", "value"),
+        offsets=F.slice("offsets", 1, 20),
+        operations=operations("ops"),
     )

@@ -54,20 +54,20 @@ def explain(
     places: set[tuple[int, ...]] = set()
     ops: set[tuple[int, ...]] = set()
     for (run, _, _), finding in rows.items():
-        for thing in _objects(finding.examples):
+        for thing in objects(finding.examples):
             if thing.get("tp") is not None and thing.get("offset") is not None:
                 places.add((run, thing["tp"], thing["offset"]))
             if thing.get("op") is not None:
                 ops.add((run, thing["op"]))
     if not places and not ops:
         return
-    stored = _lookup(
+    stored = lookup(
         t.positions.select("run", "tp", "offset", F.get("acks", F.lit(0))["op"].alias("op"), *RECORD_COLUMNS),
         ("run", "tp", "offset"),
         places,
     )
     ops |= {(key[0], row["op"]) for key, row in stored.items() if row["op"] is not None}
-    told = _lookup(s["ops"].select("run", *OPERATION_COLUMNS), ("run", "op"), ops)
+    told = lookup(s["ops"].select("run", *OPERATION_COLUMNS), ("run", "op"), ops)
     names = {run: dict(_names(facts.get(run, ()))) for run, _, _ in rows}
     for (run, _, _), finding in rows.items():
         finding.examples = [
@@ -82,18 +82,18 @@ def _names(facts: Iterable[tuple[str, str]]) -> Iterable[tuple[int, tuple[str, i
             yield body["tp"], (body["topic"], body["partition"])
 
 
-def _objects(thing: Any) -> Iterable[dict[str, Any]]:
+def objects(thing: Any) -> Iterable[dict[str, Any]]:
     """Every object in an example, however deep."""
     if isinstance(thing, dict):
         yield thing
         for value in thing.values():
-            yield from _objects(value)
+            yield from objects(value)
     elif isinstance(thing, list):
         for value in thing:
-            yield from _objects(value)
+            yield from objects(value)
 
 
-def _lookup(
+def lookup(
     frame: DataFrame, keys: tuple[str, ...], wanted: set[tuple[int, ...]]
 ) -> dict[tuple[int, ...], dict[str, Any]]:
     """The rows of a table that bear the wanted keys."""

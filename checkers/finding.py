@@ -46,3 +46,23 @@ def record(tp: str, offset: str, value: str | Column) -> Column:
 def operation(op: str = "op") -> Column:
     """An operation, by its number."""
     return F.struct(F.col(op).alias("op"))
+
+
+def operations(ops: str) -> Column:
+    """The first of several operations, by their numbers."""
+    return F.transform(F.slice(F.array_sort(ops), 1, 20), lambda op: F.struct(op.alias("op")))
+
+
+def jump(pairs: DataFrame, anomaly: str) -> DataFrame:
+    """One row of findings for each row of `checkers.jumps.make_jumps`."""
+    return finding(
+        pairs,
+        anomaly,
+        order=["op", "key", "n"],
+        ops=F.array("op_before", "op"),
+        records=F.array(
+            F.struct("key", F.col("value_before").alias("value"), F.col("before").alias("index")),
+            F.struct("key", "value", "index"),
+        ),
+        operations=F.array(F.struct(F.col("op_before").alias("op")), F.struct("op")),
+    )

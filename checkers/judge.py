@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
@@ -12,7 +13,7 @@ from checkers.examples import Finding
 from checkers.gaps import Facts, Gaps, gaps, missing_needs
 from checkers.jvm import first_line
 from checkers.materialise import SPARK_ERRORS, Materialised, materialise
-from checkers.registry import CHECKERS, Checker
+from checkers.registry import STORE_CHECKERS, Checker, checker_of
 from checkers.sources import StoredRun, read_sources
 from checkers.tables import make_tables
 from harness.errors import AnalysisFailed, EnvironmentFailure, FencepostError, UnreadableInput
@@ -59,10 +60,10 @@ def judge_each(
 
 def _bring(spark: SparkSession, runs: Sequence[StoredRun], examples: int) -> Materialised:
     """All checks of these runs, in one job; raises only errors of ours."""
-    with _spark_alive():
+    with spark_alive():
         try:
             sources = read_sources(spark, runs)
-            return materialise(sources, make_tables(sources), CHECKERS, examples)
+            return materialise(sources, make_tables(sources), STORE_CHECKERS, examples)
         except SPARK_ERRORS as error:
             if path := UNREADABLE.search(str(error)):
                 raise UnreadableInput(f"{path[1]} is damaged: a part of it cannot be read") from error
@@ -70,7 +71,7 @@ def _bring(spark: SparkSession, runs: Sequence[StoredRun], examples: int) -> Mat
 
 
 @contextmanager
-def _spark_alive() -> Iterator[None]:
+def spark_alive() -> Iterator[None]:
     """Translate what is heard of a Spark that is gone."""
     try:
         yield
@@ -89,7 +90,7 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
         found.add("run", "; ".join(run.incomplete))
     not_checked: dict[str, str] = {}
     anomalies: dict[str, Found] = {}
-    for checker in CHECKERS:
+    for checker in STORE_CHECKERS:
         for name in checker.anomalies:
             reason = next((lacking[need] for need in checker.needs if need in lacking), None)
             if reason is not None:
@@ -98,12 +99,12 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
                 anomalies[name] = Found(
                     count=finding.count,
                     examples=finding.examples,
-                    allowed=checker.warning or checker.always_allowed or name in run.allowed,
+                    allowed=checker.warning or name in checker.always_allowed or name in run.allowed,
                     warning=checker.warning,
                 )
     numbers = facts.numbers
     return Judgement(
-        anomalies={name: _explained(run, name, anomalies, brought) for name in anomalies},
+        anomalies={name: with_cause(run.run, name, anomalies, brought.caused) for name in anomalies},
         not_checked=not_checked,
         broken={**brought.crashed, **found.sentences},
         coverage={
@@ -131,14 +132,15 @@ def _weigh(
     return Finding(sum(part.count for part in there), [example for _, example in pairs[:examples]])
 
 
-def _explained(run: StoredRun, name: str, anomalies: Mapping[str, Found], brought: Materialised) -> Found:
+def with_cause(
+    run: int, name: str, anomalies: Mapping[str, Found], caused: set[tuple[int, str, str]]
+) -> Found:
     """With its cause, if it follows from another anomaly that was found and is not allowed."""
-    checker = next(checker for checker in CHECKERS if name in checker.anomalies)
     found = anomalies[name]
-    for because in checker.because:
+    for because in checker_of(name).because:
         cause = anomalies.get(because.cause)
         if cause is None or cause.allowed:
             continue
-        if not because.by_operation or (run.run, name, because.cause) in brought.caused:
-            return Found(found.count, found.examples, found.allowed, found.warning, because.cause)
+        if not because.by_operation or (run, name, because.cause) in caused:
+            return replace(found, because=because.cause)
     return found

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 
 from checkers.finding import finding, operation, record
 from checkers.tables import Tables
+from checkers.told import Told
 
 
 def lost_write(t: Tables) -> DataFrame:
@@ -45,3 +46,26 @@ def lost_write(t: Tables) -> DataFrame:
         ),
         finally_read=F.when(F.col("r.passed"), F.col("r.given")),
     )
+
+
+def lost_write_told(t: Told) -> DataFrame:
+    """One row for each record of a history from elsewhere that ok-reads passed by, though it committed.
+
+    Passed by: its index is at or below the highest index of its key that was ok-read.
+    """
+    return finding(
+        lost_told(t),
+        "lost-write",
+        order=["key", "value"],
+        ops=F.array("writer"),
+        absence=True,
+        record=F.struct("key", "value", "index"),
+        operation=operation("writer"),
+        read_up_to=F.col("bound"),
+    )
+
+
+def lost_told(t: Told) -> DataFrame:
+    """The records of `lost_write_told`, with `bound`."""
+    lost = t.values.where("due and not ok_read and highest is not null")
+    return lost.join(t.bounds, on=["run", "key"], how="inner").where("highest <= bound")

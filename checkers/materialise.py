@@ -1,6 +1,7 @@
 """The one place where the checkers run: all findings of all runs, counted, the first of them kept.
 
-The order of the examples is stated by each checker (`position`, smallest first; then the detail's text).
+The order of the examples: one of each operation before a second one of any; among them as each checker states
+it (`position`, smallest first; then the detail's text).
 `checkers.examples` says what an example holds.
 """
 
@@ -24,6 +25,7 @@ from checkers.jvm import first_line
 from checkers.registry import Checker
 from checkers.sources import Sources
 from checkers.tables import Tables, keep
+from checkers.told import Told
 
 log = logging.getLogger(__name__)
 
@@ -44,23 +46,39 @@ class Materialised:
     ]  # run, effect, cause: every finding of the effect shares an operation with it
 
 
+@dataclass
+class Collected:
+    """What the checkers found, before anything is explained."""
+
+    rows: dict[tuple[int, str, bool], Finding]
+    crashed: dict[str, str]
+    caused: set[tuple[int, str, str]]
+
+
 def materialise(s: Sources, t: Tables, checkers: Sequence[Checker], examples: int) -> Materialised:
     """Run all checkers, and beside them the facts of `evidence`; keep the first findings of each."""
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="facts") as pool:
+        facts = pool.submit(lambda: _facts(evidence(s, t).toArrow()))
+        found = collect(t, checkers, examples)
+        told = facts.result()
+    explain(s, t, found.rows, told)
+    return Materialised(found.rows, told, found.crashed, found.caused)
+
+
+def collect(t: Tables | Told, checkers: Sequence[Checker], examples: int) -> Collected:
+    """Run all checkers on the shared tables; keep the first findings of each."""
     crashed: dict[str, str] = {}
     shares = [checkers[at::SHARES] for at in range(SHARES)]
-    with ThreadPoolExecutor(max_workers=SHARES + 1, thread_name_prefix="checkers") as pool:
-        facts = pool.submit(lambda: _facts(evidence(s, t).toArrow()))
+    with ThreadPoolExecutor(max_workers=SHARES, thread_name_prefix="checkers") as pool:
         parts = list(pool.map(lambda share: _find(share, t, crashed), shares))
-        told = facts.result()
     found = [frame for frame in parts if frame is not None]
     rows = _first(reduce(DataFrame.unionByName, found), examples) if found else {}
     several = len({(run, name) for run, name, _ in rows}) > 1
     caused = _caused(reduce(DataFrame.unionByName, found)) if several else set()
-    explain(s, t, rows, told)
-    return Materialised(rows, told, crashed, caused)
+    return Collected(rows, crashed, caused)
 
 
-def _find(checkers: Sequence[Checker], t: Tables, crashed: dict[str, str]) -> DataFrame | None:
+def _find(checkers: Sequence[Checker], t: Tables | Told, crashed: dict[str, str]) -> DataFrame | None:
     """The findings of some checkers, from one job; if it fails, one by one: the others still count."""
     built = {checker: _guarded(checker, partial(checker.find, t), crashed) for checker in checkers}
     frames = {checker: frame for checker, frame in built.items() if frame is not None}
@@ -101,8 +119,12 @@ def _first(findings: DataFrame, examples: int) -> dict[tuple[int, str, bool], Fi
     found = {(row["run"], row["anomaly"], row["absence"]): Finding(row["count"]) for row in counts}
     if not found:
         return found
-    ranked = F.row_number().over(Window.partitionBy(*by).orderBy("position", "detail"))
-    first = findings.withColumn("rank", ranked).where(F.col("rank") <= examples).orderBy(*by, "rank")
+    # One of each operation before a second one of any: ten of one transaction would tell one thing ten times.
+    own = F.coalesce(F.get("ops", F.lit(0)), F.lit(-1) - F.get("position", F.lit(0)))
+    in_op = F.row_number().over(Window.partitionBy(*by, own).orderBy("position", "detail"))
+    ranked = F.row_number().over(Window.partitionBy(*by).orderBy("turn", "position", "detail"))
+    first = findings.withColumn("turn", in_op).withColumn("rank", ranked)
+    first = first.where(F.col("rank") <= examples).orderBy(*by, "rank")
     for row in first.select(*by, "position", "detail").toArrow().to_pylist():
         finding = found[row["run"], row["anomaly"], row["absence"]]
         finding.positions.append(row["position"])

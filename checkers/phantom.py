@@ -21,8 +21,9 @@ Reference: Jepsen's Kafka checker, which throws on such a record.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.finding import finding, record
+from checkers.finding import finding, operation, record
 from checkers.tables import Tables
+from checkers.told import Told
 
 NAME = "phantom"
 JOURNAL = r"^(.+):\d+:\d+$"
@@ -82,4 +83,22 @@ def _from_nothing(t: Tables) -> DataFrame:
         operation=F.struct("output.op"),
         input=F.struct("tp", "offset", "fate"),
         why=F.lit("its input is not visible"),
+    )
+
+
+def phantom_told(t: Told) -> DataFrame:
+    """One row for each record of a history from elsewhere that was polled, and that no operation sent."""
+    read = t.reads.where("writer is null")
+    found = read.groupBy("run", "key", "value").agg(
+        F.min("op").alias("op"), F.min_by("offset", "op").alias("offset")
+    )
+    return finding(
+        found,
+        NAME,
+        order=["key", "value"],
+        ops=F.array("op"),
+        absence=True,
+        record=F.struct("key", "value", "offset"),
+        reader=operation(),
+        why=F.lit("nobody sent it"),
     )

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from checkers.graph.names import BAD, GRAPHS
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from checkers.tables import Tables
+    from checkers.told import Told
 
 NEEDS = {
     "log": "no broker logs in this history",
@@ -20,6 +23,7 @@ NEEDS = {
     "expected": "the workload does not say what its inputs must lead to",
 }
 """What a check may need, and the reason that stands in `not_checked` where it is missing."""
+STORES, HISTORIES, BOTH = "stored runs", "histories from elsewhere", "both"
 
 
 @dataclass(frozen=True)
@@ -34,24 +38,26 @@ class Because:
 class Checker:
     """One file of this room: the anomalies that it finds, and how its findings are to be taken."""
 
-    module: str  # checkers.<module>, whose function of the same name finds
+    module: str  # checkers.<module>, whose function of the same name finds, in a stored run
     needs: tuple[str, ...] = ()  # keys of NEEDS
     rests_on: tuple[str, ...] = ()  # tables that must be whole for absence to prove anything
     because: tuple[Because, ...] = ()  # the first that holds is told
     names: tuple[str, ...] = ()  # of the anomalies; empty: the module's own, with hyphens
     family: str = "other"
     warning: bool = False  # listed, and never decides
-    always_allowed: bool = False
+    always_allowed: tuple[str, ...] = ()  # names that no guarantee of Kafka's forbids
+    judges: str = STORES  # what it is for; its function for a history from elsewhere is named <module>_told
 
     @property
     def anomalies(self) -> tuple[str, ...]:
         """The names in `verdict.json`."""
         return self.names or (self.module.replace("_", "-"),)
 
-    def find(self, tables: "Tables") -> "DataFrame":
+    def find(self, tables: "Tables | Told") -> "DataFrame":
         """The findings, lazily: see `checkers.finding`."""
-        function: Callable[[Tables], DataFrame] = getattr(
-            import_module(f"checkers.{self.module}"), self.module
+        suffix = "_told" if type(tables).__name__ == "Told" else ""
+        function: Callable[[Tables | Told], DataFrame] = getattr(
+            import_module(f"checkers.{self.module}"), self.module + suffix
         )
         return function(tables)
 
@@ -75,27 +81,33 @@ CHECKERS: tuple[Checker, ...] = (
         rests_on=READS,
         because=(*_by("lost-commit", "ghost-commit"), HANGING),
         family="transactions",
+        judges=BOTH,
     ),
     Checker(
         "lost_write",
         rests_on=(*READS, *LOGS),
         because=_by("lost-commit", "torn-transaction"),
         family="records",
+        judges=BOTH,
     ),
-    Checker("duplicate", family="records"),
-    Checker("aborted_read", because=_by("ghost-commit"), family="records"),
+    Checker("duplicate", family="records", judges=BOTH),
+    Checker("inconsistent_offsets", family="records", judges=HISTORIES),
+    Checker("aborted_read", because=_by("ghost-commit"), family="records", judges=BOTH),
+    Checker("precommitted_read", family="records", judges=HISTORIES),
     Checker("dirty_read", needs=("log",), because=(*_by("aborted-read"), HANGING), family="records"),
     Checker(
         "unseen",
         rests_on=(*READS, "sends"),
         because=(*_by("lost-commit", "lost-write"), HANGING),
         family="records",
+        judges=BOTH,
     ),
     Checker(
         "phantom",
         rests_on=(*READS, *LOGS, *JOURNALS, "records", "stages"),
         because=_by("aborted-read", "dirty-read", "lost-write"),
         family="records",
+        judges=BOTH,
     ),
     Checker("corrupt", family="records"),
     Checker(
@@ -114,8 +126,34 @@ CHECKERS: tuple[Checker, ...] = (
         family="inputs",
     ),
     Checker("group_offset_regression", needs=("offsets",), family="inputs"),
+    Checker(
+        "poll_order",
+        names=("poll-skip", "nonmonotonic-poll", "int-poll-skip", "int-nonmonotonic-poll"),
+        family="order",
+        judges=HISTORIES,
+    ),
+    Checker(
+        "send_order",
+        names=("nonmonotonic-send", "int-nonmonotonic-send", "int-send-skip"),
+        always_allowed=("int-send-skip",),
+        family="order",
+        judges=HISTORIES,
+    ),
+    Checker(
+        "cycles",
+        names=tuple(graph.name for graph in GRAPHS),
+        always_allowed=tuple(graph.name for graph in GRAPHS if graph.name not in BAD),
+        family="cycles",
+        judges=HISTORIES,
+    ),
 )
 """In the order in which a report tells them: causes first."""
+
+
+STORE_CHECKERS = tuple(checker for checker in CHECKERS if checker.judges != HISTORIES)
+HISTORY_CHECKERS = tuple(checker for checker in CHECKERS if checker.judges != STORES)
+SUBSCRIBED = frozenset({"poll-skip", "nonmonotonic-poll"})
+"""Allowed in a history that used `subscribe`: a rebalance moves positions."""
 
 
 def checker_of(anomaly: str) -> Checker:

@@ -21,7 +21,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.finding import finding, operation
+from checkers.lost_write import lost_told
 from checkers.tables import Tables
+from checkers.told import Told
 
 
 def torn_transaction(t: Tables) -> DataFrame:
@@ -66,4 +68,30 @@ def torn_transaction(t: Tables) -> DataFrame:
                 r["given"].alias("given"),
             ),
         ),
+    )
+
+
+def torn_transaction_told(t: Told) -> DataFrame:
+    """One row for each transaction of a history from elsewhere that was read in part: one of its records was
+    ok-read, and another is lost though its offset is known.
+    """
+    lost = (
+        lost_told(t)
+        .groupBy("run", F.col("writer").alias("op"))
+        .agg(F.array_sort(F.collect_set(F.struct("key", "value"))).alias("unread"))
+    )
+    read = t.sends.where("ok_read and writer = op").join(lost, on=["run", "op"], how="inner")
+    torn = read.groupBy("run", "op").agg(
+        F.array_sort(F.collect_set(F.struct("key", "value"))).alias("read"),
+        F.first("unread").alias("unread"),
+    )
+    return finding(
+        torn,
+        "torn-transaction",
+        order=["op"],
+        ops=F.array("op"),
+        absence=True,
+        operation=operation(),
+        read=F.slice("read", 1, 20),
+        unread=F.slice("unread", 1, 20),
     )

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from checkers.finding import finding, operation, record
 from checkers.tables import Tables
+from checkers.told import Told
 
 
 def unseen(t: Tables) -> DataFrame:
@@ -54,4 +55,17 @@ def unseen(t: Tables) -> DataFrame:
         absence=True,
         record=record("tp", "send.offset", "value"),
         operation=operation("send.op"),
+    )
+
+
+def unseen_told(t: Told) -> DataFrame:
+    """One row for each record of a history from elsewhere that an ok operation sent and none was given."""
+    return finding(
+        t.values.where("ok_sent and not ok_read"),
+        "unseen",
+        order=["key", "value"],
+        ops=F.array("writer"),
+        absence=True,
+        record=F.struct("key", "value", "index"),
+        operation=operation("writer"),
     )

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import IO, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from harness.errors import UnreadableInput
+from harness.history import EventType
 from harness.history_files.lines import parse
 from harness.history_files.schema import EVENTS
 
@@ -31,7 +33,8 @@ BLOCK_ROWS = pa.schema(
         ("named", pa.int64()),  # likewise: how many names its events have
     ]
 )
-"""EVENTS without the rows that have an error; the last row of a block has its first error, with the line."""
+"""EVENTS without rows that have an error, and without the sends of invocations that were certainly completed;
+the last row of a block has its first error, with the line."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ def read_block(block: Block) -> Iterator[pa.RecordBatch]:
                 wrong = next(row for row in events.select(["line", "error"]).to_pylist() if row["error"])
                 error = error or (wrong["line"], wrong["error"])
                 events = events.filter(events["error"].is_null())
-            yield _placed(events, block)
+            yield _placed(_without_superseded(events), block)
     except _TooLong:
         error = error or (lines, f"the line is longer than {LINE_LIMIT_BYTES >> 20} MiB")
     except (EOFError, zlib.error, gzip.BadGzipFile) as found:
@@ -107,6 +110,23 @@ def read_block(block: Block) -> Iterator[pa.RecordBatch]:
 
 class _TooLong(ValueError):
     """The line after those that were handed on is longer than the limit."""
+
+
+def _without_superseded(events: pa.RecordBatch) -> pa.RecordBatch:
+    """The events; the sends of an invocation are null if its process goes on: only a last one can be open."""
+    gone_on: set[int] = set()
+    superseded = [False] * len(events)
+    types, processes = events["type"].to_pylist(), events["process"].to_pylist()
+    for row in range(len(events) - 1, -1, -1):
+        process = processes[row]
+        superseded[row] = types[row] == EventType.INVOKE.value and process in gone_on
+        gone_on.add(process)
+    sends, gone = events["sends"], pa.array(superseded, pa.bool_())
+    records = sends.flatten().filter(pc.invert(gone.take(pc.list_parent_indices(sends))))
+    ends = pc.cumulative_sum(pc.if_else(gone, 0, pc.list_value_length(sends)))
+    starts = pa.concat_arrays([pa.array([0], pa.int32()), ends.cast(pa.int32())])
+    kept = pa.ListArray.from_arrays(starts, records, mask=gone)
+    return events.set_column(events.schema.get_field_index("sends"), EVENTS.field("sends"), kept)
 
 
 def _placed(events: pa.RecordBatch, block: Block) -> pa.RecordBatch:

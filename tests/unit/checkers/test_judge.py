@@ -54,8 +54,8 @@ def taken_twice(folder: Path, run: int) -> Path:
 def test_a_checker_that_crashes_is_told_and_the_others_count(
     spark: SparkSession, wrong: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = tuple(c for c in judging.CHECKERS if c.module in ("reprocessed_input", "lost_write"))
-    monkeypatch.setattr(judging, "CHECKERS", (Crashing("no_such_anomaly"), *few))
+    few = tuple(c for c in judging.STORE_CHECKERS if c.module in ("reprocessed_input", "lost_write"))
+    monkeypatch.setattr(judging, "STORE_CHECKERS", (Crashing("no_such_anomaly"), *few))
     judgement = judge(spark, [StoredRun(3, wrong)])[3]
     assert "out of cheese" in judgement.broken["no-such-anomaly"]
     assert judgement.anomalies["reprocessed-input"].count == 1
@@ -64,8 +64,8 @@ def test_a_checker_that_crashes_is_told_and_the_others_count(
 def test_an_example_tells_what_happened_to_a_record(
     spark: SparkSession, wrong: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = tuple(c for c in judging.CHECKERS if c.module == "reprocessed_input")
-    monkeypatch.setattr(judging, "CHECKERS", few)
+    few = tuple(c for c in judging.STORE_CHECKERS if c.module == "reprocessed_input")
+    monkeypatch.setattr(judging, "STORE_CHECKERS", few)
     (example,) = judge(spark, [StoredRun(3, wrong)])[3].anomalies["reprocessed-input"].examples
     assert example["input"] == {"topic": "a", "partition": 0, "offset": 0}
     first, second = example["records"]
@@ -88,7 +88,8 @@ def test_a_missing_or_damaged_table_is_named(spark: SparkSession, wrong: Path, d
 def test_a_run_with_a_damaged_page_spoils_no_other(
     spark: SparkSession, wrong: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judging, "CHECKERS", [c for c in judging.CHECKERS if c.module == "reprocessed_input"])
+    few = [c for c in judging.STORE_CHECKERS if c.module == "reprocessed_input"]
+    monkeypatch.setattr(judging, "STORE_CHECKERS", few)
     page = taken_twice(tmp_path / "damaged", 4) / "history" / "sends.parquet"
     body = page.read_bytes()
     page.write_bytes(body[:4] + b"\xff" * 60 + body[64:])  # the footer stays whole
@@ -102,8 +103,8 @@ def test_a_run_with_a_damaged_page_spoils_no_other(
 def test_a_check_that_crashes_on_one_run_is_told_of_that_run_alone(
     spark: SparkSession, wrong: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = [c for c in judging.CHECKERS if c.module == "reprocessed_input"]
-    monkeypatch.setattr(judging, "CHECKERS", (CrashingOnRunFour("no_such_anomaly"), *few))
+    few = [c for c in judging.STORE_CHECKERS if c.module == "reprocessed_input"]
+    monkeypatch.setattr(judging, "STORE_CHECKERS", (CrashingOnRunFour("no_such_anomaly"), *few))
     runs = [StoredRun(4, taken_twice(tmp_path / "four", 4)), StoredRun(3, wrong)]
     four, three = judge_each(spark, runs).values()
     assert isinstance(four, Judgement) and isinstance(three, Judgement)

@@ -93,6 +93,15 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path):
     assert lines_of(tmp_path / "h.jsonl", 1 << 20) == lines_of(tmp_path / "h.edn.gz", 1) == [0]
 
 
+def test_only_the_last_invocation_of_a_process_keeps_its_sends(tmp_path: Path):
+    path = tmp_path / "h.jsonl"
+    event = b'{"process":%d,"type":"%s","f":"send","value":[["send",1,%d]]}\n'
+    said = [(0, b"invoke", 1), (1, b"invoke", 2), (0, b"info", 1), (2, b"info", 3), (0, b"invoke", 4)]
+    path.write_bytes(b"".join(event % each for each in said))
+    sent = [row["sends"] and row["sends"][0]["value"] for row in rows(path)]
+    assert sent == [None, 2, 1, 3, 4, None]
+
+
 def test_an_empty_file_has_no_lines(tmp_path: Path):
     (tmp_path / "h.edn").touch()
     (told,) = rows(tmp_path / "h.edn")

@@ -1,0 +1,33 @@
+"""Cycles: transactions that depend on each other in a circle.
+
+An edge leads from a transaction to one that depends on it: `wr` to a reader of what it wrote, `ww` to the
+writer of the following value in the version order, `rw` from a reader (by its last read of a partition) to
+the writer of the following value, process order to the next operation of the same process, realtime order
+to whatever was invoked after its ok completion. A name says which edges the cycle needs: it is a strongly
+connected component of the graph of exactly those edges, in which no graph of fewer kinds has a cycle.
+
+`G0`             ww edges                  `G1c`        wr edges
+`G1c-ww`         ww and wr edges           `G-single`   one rw edge, and ww and wr edges
+`G2`             more rw edges             with `-process` or `-realtime`: and that order
+
+Illegal because nobody can read what is not yet committed: by `G1c`, `G1c-process` and `G1c-realtime`
+information has flowed in a circle, or was read before it was sent. All others are listed and always allowed: Kafka
+interleaves the writes of transactions by design, and does not isolate their reads.
+Evidence: who was given what, and the version order; each finding has a short cycle, step by step.
+
+    T1  send x=1, poll y: 2 at offset 0      ok
+    T2  send y=2, poll x: 1 at offset 0      ok      <- G1c: each read what the other wrote
+
+Blind spot: what nobody read, and values whose offsets nobody knows or that have several, make no edges.
+Reference: Adya 1999, G0, G1c, G-single, G2; Kingsbury and Alvaro, Elle, VLDB 2020; Jepsen's Kafka checker.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from checkers.told import Told
+
+
+def cycles_told(t: Told) -> DataFrame:
+    """One row for each component."""
+    return t.components.select("run", "anomaly", F.lit(False).alias("absence"), "position", "ops", "detail")

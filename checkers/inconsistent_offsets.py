@@ -1,0 +1,42 @@
+"""Inconsistent offsets: one offset of one partition was seen with different values.
+
+An offset names one record, for ever. If two operations were told of different values at the same place,
+the log was cut and written anew, or two leaders wrote at once.
+
+Illegal because every consumer's position is an offset: who reads from the same one must go on with the
+same record.
+Evidence: what polls were given, those of `info` and `fail` operations too, and what sends of operations
+that must have committed were told.
+
+    T1  poll x: 1 at offset 4      ok
+    T2  poll x: 2 at offset 4      ok      <- inconsistent-offsets
+
+Blind spot: a record that nobody was given before it was cut off, and whose sender was not told its offset.
+Reference: Jepsen's Kafka checker, `inconsistent-offsets`; Kingsbury, Redpanda 21.10.1 (2022).
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from checkers.finding import finding, operations
+from checkers.told import Told
+
+
+def inconsistent_offsets_told(t: Told) -> DataFrame:
+    """One row for each offset with several values."""
+    found = (
+        t.steps.where("clash")
+        .groupBy("run", "key", "offset")
+        .agg(F.array_sort(F.collect_set("value")).alias("values"), F.collect_set("op").alias("ops"))
+    )
+    return finding(
+        found,
+        "inconsistent-offsets",
+        order=["key", "offset"],
+        ops=F.col("ops"),
+        place=F.struct("key", "offset"),
+        records=F.transform(
+            F.slice("values", 1, 20), lambda value: F.struct(F.col("key").alias("key"), value.alias("value"))
+        ),
+        operations=operations("ops"),
+    )

@@ -1,0 +1,156 @@
+"""From histories from elsewhere to what the checkers say of them: one Spark job for all of them."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from checkers.examples import Finding, lookup, objects
+from checkers.judge import with_cause
+from checkers.materialise import Collected, collect
+from checkers.registry import CHECKERS, HISTORY_CHECKERS, SUBSCRIBED, checker_of
+from checkers.told import Told, make_told
+from harness.history_files.schema import FAIL, INFO, NAMES_FROM, OK, OPEN, OUTCOMES
+from harness.verdict import Found, Judgement
+
+OPERATION_COLUMNS = ("op", "process", "f", "outcome", "invoked", "invoke_ns", "complete_ns")
+NOT_TOLD = "a history from elsewhere names no markers, no inputs and no final readers"
+
+
+def judge_told(
+    ops: DataFrame,
+    micro: DataFrame,
+    names: DataFrame,
+    runs: Sequence[int],
+    *,
+    allowed: frozenset[str] = frozenset(),
+    examples: int = 10,
+) -> dict[int, Judgement]:
+    """What the checkers say of each history, by its number; `allowed`: what the caller permits."""
+    told = make_told(ops, micro, names, examples)
+    found = collect(told, HISTORY_CHECKERS, examples)
+    numbers = _numbers(told)
+    _explain(told, found.rows)
+    return {run: _judgement(run, found, numbers.get(run, {}), allowed) for run in runs}
+
+
+def _numbers(t: Told) -> dict[int, Mapping[str, int]]:
+    """By run, what its operations and records amount to."""
+
+    def count(condition: Any) -> Any:
+        return F.count(F.when(condition, F.lit(1)))
+
+    outcome, effective = F.col("outcome"), F.col("f").isin("txn", "send", "poll")
+    ops = t.ops.groupBy("run").agg(
+        F.count(F.lit(1)).alias("ops"),
+        *(count(outcome == code).alias(OUTCOMES[code]) for code in (OK, INFO, FAIL, OPEN)),
+        count((outcome == OK) & effective).alias("committed"),
+        count((outcome == FAIL) & effective).alias("aborted"),
+        count(F.col("f") == "subscribe").alias("subscribes"),
+    )
+    records = t.steps.groupBy("run").agg(
+        count(F.col("first")).alias("records"),
+        count(F.col("first") & F.col("ok_read")).alias("read"),
+        count(F.col("first") & F.col("writer_outcome").isin(INFO, OPEN) & ~F.col("due")).alias("unsettled"),
+    )
+    rows = ops.join(records, on="run", how="left").toArrow().to_pylist()
+    return {row["run"]: {name: value or 0 for name, value in row.items()} for row in rows}
+
+
+def _judgement(run: int, found: Collected, numbers: Mapping[str, int], allowed: frozenset[str]) -> Judgement:
+    """The findings of one history, and why it may be unknown."""
+    anomalies: dict[str, Found] = {}
+    permitted = allowed | (SUBSCRIBED if numbers.get("subscribes") else frozenset())
+    for checker in HISTORY_CHECKERS:
+        for name in checker.anomalies:
+            parts = [found.rows[key] for key in ((run, name, False), (run, name, True)) if key in found.rows]
+            if parts:
+                anomalies[name] = Found(
+                    count=sum(part.count for part in parts),
+                    examples=[example for part in parts for example in part.examples],
+                    allowed=checker.warning or name in checker.always_allowed or name in permitted,
+                    warning=checker.warning,
+                )
+    told = {name for checker in HISTORY_CHECKERS for name in checker.anomalies}
+    broken = dict(found.crashed)
+    if not numbers.get("read"):
+        broken["nothing read"] = "no ok operation was given any record: nothing was read"
+    return Judgement(
+        anomalies={name: with_cause(run, name, anomalies, found.caused) for name in anomalies},
+        not_checked={
+            name: NOT_TOLD for checker in CHECKERS for name in checker.anomalies if name not in told
+        },
+        broken=broken,
+        coverage={
+            "outputs": numbers.get("records", 0),
+            "committed": numbers.get("committed", 0),
+            "aborted": numbers.get("aborted", 0),
+        },
+        stats={name: numbers.get(name, 0) for name in ("ops", "ok", "fail", "info", "open", "unsettled")},
+    )
+
+
+def _explain(t: Told, rows: Mapping[tuple[int, str, bool], Finding]) -> None:
+    """Put the operations themselves, and the keys and values as they were written, into the examples."""
+    ops: set[tuple[int, ...]] = set()
+    ids: set[tuple[int, ...]] = set()
+    for (run, _, _), finding in rows.items():
+        for thing in objects(finding.examples):
+            if thing.get("op") is not None:
+                ops.add((run, thing["op"]))
+            named = (thing.get("key"), thing.get("value"))
+            ids |= {(run, one) for one in named if isinstance(one, int) and one >= NAMES_FROM}
+    told = lookup(t.ops.select("run", *OPERATION_COLUMNS), ("run", "op"), ops)
+    texts = lookup(t.names.distinct(), ("run", "id"), ids)
+    for (run, name, _), finding in rows.items():
+        finding.examples = [_describe(example, run, told, texts) for example in finding.examples]
+        if checker_of(name).family == "cycles":
+            for example in finding.examples:
+                example["steps"] = [_sentence(step) for step in example["cycle"]]
+
+
+def _describe(
+    thing: Any,
+    run: int,
+    told: Mapping[tuple[int, ...], Mapping[str, Any]],
+    texts: Mapping[tuple[int, ...], Mapping[str, Any]],
+) -> Any:
+    """One object of an example, with all that is known of it."""
+    if isinstance(thing, list):
+        return [_describe(each, run, told, texts) for each in thing]
+    if not isinstance(thing, dict):
+        return thing
+    body = {key: _describe(value, run, told, texts) for key, value in thing.items()}
+    for name in ("key", "value"):
+        if (run, body.get(name)) in texts:
+            body[name] = json.loads(texts[run, body[name]]["text"])
+    operation = told.get((run, thing.get("op", -1)))
+    if operation:
+        body |= {column: operation[column] for column in OPERATION_COLUMNS if operation[column] is not None}
+        body["outcome"] = OUTCOMES[operation["outcome"]]
+    return body
+
+
+def _sentence(step: Mapping[str, Any]) -> str:
+    """A step of a cycle in words: which operation depends on which, and by what."""
+    one, other = (f"T{step[end]['op']}" for end in ("from", "to"))
+    kind = step["kind"]
+    if kind == "process":
+        return f"{other} came after {one} in the same process"
+    if kind == "realtime":
+        return f"{other} was invoked after {one} had completed"
+    key, value = json.dumps(step["record"]["key"]), json.dumps(step["record"]["value"])
+    if kind == "wr":
+        return f"{other} read {value} from {key}, which {one} wrote"
+    following = json.dumps(step["following"]["value"])
+    if kind == "ww":
+        return f"{other} wrote {following} to {key}, next after {value}, which {one} wrote"
+    return f"{one} read {value} from {key} and not {following}, next after it, which {other} wrote"
+
+
+def names_of(names: Iterable[str]) -> frozenset[str]:
+    """Those of `names` that are no anomaly."""
+    known = {name for checker in CHECKERS for name in checker.anomalies}
+    return frozenset(names) - known
