@@ -66,6 +66,8 @@ def load_blocks(spark: SparkSession, blocks: Sequence[Block]) -> DataFrame:
     """BLOCK_ROWS of the blocks."""
     if not blocks:
         return spark.createDataFrame(BLOCK_ROWS.empty_table())
+    # Or a worker would look for our rooms in the folder that the user happens to be in.
+    spark.sparkContext.environment["PYTHONSAFEPATH"] = "1"
     spark.dataSource.register(HistoryBlocks)
     listed = json.dumps([asdict(block) for block in blocks])
     return spark.read.format(HistoryBlocks.name()).option("blocks", listed).load()
