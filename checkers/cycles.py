@@ -11,8 +11,8 @@ connected component of the graph of exactly those edges, in which no graph of fe
 `G2`             more rw edges             with `-process` or `-realtime`: and that order
 
 Illegal because nobody can read what is not yet committed: by `G1c`, `G1c-process` and `G1c-realtime`
-information has flowed in a circle, or was read before it was sent. All others are listed and always allowed: Kafka
-interleaves the writes of transactions by design, and does not isolate their reads.
+information has flowed in a circle, or was read before it was sent. All others are listed and always
+allowed: Kafka interleaves the writes of transactions by design, and does not isolate their reads.
 Evidence: who was given what, and the version order; each finding has a short cycle, step by step.
 
     T1  send x=1, poll y: 2 at offset 0      ok

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
-from fencepost.drawing import draw_report
-from harness.errors import ExitStatus, FencepostError, UnreadableInput
+from harness.errors import FencepostError, UnreadableInput
 from harness.evidence import tabulate, tabulated
 from harness.facts import Facts
 from harness.plan import Plan
-from harness.progress import Progress
 from harness.record.schema import HISTORY, LOG
 from harness.verdict import Judgement, Validity, Verdict
 
@@ -70,16 +68,18 @@ def _require(path: Path, schema: object) -> None:
         raise UnreadableInput(f"{path} is not the table that it should be: its columns differ")
 
 
-def judge(spark: "SparkSession", runs: Sequence[Evidence]) -> list[Verdict | FencepostError]:
+def judge(
+    spark: "SparkSession", runs: Sequence[Evidence], allow: frozenset[str] = frozenset()
+) -> list[Verdict | FencepostError]:
     """A verdict for each run, all in one job, or why there is none; a copy of a run, which bears the same
-    number, is judged in another.
+    number, is judged in another. `allow`: anomalies that the caller permits beside the workload.
     """
     if not runs:
         return []
     first = {evidence.run: evidence for evidence in reversed(runs)}
     copies = [evidence for evidence in runs if first[evidence.run] is not evidence]
-    verdicts = _judge_together(spark, list(first.values()))
-    later = dict(zip(map(id, copies), judge(spark, copies), strict=True))
+    verdicts = _judge_together(spark, list(first.values()), allow)
+    later = dict(zip(map(id, copies), judge(spark, copies, allow), strict=True))
     return [later[id(run)] if id(run) in later else verdicts[run.run] for run in runs]
 
 
@@ -91,7 +91,9 @@ def judge_one(spark: "SparkSession", run: Evidence) -> Verdict:
     return answer
 
 
-def _judge_together(spark: "SparkSession", runs: Sequence[Evidence]) -> dict[int, Verdict | FencepostError]:
+def _judge_together(
+    spark: "SparkSession", runs: Sequence[Evidence], allow: frozenset[str]
+) -> dict[int, Verdict | FencepostError]:
     """By number, the verdicts of runs that share none."""
     from checkers.judge import StoredRun, judge_each
 
@@ -100,7 +102,7 @@ def _judge_together(spark: "SparkSession", runs: Sequence[Evidence]) -> dict[int
             run=evidence.run,
             folder=evidence.folder,
             wall_ms_at_zero=evidence.plan.run.get("wall_ms_at_zero"),
-            allowed=frozenset(evidence.plan.workload.get("allowed", ())),
+            allowed=frozenset(evidence.plan.workload.get("allowed", ())) | allow,
             incomplete=() if evidence.facts else ("the run was killed before its end",),
         )
         for evidence in runs
@@ -178,53 +180,3 @@ def _goals(plan: Plan, judgement: Judgement) -> Mapping[str, str]:
             "aborted-read": "no transaction was aborted; a longer --time-limit or a higher abort-share helps"
         }
     return {}
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What `check` says of one history: its verdict, or why there is none."""
-
-    history: str
-    verdict: Verdict | None
-    error: str | None
-    status: ExitStatus
-
-
-def check(
-    paths: Sequence[Path], *, master: str, spark_conf: Mapping[str, str], progress: Progress
-) -> list[Answer]:
-    """Judge stored runs again: one line each, in the order given; one that cannot be read stops no other."""
-    from fencepost.spark import starting
-
-    opened: list[Evidence | FencepostError] = []
-    for path in paths:
-        try:
-            opened.append(open_evidence(str(path), path))
-        except FencepostError as error:
-            opened.append(error)
-    readable = [evidence for evidence in opened if isinstance(evidence, Evidence)]
-    judged: list[Verdict | FencepostError] = []
-    if readable:
-        progress.phase(f"judging {len(readable)} run{'s' if len(readable) > 1 else ''}")
-        large = sum(evidence.size_bytes for evidence in readable) > LARGE_BYTES
-        with starting(master, spark_conf, large=large) as spark:
-            judged = judge(spark, readable)
-    rest = iter(zip(readable, judged, strict=True))
-    return [
-        _refused(str(path), found) if isinstance(found, FencepostError) else _answer(*next(rest))
-        for path, found in zip(paths, opened, strict=True)
-    ]
-
-
-def _answer(evidence: Evidence, judged: Verdict | FencepostError) -> Answer:
-    """What is said of a run that could be opened; a killed run gets the verdict that it has none of."""
-    if isinstance(judged, FencepostError):
-        return _refused(evidence.history, judged)
-    if not (evidence.folder / "verdict.json").exists():
-        (evidence.folder / "verdict.json").write_text(judged.line() + "\n")
-        draw_report(evidence.folder, judged, 0.0)
-    return Answer(evidence.history, judged, None, judged.valid.exit_status)
-
-
-def _refused(history: str, error: FencepostError) -> Answer:
-    return Answer(history, None, str(error), error.exit_status)

@@ -1,4 +1,4 @@
-"""Which runs a path on the command line stands for."""
+"""Which runs or histories a path on the command line stands for."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,10 +12,11 @@ MARK = "test.toml"
 
 @dataclass(frozen=True)
 class Given:
-    """A history that was asked for: its name as given, and its folder or why there is none."""
+    """A history that was asked for: its name as given, and its folder, its file, or why there is neither."""
 
     history: str
     folder: Path | None = None
+    file: Path | None = None  # a history from elsewhere
     error: str | None = None
 
 
@@ -31,7 +32,7 @@ def one_run(path: str) -> Path:
     """The folder of the one run at `path`; raises `UnreadableInput`."""
     found = expand(path)
     if found[0].folder is None:
-        raise UnreadableInput(found[0].error or path)
+        raise UnreadableInput(found[0].error or f"{path} is a file; a stored run is a folder")
     if Path(path) != found[0].folder:
         raise UnreadableInput(f"{path} holds several runs; say which, for instance {found[-1].history}")
     return found[0].folder
@@ -47,7 +48,7 @@ def _expand(path: str) -> list[Given]:
             return [Given(str(run), run) for run in runs]
         return [Given(path, error=f"{path} is no stored run and holds none: there is no {MARK}")]
     if place.exists():
-        return [Given(path, error=f"{path} is a file; this version judges stored runs, which are folders")]
+        return [Given(path, file=place)]
     return [Given(path, error=f"there is no {path}")]
 
 

@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 
+from harness.errors import FencepostError
 from harness.verdict import Verdict
 
 
@@ -18,15 +19,15 @@ def tell_run(verdict: Verdict, folder: Path, command: str, *, as_json: bool) -> 
         print(verdict.line())
 
 
-def tell_history(history: str, verdict: Verdict | None, error: str | None, *, as_json: bool) -> None:
+def tell_history(history: str, answer: Verdict | FencepostError, *, as_json: bool) -> None:
     """One line of `check`: a history's verdict, or why there is none."""
-    if as_json:
-        print(verdict.line() if verdict else unread_line(history, error or ""))
-    elif verdict:
-        word = {True: "valid", False: "INVALID", "unknown": "unknown"}[verdict.valid.json]
-        print(f"{history}: {word}: {verdict.summary}")
+    if isinstance(answer, FencepostError):
+        print(unread_line(history, str(answer)) if as_json else f"{history}: no verdict: {answer}")
+    elif as_json:
+        print(answer.line())
     else:
-        print(f"{history}: no verdict: {error}")
+        word = {True: "valid", False: "INVALID", "unknown": "unknown"}[answer.valid.json]
+        print(f"{history}: {word}: {answer.summary}")
 
 
 def unread_line(history: str, error: str) -> str:
