@@ -2,7 +2,7 @@
 
 What is wrong with one file is a row, and fails no job that others are in; and no line passes through the
 JVM. (Spark's text source fails the whole scan at a damaged gzip file, takes `[` in a path for a pattern,
-leaves out names that begin with `_`; and `mapInArrow` wants pandas.) All tasks need to see the paths, and to
+leaves out names that begin with `_`.) All tasks need to see the paths, and to
 have Fencepost installed.
 """
 
@@ -66,8 +66,6 @@ def load_blocks(spark: SparkSession, blocks: Sequence[Block]) -> DataFrame:
     """BLOCK_ROWS of the blocks."""
     if not blocks:
         return spark.createDataFrame(BLOCK_ROWS.empty_table())
-    # Or a worker would look for our rooms in the folder that the user happens to be in.
-    spark.sparkContext.environment["PYTHONSAFEPATH"] = "1"
     spark.dataSource.register(HistoryBlocks)
     listed = json.dumps([asdict(block) for block in blocks])
     return spark.read.format(HistoryBlocks.name()).option("blocks", listed).load()

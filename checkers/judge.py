@@ -96,11 +96,13 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
             if reason is not None:
                 not_checked[name] = reason
             elif finding := _weigh(run, checker, name, brought, found, examples):
+                by = "Kafka" if name in checker.always_allowed else run.allowed.get(name)
                 anomalies[name] = Found(
                     count=finding.count,
                     examples=finding.examples,
-                    allowed=checker.warning or name in checker.always_allowed or name in run.allowed,
+                    allowed=checker.warning or by is not None,
                     warning=checker.warning,
+                    allowed_by=by,
                 )
     numbers = facts.numbers
     return Judgement(

@@ -62,16 +62,19 @@ def _numbers(t: Told) -> dict[int, Mapping[str, int]]:
 def _judgement(run: int, found: Collected, numbers: Mapping[str, int], allowed: frozenset[str]) -> Judgement:
     """The findings of one history, and why it may be unknown."""
     anomalies: dict[str, Found] = {}
-    permitted = allowed | (SUBSCRIBED if numbers.get("subscribes") else frozenset())
+    permitted = dict.fromkeys(allowed, "--allow")
+    if numbers.get("subscribes"):
+        permitted |= dict.fromkeys(SUBSCRIBED, "subscribe")
     for checker in HISTORY_CHECKERS:
         for name in checker.anomalies:
             parts = [found.rows[key] for key in ((run, name, False), (run, name, True)) if key in found.rows]
             if parts:
+                by = "Kafka" if name in checker.always_allowed else permitted.get(name)
                 anomalies[name] = Found(
                     count=sum(part.count for part in parts),
                     examples=[example for part in parts for example in part.examples],
-                    allowed=checker.warning or name in checker.always_allowed or name in permitted,
-                    warning=checker.warning,
+                    allowed=by is not None,
+                    allowed_by=by,
                 )
     told = {name for checker in HISTORY_CHECKERS for name in checker.anomalies}
     broken = dict(found.crashed)

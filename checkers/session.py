@@ -128,6 +128,8 @@ def _connect(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes
     finally:
         for key in borrowed:
             os.environ.pop(key, None)
+    # Or a Python worker would look for our rooms in the folder that the user happens to be in.
+    spark.sparkContext.environment["PYTHONSAFEPATH"] = "1"
     if settings.warm:
         from checkers.warm import warm_up
 

@@ -1,7 +1,7 @@
 """Reading the tables of stored runs: one scan for each table, however many runs there are."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ class StoredRun:
     run: int  # as the column `run` has it
     folder: Path  # holds history/ and perhaps log/; several runs may share one
     wall_ms_at_zero: float | None = None  # wall clock at run time 0; None: no two clocks are compared
-    allowed: frozenset[str] = frozenset()  # anomalies that the workload's guarantee permits
+    allowed: Mapping[str, str] = field(default_factory=dict)  # anomalies that are permitted, and by whom
     incomplete: tuple[str, ...] = ()  # why the run's evidence is cut short: absence proves nothing then
 
     @property

@@ -102,7 +102,8 @@ def _judge_together(
             run=evidence.run,
             folder=evidence.folder,
             wall_ms_at_zero=evidence.plan.run.get("wall_ms_at_zero"),
-            allowed=frozenset(evidence.plan.workload.get("allowed", ())) | allow,
+            allowed=dict.fromkeys(allow, "--allow")
+            | dict.fromkeys(evidence.plan.workload.get("allowed", ()), "the workload"),
             incomplete=() if evidence.facts else ("the run was killed before its end",),
         )
         for evidence in runs

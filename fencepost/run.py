@@ -50,10 +50,18 @@ def run(
         if schedule is not None
         else draw(options, workload)
     )
+    progress.say("planned faults, by seconds after the first input:" if drawn.strikes else _no_faults(options))
     for strike in drawn.strikes:
-        progress.say(str(strike))
+        progress.say(f"  {strike}")
     with Interrupt() as interrupt, ExitStack() as stack:
         return _run(options, progress, command, workload, drawn, interrupt, stack)
+
+
+def _no_faults(options: Options) -> str:
+    """Why none are planned."""
+    if options.defect and options.nemesis is None:
+        return f"no faults are planned: {options.defect} does harm without any"
+    return "no faults are planned"
 
 
 def _run(

@@ -54,6 +54,9 @@ class Found:
     allowed: bool = False  # the workload's guarantee permits it
     warning: bool = False  # listed, and never decides; then `allowed` is true as well
     because: str | None = None  # the anomaly that this one follows from
+    allowed_by: str | None = (
+        None  # who permits it, where it is allowed: Kafka, subscribe, --allow, the workload
+    )
 
     def as_json(self) -> dict[str, Any]:
         """As it stands under its name in `anomalies`."""
@@ -62,6 +65,8 @@ class Found:
             body["warning"] = True
         if self.because:
             body["because"] = self.because
+        if self.allowed_by:
+            body["allowed_by"] = self.allowed_by
         body["examples"] = [dict(example) for example in self.examples]
         return body
 

@@ -25,7 +25,13 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Map
         folders[log] = tmp_path_factory.mktemp("store")
         write(folders[log], [(run, history) for run, _, history in histories if history.log is log], log=log)
     runs = [
-        StoredRun(run, folders[h.log], h.wall_ms, allowed=h.allowed, incomplete=h.incomplete)
+        StoredRun(
+            run,
+            folders[h.log],
+            h.wall_ms,
+            allowed=dict.fromkeys(h.allowed, "the workload"),
+            incomplete=h.incomplete,
+        )
         for run, _, h in histories
     ]
     judgements = judge(spark, runs)
