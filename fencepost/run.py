@@ -50,7 +50,7 @@ def run(
         if schedule is not None
         else draw(options, workload)
     )
-    progress.say("planned faults, by seconds after the first input:" if drawn.strikes else _no_faults(options))
+    progress.say("planned, in seconds after the first input:" if drawn.strikes else _no_faults(options))
     for strike in drawn.strikes:
         progress.say(f"  {strike}")
     with Interrupt() as interrupt, ExitStack() as stack:
