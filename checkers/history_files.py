@@ -46,6 +46,15 @@ class Histories:
     names: DataFrame
     errors: Mapping[int, Unreadable]  # by run
 
+    def with_more(self, more: "Histories") -> "Histories":
+        """These and others, of other runs."""
+        return Histories(
+            self.ops.unionByName(more.ops),
+            self.micro.unionByName(more.micro),
+            self.names.unionByName(more.names),
+            {**self.errors, **more.errors},
+        )
+
 
 def read_histories(
     spark: SparkSession, histories: Sequence[HistoryFile], block_bytes: int = BLOCK_BYTES

@@ -34,8 +34,15 @@ class Asked:
     def large(self) -> bool:
         """Whether it is worth more memory, and a compiler that takes longer."""
         of_runs = sum(evidence.size_bytes for evidence in self.runs)
-        of_files = sum(path.stat().st_size * (8 if path.suffix == ".gz" else 1) for path in self.files)
+        of_files = sum(map(_text_bytes, self.files))
         return of_runs > LARGE_BYTES or of_files > LARGE_TEXT_BYTES
+
+
+def _text_bytes(path: Path) -> int:
+    """About how much text a history is, or would be."""
+    if path.is_dir():
+        return sum(table.stat().st_size for table in path.glob("*.parquet")) * LARGE_TEXT_BYTES // LARGE_BYTES
+    return path.stat().st_size * (8 if path.suffix == ".gz" else 1)
 
 
 def check(

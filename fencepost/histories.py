@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 def judge_histories(
     spark: "SparkSession", files: Sequence[Path], allow: frozenset[str]
 ) -> list[Verdict | FencepostError]:
-    """A verdict for each file, all in one job, or why there is none."""
+    """A verdict for each file or folder of tables, all in one job, or why there is none."""
     from checkers.history_files import HistoryFile, read_histories
+    from checkers.history_folders import read_folders
     from checkers.judge_told import judge_told
     from checkers.jvm import first_line
     from checkers.materialise import SPARK_ERRORS
@@ -24,7 +25,10 @@ def judge_histories(
         return []
     asked = [HistoryFile(run, path) for run, path in enumerate(files)]
     try:
-        read = read_histories(spark, asked)
+        folders = [history for history in asked if history.path.is_dir()]
+        read = read_histories(spark, [history for history in asked if not history.path.is_dir()])
+        if folders:
+            read = read.with_more(read_folders(spark, folders))
         sound = [history.run for history in asked if history.run not in read.errors]
         judged = judge_told(read.ops, read.micro, read.names, sound, allowed=allow) if sound else {}
     except SPARK_ERRORS as error:

@@ -10,6 +10,10 @@ MARK = "test.toml"
 """The file that a run writes first: a folder with it is the folder of a run."""
 
 
+TABLES_MARK = "micro.parquet"
+"""A folder with it is a history that was written straight to Parquet."""
+
+
 @dataclass(frozen=True)
 class Given:
     """A history that was asked for: its name as given, and its folder, its file, or why there is neither."""
@@ -42,6 +46,8 @@ def _expand(path: str) -> list[Given]:
     place = Path(path)
     if (place / MARK).is_file():
         return [Given(path, place)]
+    if (place / TABLES_MARK).is_file():
+        return [Given(path, file=place)]
     if place.is_dir():
         runs = sorted(_runs(place), key=lambda run: (run.name, str(run)))
         if runs:

@@ -1,0 +1,49 @@
+"""Histories that were written straight to Parquet: a folder with the tables of `harness.history_files`."""
+
+from collections.abc import Sequence
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from checkers.history_files import Histories, HistoryFile, Unreadable
+from harness.history_files.schema import TABLES
+
+
+def read_folders(spark: SparkSession, folders: Sequence[HistoryFile]) -> Histories:
+    """The tables of all of them; whatever stood in their column `run`, the number given counts."""
+    errors: dict[int, Unreadable] = {}
+    for folder in folders:
+        if words := _wrong(folder):
+            errors[folder.run] = Unreadable(folder.run, None, words)
+    sound = [folder for folder in folders if folder.run not in errors]
+    tables = {table: _scan(spark, sound, table, schema) for table, schema in TABLES.items()}
+    return Histories(**tables, errors=errors)
+
+
+def _wrong(folder: HistoryFile) -> str | None:
+    """What is wrong with a folder's files, as far as their footers tell."""
+    for table, schema in TABLES.items():
+        path = folder.path / f"{table}.parquet"
+        try:
+            found = pq.read_schema(path)
+        except (OSError, pa.ArrowException) as error:
+            return f"{path} cannot be read: {str(error).splitlines()[0]}"
+        if not found.equals(schema):
+            return f"{path} is not the table that it should be: its columns differ"
+    return None
+
+
+def _scan(spark: SparkSession, folders: Sequence[HistoryFile], table: str, schema: pa.Schema) -> DataFrame:
+    if not folders:
+        return spark.createDataFrame(schema.empty_table())
+    read = spark.read.schema(from_arrow_schema(schema))
+    frames = [read.parquet(str(folder.path / f"{table}.parquet")) for folder in folders]
+    numbered = (
+        frame.withColumn("run", F.lit(folder.run).cast("bigint"))
+        for folder, frame in zip(folders, frames, strict=True)
+    )
+    return reduce(DataFrame.unionByName, numbered)
