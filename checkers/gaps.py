@@ -84,9 +84,15 @@ def missing_needs(facts: Facts, has_log: bool) -> dict[str, str]:
     return {need: NEEDS[need] for need, there in has.items() if not there}
 
 
-def gaps(facts: Facts, has_log: bool) -> Gaps:
-    """Hold the tables of one run against each other."""
+def gaps(facts: Facts, has_log: bool, *, had_log: bool = False) -> Gaps:
+    """Hold one run's tables against each other. `had_log`: the brokers' logs were read, and must be there."""
     found = Gaps()
+    for topic in (None, OFFSETS_TOPIC, TRANSACTIONS_TOPIC) if had_log else ():
+        if not (has_log and facts.logs(topic)):
+            name = topic or "the pipeline's topics"
+            found.add(
+                f"log of {name}", f"the run had the logs of {name}, and they are gone", "batches", "replicas"
+            )
     _journals(facts, found)
     _final_reads(facts, found)
     _nothing_done(facts, found)
@@ -173,6 +179,8 @@ def _nothing_done(facts: Facts, found: Gaps) -> None:
         )
     if not numbers["effective_of_stages" if facts.stages else "effective"]:
         found.add("nothing committed", "no operation is known to have taken effect: nothing was committed")
+    if facts.stages and not facts.total("inputs"):
+        found.add("no inputs", "no input is visible: nothing was there to be processed")
     consumed = facts.total("consumed")
     if facts.stages and not consumed:
         found.add("nothing consumed", "no worker was given any input: nothing was consumed", "polls")
@@ -191,6 +199,7 @@ def _logs(facts: Facts, found: Gaps) -> None:
         found.add("replicas", "the table replicas names no leader with a whole log", "replicas", "batches")
     for tp, row in sorted(facts.partitions.items()):
         name = facts.name(tp)
+        _edges(name, row, found)
         if "replicas" not in found.sentences and not row["logged"]:
             found.add(f"log of {name}", f"the leader's log of {name} is not here, or is damaged", "replicas")
         if row.get("unheld"):
@@ -212,3 +221,23 @@ def _logs(facts: Facts, found: Gaps) -> None:
         )
     if facts.numbers["claiming"] and facts.logs(OFFSETS_TOPIC) and not facts.total("commits"):
         found.add("offsets", "the table offsets is empty, though offsets were committed", "offsets")
+
+
+def _edges(name: str, row: Row, found: Gaps) -> None:
+    """A partition of the pipeline is whole from its first record to what the final reader was given last."""
+    if row["internal"] or not row["logged"]:
+        return
+    start, mark, end = (row.get(edge) or 0 for edge in ("log_start", "high_watermark", "log_end"))
+    first, following = row.get("rc_first") or 0, row.get("rc_next") or 0
+    words = ""
+    if row["compacted"]:
+        words = f"{name} is compacted: what is missing from it proves nothing"
+    elif start > first:
+        words = f"the log of {name} begins at offset {start}: what stood before is gone"
+    elif row.get("high_watermark") is not None and not (start <= mark <= end and following <= mark):
+        words = (
+            f"the high watermark of {name} is {mark}, its log ends at {end}, and the final reader was given "
+            f"all below {following}"
+        )
+    if words:
+        found.add(f"edges of {name}", words, "replicas")

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.history_files import Histories, HistoryFile, Unreadable
+from checkers.sources import literal
 from harness.history_files.schema import TABLES
 
 
@@ -41,7 +42,7 @@ def _scan(spark: SparkSession, folders: Sequence[HistoryFile], table: str, schem
     if not folders:
         return spark.createDataFrame(schema.empty_table())
     read = spark.read.schema(from_arrow_schema(schema))
-    frames = [read.parquet(str(folder.path / f"{table}.parquet")) for folder in folders]
+    frames = [read.parquet(literal(folder.path / f"{table}.parquet")) for folder in folders]
     numbered = (
         frame.withColumn("run", F.lit(folder.run).cast("bigint"))
         for folder, frame in zip(folders, frames, strict=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from checkers.examples import Finding
@@ -75,17 +75,17 @@ def spark_alive() -> Iterator[None]:
     """Translate what is heard of a Spark that is gone."""
     try:
         yield
-    except (Py4JNetworkError, ConnectionError, EOFError) as error:
+    except (Py4JError, ConnectionError, EOFError) as error:
         raise EnvironmentFailure(
-            "Spark ended during the analysis, perhaps for want of memory: give it more with "
-            "`--spark-conf spark.driver.memory=4g`"
+            "Spark ended during the analysis, perhaps for want of memory: judge the stored run with "
+            "`fencepost check STORE --spark-conf spark.driver.memory=4g`"
         ) from error
 
 
 def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgement:
     facts = Facts.gather(brought.facts.get(run.run, ()))
     lacking = missing_needs(facts, run.has_log)
-    found = gaps(facts, run.has_log)
+    found = gaps(facts, run.has_log, had_log=run.had_log)
     if run.incomplete:
         found.add("run", "; ".join(run.incomplete))
     not_checked: dict[str, str] = {}

@@ -133,7 +133,7 @@ def _connect(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes
     if settings.warm:
         from checkers.warm import warm_up
 
-        warm_up(spark)
+        warm_up(spark, folder)  # which goes with the JVM, whatever ends us
     return spark
 
 

@@ -1,5 +1,6 @@
 """Reading the tables of stored runs: one scan for each table, however many runs there are."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ class StoredRun:
     wall_ms_at_zero: float | None = None  # wall clock at run time 0; None: no two clocks are compared
     allowed: Mapping[str, str] = field(default_factory=dict)  # anomalies that are permitted, and by whom
     incomplete: tuple[str, ...] = ()  # why the run's evidence is cut short: absence proves nothing then
+    had_log: bool = False  # the brokers' witness was taken: it must be there
 
     @property
     def has_log(self) -> bool:
@@ -62,7 +64,12 @@ def _scan(spark: SparkSession, folders: Sequence[Path], table: str, schema: pa.S
         _check(path, schema)
     if not paths:
         return spark.createDataFrame(schema.empty_table())
-    return spark.read.schema(wanted).parquet(*map(str, paths))
+    return spark.read.schema(wanted).parquet(*map(literal, paths))
+
+
+def literal(path: Path) -> str:
+    """A path as Spark takes it for just that: it would look for others where it has `[`, `{`, `*` or `?`."""
+    return re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path))
 
 
 def _check(path: Path, schema: pa.Schema) -> None:

@@ -21,9 +21,9 @@ from checkers.session import SparkSettings, session
 from harness.record.schema import HISTORY, LOG
 
 
-def warm_up(spark: SparkSession) -> None:
+def warm_up(spark: SparkSession, scratch: Path | None = None) -> None:
     """Judge the small store, so that the JVM has loaded and compiled what a real one needs."""
-    with tempfile.TemporaryDirectory(prefix="fencepost-warm-") as folder:
+    with tempfile.TemporaryDirectory(prefix="fencepost-warm-", dir=scratch) as folder:
         for kind, schemas in (("history", HISTORY), ("log", LOG)):
             (Path(folder) / kind).mkdir()
             for table, schema in schemas.items():

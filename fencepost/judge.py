@@ -1,6 +1,6 @@
 """From stored runs to verdicts: the checkers' findings, weighed with what the runs say of themselves."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -104,7 +104,10 @@ def _judge_together(
             wall_ms_at_zero=evidence.plan.run.get("wall_ms_at_zero"),
             allowed=dict.fromkeys(allow, "--allow")
             | dict.fromkeys(evidence.plan.workload.get("allowed", ()), "the workload"),
-            incomplete=() if evidence.facts else ("the run was killed before its end",),
+            incomplete=tuple(contradictions(evidence))
+            if evidence.facts
+            else ("the run was killed before its end",),
+            had_log=evidence.facts is not None and evidence.plan.options.cluster == "local",
         )
         for evidence in runs
     ]
@@ -114,6 +117,34 @@ def _judge_together(
         for evidence in runs
         for judged in (told[evidence.run],)
     }
+
+
+def contradictions(evidence: Evidence) -> Iterator[str]:
+    """What the tables lack of what the run's own files say."""
+    history = evidence.folder / "history"
+    stages = pq.read_table(history / "stages.parquet", columns=["stage"])["stage"].to_pylist()
+    planned = [stage["name"] for stage in evidence.plan.workload.get("stages", ())]
+    if sorted(stages) != sorted(planned):
+        yield f"the table stages has {listed(stages)}, and the run had {listed(planned)}"
+    told = pq.read_table(history / "journals.parquet", columns=["journal"])["journal"].to_pylist()
+    written = [path.stem for path in (evidence.folder / "journals").glob("*.jsonl")]
+    # What was done to the cluster stands beside them, and is no witness.
+    if missing := sorted(set(written) - set(told) - {"nemesis"}):
+        yield f"the table journals lacks {listed(missing)}"
+    places = pq.read_table(history / "partitions.parquet", columns=["topic", "partition"]).to_pylist()
+    here = {(place["topic"], place["partition"]) for place in places}
+    wanted = {
+        (topic, partition)
+        for topic in evidence.plan.workload.get("topics", ())
+        for partition in range(evidence.plan.options.partitions)
+    }
+    if gone := sorted(wanted - here):
+        yield f"the table partitions lacks {listed(f'{topic}/{number}' for topic, number in gone)}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """`a, b, c`, or that there is none."""
+    return ", ".join(sorted(names)[:10]) or "none"
 
 
 def conclude(evidence: Evidence, judgement: Judgement) -> Verdict:

@@ -6,7 +6,7 @@ best unknown.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ class Facts:
             body: dict[str, Any] = json.loads(path.read_text())
             phases = [Phase(**phase) for phase in body.pop("phases")]
             faults = [FaultReport(**fault) for fault in body.pop("faults")]
-            return cls(phases=phases, faults=faults, **body)
+            known = {one.name for one in fields(cls)}  # another version may have said more
+            return cls(phases=phases, faults=faults, **{key: body[key] for key in body.keys() & known})
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise UnreadableInput(f"{path} cannot be read: {error}") from error

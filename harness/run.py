@@ -137,6 +137,8 @@ def _under_faults(
                 break
             if not running.supervisor.alive:
                 raise EnvironmentFailure("the guardian process is gone, so nothing would clean up: run again")
+            if not running.network.alive:
+                raise EnvironmentFailure("toxiproxy, through which everything goes, has ended: run again")
             if not feeder.alive:
                 raise EnvironmentFailure(f"the feeder ended by itself: {crew.last_words(feeder)}")
             crew.mend()

@@ -12,6 +12,7 @@ from random import Random
 from harness.cluster import Cut
 from harness.errors import FaultFailed
 from harness.schedule import Acted, Grounds, Lane, Nemesis, Scene, Strike
+from nemeses.targets import worker_at
 
 IN_SYNC_TIMEOUT_S = 60.0
 
@@ -46,10 +47,7 @@ def _cut(scene: Scene, target: str) -> tuple[AbstractContextManager[Cut], str]:
     if kind == "pair":
         return scene.network.cut_peers(int(one), int(other)), f"broker {one} from broker {other}"
     if kind == "client":
-        living = scene.crew.workers()
-        if not living:
-            raise FaultFailed("no worker is alive whose link could be cut")
-        member = next((member for member in living if member.slot == one), living[0])
+        member = worker_at(scene.crew, one)
         return scene.network.cut_client(member.slot, int(other)), f"{member.journal} from broker {other}"
     raise FaultFailed(f"no cut is called {target}")
 

@@ -59,3 +59,13 @@ def worker_in_role(crew: Crew, role: str) -> Member:
     named = [member for member in living if member.worker == worker]
     busy = [member for member in living if "counts" in member.told]
     return next(iter([member for member in named if member in busy] or busy or named or living))
+
+
+def worker_at(crew: Crew, slot: str) -> Member:
+    """The living worker in a client slot; if it has nothing to do, one that has: else nothing is hit."""
+    living = crew.workers()
+    if not living:
+        raise FaultFailed("no worker is alive whose link could be cut")
+    named = [member for member in living if member.slot == slot]
+    at_work = [member for member in living if member.told.get("counts", {}).get("inputs")]
+    return next(iter([member for member in named if member in at_work] or at_work or named or living))

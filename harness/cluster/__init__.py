@@ -145,6 +145,11 @@ class Cluster(Protocol):
 class Network(Protocol):
     """The links of a cluster, each through proxies of its own."""
 
+    @property
+    def alive(self) -> bool:
+        """Whether what carries the links still runs."""
+        ...
+
     def cut_peers(self, one: int, other: int) -> AbstractContextManager["Cut"]:
         """Cut two brokers from each other, both ways; what is in flight is lost."""
         ...

@@ -39,6 +39,14 @@ class LocalNetwork:
         self._lock = Lock()
 
     @property
+    def alive(self) -> bool:
+        """Whether the server of the proxies still runs."""
+        try:
+            return psutil.Process(self._pid).status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+
+    @property
     def links(self) -> Sequence[str]:
         """The names of all links."""
         return tuple(self._links)

@@ -97,3 +97,15 @@ def a_damaged_log_is_a_gap(h: History) -> None:
         "replicas",
         lambda row: row | {"damaged": "a batch with a wrong crc"} if row["tp"] == h.tp["x"] else row,
     )
+
+
+@case(broken=("no input is visible", "the high watermark of a/0 is 0"))
+def a_log_that_ends_before_what_was_read_is_a_gap(h: History) -> None:
+    plain(h)
+    h.alter("replicas", lambda row: row | {"high_watermark": 0})
+
+
+@case(broken=("the log of a/0 begins at offset 1",))
+def a_log_whose_beginning_is_gone_is_a_gap(h: History) -> None:
+    plain(h)
+    h.alter("replicas", lambda row: row | {"log_start": 1} if row["tp"] == 0 else row)

@@ -1,5 +1,6 @@
 """What judging promises beside the anomalies: crashes, damaged tables, and what an example holds."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,3 +112,26 @@ def test_a_check_that_crashes_on_one_run_is_told_of_that_run_alone(
     assert "out of cheese" in four.broken["no-such-anomaly"]
     assert "no-such-anomaly" not in three.broken
     assert three.anomalies["reprocessed-input"].count == 1
+
+
+def test_a_folder_is_taken_by_its_name_alone(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = [c for c in judging.STORE_CHECKERS if c.module == "reprocessed_input"]
+    monkeypatch.setattr(judging, "STORE_CHECKERS", few)
+    odd = taken_twice(tmp_path / "z[1]{a,b}*?", 3)
+    h = History()
+    h.feed(1)
+    write(tmp_path / "z1", [(3, h)], log=True)  # what a pattern would find
+    assert judge(spark, [StoredRun(3, odd)])[3].anomalies["reprocessed-input"].count == 1
+
+
+def test_logs_that_a_run_had_and_that_are_gone_are_missed(
+    spark: SparkSession, wrong: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = [c for c in judging.STORE_CHECKERS if c.module == "reprocessed_input"]
+    monkeypatch.setattr(judging, "STORE_CHECKERS", few)
+    shutil.rmtree(wrong / "log")
+    broken = judge(spark, [StoredRun(3, wrong, had_log=True)])[3].broken
+    assert "log of __transaction_state" in broken
+    assert "log of __transaction_state" not in judge(spark, [StoredRun(3, wrong)])[3].broken

@@ -67,7 +67,7 @@ def test_the_doctor_says_what_is_here():
         (["run", "stray"], "unexpected extra argument (stray)"),
         (["list", "defect"], 'did you mean "defects"?'),
         (["list"], "missing argument"),
-        (["check"], "missing argument 'STORE...'"),
+        (["check"], "missing argument 'STORE|HISTORY...'"),
         (["check", "store", "--spark-conf", "x"], "spark-conf must be NAME=VALUE"),
         (["replay", "absent"], "there is no absent"),
         (["report", "absent"], "there is no absent"),
