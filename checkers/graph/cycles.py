@@ -1,7 +1,8 @@
 """A short cycle in a component, and the steps that make it.
 
 A shortest one through any of the component's first operations is looked for, which in a component of up to
-`TRIES` operations is a shortest one of all.
+`TRIES` operations is a shortest one of all. In a large one the search ends when it has come by `BUDGET`
+operations: any cycle will do there, and a component of a million operations has no time for the best.
 """
 
 from collections import defaultdict, deque
@@ -12,6 +13,7 @@ from checkers.graph.components import Component
 from checkers.graph.names import REALTIME, RW
 
 TRIES = 64
+BUDGET = 500_000
 Neighbours = Mapping[int, Sequence[int]]
 
 
@@ -26,23 +28,22 @@ class Step:
 
 def shortest_cycle(component: Component, count: int) -> list[Step]:
     """A cycle in the component. Vertices from `count` upwards are moments."""
-    ahead = _neighbours(component, component.edges)
-    best: list[int] = []
+    search = _Search(_neighbours(component, component.edges))
     for start in component.vertices[:TRIES].tolist():
-        best = _path(ahead, start, start, len(best)) or best
-        if len(best) == 3:
+        search.look(start, start)
+        if search.over(3):
             break
-    return _steps(component, best, count)
+    return _steps(component, search.best, count)
 
 
 def cycle_with_one_rw(component: Component, count: int) -> list[Step]:
-    """A cycle in which exactly one edge is rw; empty if there is none among the first that are tried."""
-    ahead = _neighbours(component, component.edges.keys() - {RW})
-    best: list[int] = []
+    """A cycle in which exactly one edge is rw; empty if none was found before the search had to end."""
+    search = _Search(_neighbours(component, component.edges.keys() - {RW}))
     for one, other in zip(*(ends[: TRIES * TRIES].tolist() for ends in component.edges[RW]), strict=True):
-        best = _path(ahead, other, one, len(best)) or best
-        if len(best) == 2:
+        search.look(other, one)
+        if search.over(2):
             break
+    best = search.best
     return [Step(best[-1], best[0], RW), *_steps(component, best, count)] if best else []
 
 
@@ -55,21 +56,34 @@ def _neighbours(component: Component, kinds: Iterable[int]) -> Neighbours:
     return ahead
 
 
-def _path(ahead: Neighbours, start: int, goal: int, below: int) -> list[int]:
-    """A shortest path of at least one step, its vertices; empty if there is none of fewer than `below`."""
-    came: dict[int, int] = {}
-    queue: deque[tuple[int, int]] = deque([(start, 1)])
-    while queue:
-        here, length = queue.popleft()
-        if below and length + 1 >= below:
-            return []
-        for there in ahead.get(here, ()):
-            if there == goal:
-                return _back(came, start, [goal, here])
-            if there not in came and there != start:
-                came[there] = here
-                queue.append((there, length + 1))
-    return []
+class _Search:
+    """Breadth-first searches for a path that is shorter than the last one found."""
+
+    def __init__(self, ahead: Neighbours) -> None:
+        self._ahead = ahead
+        self._left = BUDGET
+        self.best: list[int] = []
+
+    def over(self, shortest: int) -> bool:
+        """Whether nothing better can be, or may be, found."""
+        return len(self.best) == shortest or self._left <= 0
+
+    def look(self, start: int, goal: int) -> None:
+        """Look for a path of at least one step, by its vertices, from `start` to `goal`."""
+        came: dict[int, int] = {}
+        queue: deque[tuple[int, int]] = deque([(start, 1)])
+        while queue:
+            here, length = queue.popleft()
+            self._left -= 1
+            if (self.best and length + 1 >= len(self.best)) or (self._left <= 0 and self.best):
+                return
+            for there in self._ahead.get(here, ()):
+                if there == goal:
+                    self.best = _back(came, start, [goal, here])
+                    return
+                if there not in came and there != start:
+                    came[there] = here
+                    queue.append((there, length + 1))
 
 
 def _back(came: Mapping[int, int], start: int, path: list[int]) -> list[int]:
