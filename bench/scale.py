@@ -7,6 +7,7 @@ time, the peak memory of all its processes, and what was found of what was plant
 
 import argparse
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -37,9 +38,10 @@ def main() -> None:
                 began_s = time.monotonic()
                 write(folder, int(size.rstrip("m")) * 1_000_000 // (2 * SENDS))
                 print(f"{size}: written in {time.monotonic() - began_s:.1f} s", flush=True)
-            took_s, peak_mb, verdict = judge(folder)
+            took_s, cpu_s, peak_mb, verdict = judge(folder)
             goal = f"; goal {GOALS_S[size]:g} s" if size in GOALS_S else ""
-            print(f"{size}: cold, to the verdict: {took_s:.1f} s, peak {peak_mb:.0f} MB{goal}", flush=True)
+            told_s = f"{took_s:.1f} s, of two processors {cpu_s:.1f} s"
+            print(f"{size}: cold, to the verdict: {told_s}, peak {peak_mb:.0f} MB{goal}", flush=True)
             print(f"  {told(verdict)}", flush=True)
 
 
@@ -114,9 +116,11 @@ def _rows(
     return pa.table(columns, schema=MICRO)
 
 
-def judge(folder: Path) -> tuple[float, float, dict[str, object]]:
-    """Seconds from the start of the process to its verdict, its peak memory in MB, and the verdict."""
-    began_s = time.monotonic()
+def judge(folder: Path) -> tuple[float, float, float, dict[str, object]]:
+    """Seconds from the start of the process to its verdict, those of processor time, its peak memory in MB,
+    and the verdict.
+    """
+    began_s, before_s = time.monotonic(), _children_s()
     command = [sys.executable, "-P", "-m", "fencepost", "check", "--json", str(folder)]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     peak = 0.0
@@ -128,7 +132,14 @@ def judge(folder: Path) -> tuple[float, float, dict[str, object]]:
         except subprocess.TimeoutExpired:
             continue
     assert child.stdout is not None
-    return time.monotonic() - began_s, peak, json.loads(child.stdout.read())
+    answer = json.loads(child.stdout.read())
+    return time.monotonic() - began_s, _children_s() - before_s, peak, answer
+
+
+def _children_s() -> float:
+    """Processor time of all processes that have ended below this one."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _memory_mb(process: psutil.Process) -> float:

@@ -18,7 +18,7 @@ COLUMNS = ("run", "anomaly", "absence", "position", "ops", "detail")
 
 def finding(
     found: DataFrame,
-    anomaly: str,
+    anomaly: str | Column,
     *,
     order: Sequence[str | Column],
     ops: Column | None = None,
@@ -29,7 +29,7 @@ def finding(
     columns = [F.col(column) if isinstance(column, str) else column for column in order]
     return found.select(
         "run",
-        F.lit(anomaly).alias("anomaly"),
+        (F.lit(anomaly) if isinstance(anomaly, str) else anomaly).alias("anomaly"),
         (absence if isinstance(absence, Column) else F.lit(absence)).alias("absence"),
         F.array(*(F.coalesce(column.cast("bigint"), F.lit(-1)) for column in columns)).alias("position"),
         (ops if ops is not None else F.array().cast("array<bigint>")).alias("ops"),
@@ -53,11 +53,11 @@ def operations(ops: str) -> Column:
     return F.transform(F.slice(F.array_sort(ops), 1, 20), lambda op: F.struct(op.alias("op")))
 
 
-def jump(pairs: DataFrame, anomaly: str) -> DataFrame:
-    """One row of findings for each row of `checkers.jumps.make_jumps`."""
+def jump(jumps: DataFrame, anomaly: Column) -> DataFrame:
+    """One row of findings for each row of `checkers.jumps.make_jumps` for which `anomaly` names one."""
     return finding(
-        pairs,
-        anomaly,
+        jumps.withColumn("anomaly", anomaly).where("anomaly is not null"),
+        F.col("anomaly"),
         order=["op", "key", "n"],
         ops=F.array("op_before", "op"),
         records=F.array(

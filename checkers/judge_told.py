@@ -1,21 +1,24 @@
 """From histories from elsewhere to what the checkers say of them: one Spark job for all of them."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from checkers.examples import Finding, lookup, objects
+from checkers.graph.names import WORDS, WR
 from checkers.judge import with_cause
 from checkers.materialise import Collected, collect
 from checkers.registry import CHECKERS, HISTORY_CHECKERS, SUBSCRIBED, checker_of
-from checkers.told import Told, make_told
+from checkers.told import Told, make_told, records_of
 from harness.history_files.schema import FAIL, INFO, NAMES_FROM, OK, OPEN, OUTCOMES
 from harness.verdict import Found, Judgement
 
 OPERATION_COLUMNS = ("op", "process", "f", "outcome", "invoked", "invoke_ns", "complete_ns")
+Numbers = dict[int, Counter[str]]
 NOT_TOLD = "a history from elsewhere names no markers, no inputs and no final readers"
 
 
@@ -29,41 +32,43 @@ def judge_told(
     examples: int = 10,
 ) -> dict[int, Judgement]:
     """What the checkers say of each history, by its number; `allowed`: what the caller permits."""
-    told = make_told(ops, micro, names, examples)
+    numbers = _count_operations(ops)
+    certain = not any(counts["info"] or counts["open"] for counts in numbers.values())
+    told = make_told(ops, micro, names, examples, certain=certain)
     found = collect(told, HISTORY_CHECKERS, examples)
-    numbers = _numbers(told)
+    _add_records(numbers, told)
     _explain(told, found.rows)
-    return {run: _judgement(run, found, numbers.get(run, {}), allowed) for run in runs}
+    return {run: _judgement(run, found, numbers.get(run, Counter()), allowed) for run in runs}
 
 
-def _numbers(t: Told) -> dict[int, Mapping[str, int]]:
-    """By run, what its operations and records amount to."""
+def _count_operations(ops: DataFrame) -> Numbers:
+    """By run, what became of its operations."""
 
-    def count(condition: Any) -> Any:
+    def count(condition: Column) -> Column:
         return F.count(F.when(condition, F.lit(1)))
 
     outcome, effective = F.col("outcome"), F.col("f").isin("txn", "send", "poll")
-    ops = t.ops.groupBy("run").agg(
+    rows = ops.groupBy("run").agg(
         F.count(F.lit(1)).alias("ops"),
         *(count(outcome == code).alias(OUTCOMES[code]) for code in (OK, INFO, FAIL, OPEN)),
         count((outcome == OK) & effective).alias("committed"),
         count((outcome == FAIL) & effective).alias("aborted"),
         count(F.col("f") == "subscribe").alias("subscribes"),
     )
-    records = t.steps.groupBy("run").agg(
-        count(F.col("first")).alias("records"),
-        count(F.col("first") & F.col("ok_read")).alias("read"),
-        count(F.col("first") & F.col("writer_outcome").isin(INFO, OPEN) & ~F.col("due")).alias("unsettled"),
-    )
-    rows = ops.join(records, on="run", how="left").toArrow().to_pylist()
-    return {row["run"]: {name: value or 0 for name, value in row.items()} for row in rows}
+    return {row["run"]: Counter(row) for row in rows.toArrow().to_pylist()}
 
 
-def _judgement(run: int, found: Collected, numbers: Mapping[str, int], allowed: frozenset[str]) -> Judgement:
+def _add_records(numbers: Numbers, t: Told) -> None:
+    """And what became of its records; each task has counted its own."""
+    for row in t.counted.toArrow().to_pylist():
+        numbers[row.pop("run")].update(row)
+
+
+def _judgement(run: int, found: Collected, numbers: Counter[str], allowed: frozenset[str]) -> Judgement:
     """The findings of one history, and why it may be unknown."""
     anomalies: dict[str, Found] = {}
     permitted = dict.fromkeys(allowed, "--allow")
-    if numbers.get("subscribes"):
+    if numbers["subscribes"]:
         permitted |= dict.fromkeys(SUBSCRIBED, "subscribe")
     for checker in HISTORY_CHECKERS:
         for name in checker.anomalies:
@@ -78,7 +83,7 @@ def _judgement(run: int, found: Collected, numbers: Mapping[str, int], allowed: 
                 )
     told = {name for checker in HISTORY_CHECKERS for name in checker.anomalies}
     broken = dict(found.crashed)
-    if not numbers.get("read"):
+    if not numbers["read"]:
         broken["nothing read"] = "no ok operation was given any record: nothing was read"
     return Judgement(
         anomalies={name: with_cause(run, name, anomalies, found.caused) for name in anomalies},
@@ -87,11 +92,11 @@ def _judgement(run: int, found: Collected, numbers: Mapping[str, int], allowed: 
         },
         broken=broken,
         coverage={
-            "outputs": numbers.get("records", 0),
-            "committed": numbers.get("committed", 0),
-            "aborted": numbers.get("aborted", 0),
+            "outputs": numbers["records"],
+            "committed": numbers["committed"],
+            "aborted": numbers["aborted"],
         },
-        stats={name: numbers.get(name, 0) for name in ("ops", "ok", "fail", "info", "open", "unsettled")},
+        stats={name: numbers[name] for name in ("ops", "ok", "fail", "info", "open", "unsettled")},
     )
 
 
@@ -99,6 +104,7 @@ def _explain(t: Told, rows: Mapping[tuple[int, str, bool], Finding]) -> None:
     """Put the operations themselves, and the keys and values as they were written, into the examples."""
     ops: set[tuple[int, ...]] = set()
     ids: set[tuple[int, ...]] = set()
+    _name_records(t, [thing for finding in rows.values() for thing in objects(finding.examples)])
     for (run, _, _), finding in rows.items():
         for thing in objects(finding.examples):
             if thing.get("op") is not None:
@@ -112,6 +118,17 @@ def _explain(t: Told, rows: Mapping[tuple[int, str, bool], Finding]) -> None:
         if checker_of(name).family == "cycles":
             for example in finding.examples:
                 example["steps"] = [_sentence(step) for step in example["cycle"]]
+
+
+def _name_records(t: Told, things: Sequence[dict[str, Any]]) -> None:
+    """Put the records that they go by into the steps of cycles."""
+    steps = [thing for thing in things if "reference" in thing]
+    records = records_of(t.packs, {step["reference"] for step in steps})
+    for step in steps:
+        found = records[step.pop("reference")]
+        step["record"] = {"key": found["key"], "value": found["value"]}
+        if step["kind"] != WORDS[WR]:
+            step["following"] = {"key": found["key"], "value": found["following"]}
 
 
 def _describe(

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from checkers.finding import finding, operation, record
 from checkers.tables import Tables
-from checkers.told import Told
+from checkers.told import LOST, Told
 
 
 def lost_write(t: Tables) -> DataFrame:
@@ -54,7 +54,7 @@ def lost_write_told(t: Told) -> DataFrame:
     Passed by: its index is at or below the highest index of its key that was ok-read.
     """
     return finding(
-        lost_told(t),
+        t.values.where(LOST),
         "lost-write",
         order=["key", "value"],
         ops=F.array("writer"),
@@ -63,9 +63,3 @@ def lost_write_told(t: Told) -> DataFrame:
         operation=operation("writer"),
         read_up_to=F.col("bound"),
     )
-
-
-def lost_told(t: Told) -> DataFrame:
-    """The records of `lost_write_told`, with `bound`."""
-    lost = t.values.where("due and not ok_read and highest is not null")
-    return lost.join(t.bounds, on=["run", "key"], how="inner").where("highest <= bound")

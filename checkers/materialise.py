@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial, reduce
+from typing import TypeVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -22,6 +23,7 @@ from pyspark.sql import functions as F
 from checkers.evidence import evidence
 from checkers.examples import Finding, explain
 from checkers.jvm import first_line
+from checkers.ranking import causes_of_few, first_of_few
 from checkers.registry import Checker
 from checkers.sources import Sources
 from checkers.tables import Tables, keep
@@ -31,6 +33,9 @@ log = logging.getLogger(__name__)
 
 SHARES = 2
 """How many jobs the checkers are shared among: most of their time is planning, which has one thread a job."""
+FEW = 5_000
+"""Findings that are ranked here, without Spark."""
+T = TypeVar("T")
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 
@@ -44,6 +49,14 @@ class Materialised:
     caused: set[
         tuple[int, str, str]
     ]  # run, effect, cause: every finding of the effect shares an operation with it
+
+
+@dataclass(frozen=True)
+class Found:
+    """Findings, here or in Spark."""
+
+    few: pa.Table | None = None
+    many: DataFrame | None = None
 
 
 @dataclass
@@ -71,29 +84,39 @@ def collect(t: Tables | Told, checkers: Sequence[Checker], examples: int) -> Col
     shares = [checkers[at::SHARES] for at in range(SHARES)]
     with ThreadPoolExecutor(max_workers=SHARES, thread_name_prefix="checkers") as pool:
         parts = list(pool.map(lambda share: _find(share, t, crashed), shares))
-    found = [frame for frame in parts if frame is not None]
-    rows = _first(reduce(DataFrame.unionByName, found), examples) if found else {}
+    few = [part.few for found in parts for part in found if part.few is not None]
+    many = [part.many for found in parts for part in found if part.many is not None]
+    if not many:
+        all_rows = [row for part in few for row in part.to_pylist()]
+        return Collected(first_of_few(all_rows, examples), crashed, causes_of_few(all_rows))
+    spark = many[0].sparkSession
+    found = reduce(DataFrame.unionByName, [*many, *map(spark.createDataFrame, few)])
+    rows = _first(found, examples)
     several = len({(run, name) for run, name, _ in rows}) > 1
-    caused = _caused(reduce(DataFrame.unionByName, found)) if several else set()
-    return Collected(rows, crashed, caused)
+    return Collected(rows, crashed, _caused(found) if several else set())
 
 
-def _find(checkers: Sequence[Checker], t: Tables | Told, crashed: dict[str, str]) -> DataFrame | None:
+def _find(checkers: Sequence[Checker], t: Tables | Told, crashed: dict[str, str]) -> list[Found]:
     """The findings of some checkers, from one job; if it fails, one by one: the others still count."""
     built = {checker: _guarded(checker, partial(checker.find, t), crashed) for checker in checkers}
     frames = {checker: frame for checker, frame in built.items() if frame is not None}
     if not frames:
-        return None
+        return []
     try:
-        return keep(reduce(DataFrame.unionByName, frames.values()))
+        return [_found(reduce(DataFrame.unionByName, frames.values()))]
     except SPARK_ERRORS as error:
         log.warning("a job of several checkers failed, so they run one by one: %s", first_line(error))
-    alone = [_guarded(checker, partial(keep, frame), crashed) for checker, frame in frames.items()]
-    sound = [frame for frame in alone if frame is not None]
-    return reduce(DataFrame.unionByName, sound) if sound else None
+    alone = [_guarded(checker, partial(_found, frame), crashed) for checker, frame in frames.items()]
+    return [found for found in alone if found is not None]
 
 
-def _guarded(checker: Checker, act: Callable[[], DataFrame], crashed: dict[str, str]) -> DataFrame | None:
+def _found(findings: DataFrame) -> Found:
+    """Here, if they are few; most runs have none, and then this job is the only one."""
+    few = findings.limit(FEW + 1).toArrow()
+    return Found(few=few) if few.num_rows <= FEW else Found(many=keep(findings))
+
+
+def _guarded(checker: Checker, act: Callable[[], T], crashed: dict[str, str]) -> T | None:
     """What `act` gives; None, and a note, if the checker crashes."""
     try:
         return act()

@@ -25,19 +25,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.finding import jump
-from checkers.jumps import BACK, SKIPS, not_forgotten
+from checkers.jumps import BACK, SKIPS
 from checkers.told import Told
 
 
 def poll_order_told(t: Told) -> DataFrame:
     """One row for each operation and key, or for each pair of neighbours."""
-    outside = not_forgotten(t.poll_jumps.where("not inside"), t.ops)
-    rebalanced = t.ops.where(F.size("rebalanced") > 0).select("run", "op", "rebalanced")
-    calm = ~F.coalesce(F.array_contains("rebalanced", F.col("key")), F.lit(False))
-    inside = t.poll_jumps.where("inside").join(rebalanced, on=["run", "op"], how="left").where(calm)
-    return (
-        jump(outside.where(SKIPS), "poll-skip")
-        .unionByName(jump(outside.where(BACK), "nonmonotonic-poll"))
-        .unionByName(jump(inside.where(SKIPS), "int-poll-skip"))
-        .unionByName(jump(inside.where(BACK), "int-nonmonotonic-poll"))
+    inside, skips, back = F.col("inside"), F.expr(SKIPS), F.expr(BACK)
+    jumps = t.jumps.where("polled").where(~F.when(inside, F.col("rebalanced")).otherwise(F.col("forgotten")))
+    return jump(
+        jumps,
+        F.when(inside & skips, "int-poll-skip")
+        .when(inside & back, "int-nonmonotonic-poll")
+        .when(skips, "poll-skip")
+        .when(back, "nonmonotonic-poll"),
     )

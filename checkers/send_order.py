@@ -22,16 +22,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.finding import jump
-from checkers.jumps import BACK, SKIPS, not_forgotten
+from checkers.jumps import BACK, SKIPS
 from checkers.told import INFO, OK, Told
 
 
 def send_order_told(t: Told) -> DataFrame:
     """One row for each operation and key, or for each pair of neighbours."""
-    outside = t.send_jumps.where("not inside").where(F.col("outcome").isin(OK, INFO)).where(BACK)
-    inside = t.send_jumps.where("inside")
-    return (
-        jump(not_forgotten(outside, t.ops), "nonmonotonic-send")
-        .unionByName(jump(inside.where(BACK), "int-nonmonotonic-send"))
-        .unionByName(jump(inside.where(SKIPS), "int-send-skip"))
+    inside, skips, back = F.col("inside"), F.expr(SKIPS), F.expr(BACK)
+    told = F.col("outcome").isin(OK, INFO) & ~F.col("forgotten")
+    return jump(
+        t.jumps.where("not polled"),
+        F.when(inside & back, "int-nonmonotonic-send")
+        .when(inside & skips, "int-send-skip")
+        .when(~inside & back & told, "nonmonotonic-send"),
     )

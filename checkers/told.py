@@ -1,11 +1,11 @@
 """The shared tables of a history from elsewhere: what its clients told, and nothing else.
 
 One shuffle, by key, carries every check but the cycles: what has the same value, stands at the same offset,
-or was sent or polled by the same process, has the same key. The orders that the checks need are then
-made by sorting where the rows are.
+or was sent or polled by the same process, has the same key. What a task makes of its keys stands in
+`checkers.by_key`.
 
 A *record* here is a pair of key and value; its *index* is the dense rank of its offset among all
-known offsets of the key (gaps vanish). The numbers in brackets are those of Jepsen's checker as it decides:
+known offsets of the key (gaps vanish). As Jepsen's checker decides:
 
 - a value's offset is known from every poll of every completion, and from the sends of operations that
   must have committed: `ok`, or `info` with one of their values ok-read. One that never completed
@@ -15,37 +15,51 @@ known offsets of the key (gaps vanish). The numbers in brackets are those of Jep
   its index is null, and only `lowest` and `highest` tell where it stands.
 """
 
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
+from functools import partial
 
-from pyspark.sql import Column, DataFrame, Window
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from checkers.by_key.kernel import FOUND, by_key
+from checkers.by_key.packs import FOLLOWED, LINES, READ, open_pack
 from checkers.graph.make import make_components
 from checkers.jumps import make_jumps
 from checkers.tables import keep
 from harness.history_files.schema import FAIL, INFO, OK, OPEN
 
-__all__ = ["FAIL", "INFO", "OK", "OPEN", "Told", "make_told"]
+__all__ = ["FAIL", "INFO", "OK", "OPEN", "Told", "make_told", "records_of"]
 KEY = ("run", "key")
 FEW = 500_000
 """Rows that may be sent to every task rather than shuffled."""
+FEW_HERE = 20_000
+"""Rows that may come here."""
+Batches = Iterator[pa.RecordBatch]
+SIBLINGS = "run bigint, op bigint, key bigint, value bigint"
+RECORDS = "reference bigint, key bigint, value bigint, following bigint"
 
 
 @dataclass(frozen=True)
 class Told:
-    """The shared tables; `steps` is kept, the others are cut from it."""
+    """The shared tables; the columns of each stand at `make_told`."""
 
     ops: DataFrame
     steps: DataFrame
-    bounds: DataFrame
-    poll_jumps: DataFrame
-    send_jumps: DataFrame
+    jumps: DataFrame
+    siblings: DataFrame
     components: DataFrame
+    counted: DataFrame
+    packs: DataFrame
     names: DataFrame
 
     @property
     def values(self) -> DataFrame:
-        """One row for each record: the columns of `steps` that all its rows share."""
+        """One row for each record of `steps`: the columns that all its rows share."""
         return self.steps.where("first").select(*VALUE_COLUMNS)
 
     @property
@@ -53,112 +67,135 @@ class Told:
         """The steps that were given a record."""
         return self.steps.where("polled")
 
-    @property
-    def sends(self) -> DataFrame:
-        """The steps that sent one."""
-        return self.steps.where("not polled")
-
 
 VALUE_COLUMNS = (
-    "run", "key", "value", "lowest", "highest", "index", "writer", "writer_outcome", "due", "ok_read",
-    "ok_sent",
+    "run", "key", "value", "lowest", "highest", "index", "bound", "writer", "writer_outcome", "due",
+    "ok_read", "ok_sent",
 )  # fmt: skip
 
 
-def make_told(ops: DataFrame, micro: DataFrame, names: DataFrame, examples: int) -> Told:
+def make_told(
+    ops: DataFrame, micro: DataFrame, names: DataFrame, examples: int, *, certain: bool = False
+) -> Told:
     """The shared tables of histories whose tables have the form of `harness.history_files.schema`.
 
-    `steps` has one row for each micro-operation: run, key, value, offset, op, n, process, polled, outcome;
-    committed (its operation must have committed), own (its operation sent the record that it polled);
+    `steps` has one row for each micro-operation whose record is not ordinary (see `checkers.by_key.kernel`),
+    or that was given what its operation sent: run, key, value, offset, op, n, process, polled, outcome;
+    rank (of its offset), clash (another value stands at its offset), own (its operation sent the record);
     and of its record: lowest, highest, index, writer, writer_outcome, due (the writer must have committed),
-    ok_read, ok_sent (an ok operation sent it), first (one row of each record has it).
+    ok_read, ok_sent (an ok operation sent it), first (one row of each record has it); and of its key: bound,
+    the highest index that was ok-read (of a record at several offsets, its first).
 
-    `bounds`: run, key, bound: the highest index that was ok-read (of a record at several offsets, its first).
-    `poll_jumps`, `send_jumps`: see `checkers.jumps.make_jumps`. `components`: see `checkers.graph.make`; at
-    most `examples` of each name come with a cycle.
+    `jumps`: run, key, process, op, n, value, index, outcome, polled; of the step before op_before,
+    value_before, before (its index); inside (both belong to one operation), forgotten, rebalanced: see
+    `checkers.by_key.jumps` and `checkers.jumps`. `siblings`: run, op, key, value: the records that were
+    ok-read of every operation that has a lost one. `components`: see `checkers.graph.make`; at most
+    `examples` of each name come with a cycle. `counted`: run, records, read, unsettled. `packs`: see
+    `checkers.by_key.packs`.
+
+    `certain`: the caller knows that the outcome of every operation is known.
     """
-    steps = keep(_of_values(_placed(_committed(micro))))
-    bounds = steps.where("first and ok_read").groupBy(*KEY).agg(F.max("lowest").alias("bound"))
-    polled, outcome = F.col("polled"), F.col("outcome")
+    settled = micro.withColumn("committed", F.col("outcome") == OK) if certain else _committed(micro)
+    found = keep(settled.repartition(*KEY).mapInArrow(by_key, from_arrow_schema(FOUND)))
+
+    small = _small(found)
+    steps, packs = small("step"), _part(found, "pack")
     return Told(
         ops=ops,
         steps=steps,
-        bounds=bounds,
-        poll_jumps=keep(make_jumps(steps.where(polled), outcome == OK)),
-        send_jumps=keep(make_jumps(steps.where(~polled & (outcome != OPEN)), outcome.isin(OK, INFO))),
-        components=keep(make_components(ops, steps, examples)),
+        jumps=make_jumps(small("jump"), ops),
+        siblings=_siblings(steps, packs),
+        components=keep(make_components(ops, packs, examples)),
+        counted=small("counted"),
+        packs=packs,
         names=names,
     )
 
 
+def _part(found: DataFrame, name: str) -> DataFrame:
+    """One of the tables that FOUND holds."""
+    return found.where(F.col(name).isNotNull()).select(f"{name}.*")
+
+
+def _small(found: DataFrame) -> Callable[[str], DataFrame]:
+    """What cuts the tables, all but the packs; few rows come here, so that Spark sees what is empty."""
+    remarkable = found.where("pack is null").drop("pack")
+    here = remarkable.limit(FEW_HERE + 1).toArrow()
+    if here.num_rows > FEW_HERE:
+        return partial(_part, found)
+    spark = found.sparkSession
+
+    def cut(name: str) -> DataFrame:
+        told = pc.drop_null(here[name])
+        empty = pa.schema(list(FOUND.field(name).type)).empty_table()
+        return spark.createDataFrame(pa.Table.from_struct_array(told) if len(told) else empty)
+
+    return cut
+
+
 def _committed(micro: DataFrame) -> DataFrame:
     """With `committed`: an operation is proven by one of its values, of any key, that was ok-read."""
-    doubtful = keep(
-        micro.where(~F.col("polled") & F.col("outcome").isin(INFO, OPEN)).select(*KEY, "value", "op")
-    )
-    few = doubtful.count() <= FEW
-    ok_reads = micro.where(F.col("polled") & (F.col("outcome") == OK)).select(*KEY, "value")
-    suspects = F.broadcast(doubtful) if few else doubtful
+    outcome = F.col("outcome")
+    doubtful = keep(micro.where(~F.col("polled") & outcome.isin(INFO, OPEN)).select(*KEY, "value", "op"))
+    many = doubtful.count()
+    ok_reads = micro.where(F.col("polled") & (outcome == OK)).select(*KEY, "value")
     proven = (
-        ok_reads.join(suspects, on=[*KEY, "value"], how="inner")
+        ok_reads.join(F.broadcast(doubtful) if many <= FEW else doubtful, on=[*KEY, "value"], how="inner")
         .select("run", "op")
         .distinct()
         .withColumn("proven", F.lit(True))
     )
-    proven = F.broadcast(proven) if few else proven
     return (
-        micro.join(proven, on=["run", "op"], how="left")
-        .withColumn("committed", (F.col("outcome") == OK) | F.coalesce("proven", F.lit(False)))
+        micro.join(F.broadcast(proven) if many <= FEW else proven, on=["run", "op"], how="left")
+        .withColumn("committed", (outcome == OK) | F.coalesce("proven", F.lit(False)))
         .drop("proven")
     )
 
 
-def _placed(micro: DataFrame) -> DataFrame:
-    """With `rank`, of the step's own offset if that counts, and `clash`: another value stands there too."""
-    known = F.when((F.col("offset") >= 0) & (F.col("polled") | F.col("committed")), F.col("offset"))
-    by_offset = Window.partitionBy(*KEY).orderBy(F.asc_nulls_last("known"))
-    by_place = Window.partitionBy(*KEY).orderBy(F.asc_nulls_last("known"), "value")
-
-    def differs(neighbour: Column, value: Column) -> Column:
-        return F.coalesce((neighbour == F.col("known")) & (value != F.col("value")), F.lit(False))
-
-    before = differs(F.lag("known").over(by_place), F.lag("value").over(by_place))
-    after = differs(F.lead("known").over(by_place), F.lead("value").over(by_place))
-    return (
-        micro.withColumn("known", known)
-        .repartition(*KEY)
-        .withColumn("clash", before | after)
-        .withColumn("rank", F.when(F.col("known").isNotNull(), F.dense_rank().over(by_offset)))
-        .drop("known")
-    )
+def _siblings(steps: DataFrame, packs: DataFrame) -> DataFrame:
+    """The ok-read records of operations with a lost one; these are few, or the verdict is known anyway."""
+    lost = steps.where("first").where(LOST).select(F.expr(f"run * {LINES} + writer").alias("writer"))
+    writers = np.unique(lost.toArrow()["writer"].to_numpy())
+    if not len(writers):
+        return packs.sparkSession.createDataFrame([], SIBLINGS)
+    return keep(packs.mapInArrow(_written_by(writers), SIBLINGS))
 
 
-def _of_values(placed: DataFrame) -> DataFrame:
-    """With what all steps of one record tell together."""
-    in_value = Window.partitionBy(*KEY, "value").orderBy("op", "n")
-    whole = in_value.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    in_op = Window.partitionBy(*KEY, "value", "op")
-    sent, ok = ~F.col("polled"), F.col("outcome") == OK
-    # One number says which send is the last completion, and what became of it: one aggregate, not three.
-    writer = F.when(
-        sent,
-        F.when(F.col("outcome") == OPEN, F.lit(0)).otherwise(F.lit(1 << 60))
-        + F.col("op") * 8
-        + F.col("outcome") * 2
-        + F.col("committed").cast("int"),
-    )
-    return (
-        placed.withColumn("own", F.col("polled") & F.max(sent).over(in_op))
-        .withColumn("lowest", F.min("rank").over(whole))
-        .withColumn("highest", F.max("rank").over(whole))
-        .withColumn("tainted", F.max("clash").over(whole))
-        .withColumn("written", F.max(writer).over(whole))
-        .withColumn("ok_read", F.max(F.col("polled") & ok).over(whole))
-        .withColumn("ok_sent", F.max(sent & ok).over(whole))
-        .withColumn("first", F.row_number().over(in_value) == 1)
-        .withColumn("index", F.expr("if(lowest = highest and not tainted, lowest, null)"))
-        .withColumn("writer", F.expr(f"(written & {(1 << 60) - 1}) div 8"))
-        .withColumn("writer_outcome", F.expr("(written & 7) div 2"))
-        .withColumn("due", F.expr("coalesce(written & 1, 0) = 1"))
-        .drop("written")
-    )
+LOST = "due and not ok_read and highest <= bound"
+"""Of a record: ok-reads passed by it, and its writer must have committed."""
+
+
+def _written_by(writers: np.ndarray) -> Callable[[Batches], Batches]:
+    def chosen(batches: Batches) -> Batches:
+        for batch in batches:
+            for row in batch.to_pylist():
+                pack = open_pack(row)
+                at = np.flatnonzero(((pack.flags & READ) != 0) & np.isin(pack.writer, writers))
+                line = pack.writer[at]
+                columns = [line // LINES, line % LINES, pack.key[at], pack.value[at]]
+                yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), ["run", "op", "key", "value"])
+
+    return chosen
+
+
+def records_of(packs: DataFrame, references: Set[int]) -> dict[int, dict[str, int]]:
+    """The records that edges go by: key, value and following, the value of the next version (of a record
+    that has none, any), by their references.
+    """
+    if not references:
+        return {}
+    wanted = np.array(sorted(references), np.int64)
+
+    def looked_up(batches: Batches) -> Batches:
+        for batch in batches:
+            for row in batch.to_pylist():
+                here = wanted[wanted >> 32 == row["id"]]
+                pack, at = open_pack(row), here & 0xFFFFFFFF
+                followed = (pack.flags[at] & FOLLOWED) != 0
+                following = pack.value[np.where(followed, at + 1, at)]
+                columns = [here, pack.key[at], pack.value[at], following]
+                names = ["reference", "key", "value", "following"]
+                yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), names)
+
+    rows = packs.mapInArrow(looked_up, RECORDS).toArrow().to_pylist()
+    return {row.pop("reference"): row for row in rows}

@@ -21,9 +21,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.finding import finding, operation
-from checkers.lost_write import lost_told
 from checkers.tables import Tables
-from checkers.told import Told
+from checkers.told import LOST, Told
 
 
 def torn_transaction(t: Tables) -> DataFrame:
@@ -76,15 +75,14 @@ def torn_transaction_told(t: Told) -> DataFrame:
     ok-read, and another is lost though its offset is known.
     """
     lost = (
-        lost_told(t)
+        t.values.where(LOST)
         .groupBy("run", F.col("writer").alias("op"))
         .agg(F.array_sort(F.collect_set(F.struct("key", "value"))).alias("unread"))
     )
-    read = t.sends.where("ok_read and writer = op").join(lost, on=["run", "op"], how="inner")
-    torn = read.groupBy("run", "op").agg(
-        F.array_sort(F.collect_set(F.struct("key", "value"))).alias("read"),
-        F.first("unread").alias("unread"),
+    read = t.siblings.groupBy("run", "op").agg(
+        F.array_sort(F.collect_set(F.struct("key", "value"))).alias("read")
     )
+    torn = read.join(lost, on=["run", "op"], how="inner")
     return finding(
         torn,
         "torn-transaction",

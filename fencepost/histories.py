@@ -1,6 +1,7 @@
 """From history files to verdicts: what their clients told, and nothing else, decides."""
 
 from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ def judge_histories(
     spark: "SparkSession", files: Sequence[Path], allow: frozenset[str]
 ) -> list[Verdict | FencepostError]:
     """A verdict for each file or folder of tables, all in one job, or why there is none."""
-    from checkers.history_files import HistoryFile, read_histories
+    from checkers.history_files import Histories, HistoryFile, read_histories
     from checkers.history_folders import read_folders
     from checkers.judge_told import judge_told
     from checkers.jvm import first_line
@@ -26,9 +27,10 @@ def judge_histories(
     asked = [HistoryFile(run, path) for run, path in enumerate(files)]
     try:
         folders = [history for history in asked if history.path.is_dir()]
-        read = read_histories(spark, [history for history in asked if not history.path.is_dir()])
-        if folders:
-            read = read.with_more(read_folders(spark, folders))
+        texts = [history for history in asked if not history.path.is_dir()]
+        readers = ((read_histories, texts), (read_folders, folders))
+        parts = [reader(spark, some) for reader, some in readers if some]
+        read = reduce(Histories.with_more, parts)
         sound = [history.run for history in asked if history.run not in read.errors]
         judged = judge_told(read.ops, read.micro, read.names, sound, allowed=allow) if sound else {}
     except SPARK_ERRORS as error:

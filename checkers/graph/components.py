@@ -1,20 +1,33 @@
-"""Strongly connected components and short cycles, of one part of a dependency graph, in numpy and scipy.
+"""Strongly connected components of one part of a dependency graph, in numpy and scipy.
 
 A realtime edge leads from every ok operation to every operation invoked after its completion: that is a
 square of them. Here they lead through *moments*, one for each ok completion, in a chain: as many edges as
 operations, and the same paths.
+
+A graph with more kinds of edges is looked at after one with fewer, with the components of that one drawn
+together: little is left to do then.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.sparse import coo_matrix
+from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from checkers.graph.names import PROCESS, REALTIME, Graph
 
-_NONE = np.empty(0, np.int64)
+_NONE = np.empty(0, np.int32)
+Ends = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class _Strong:
+    """The components of a graph: of each vertex its component, and whether that holds a cycle."""
+
+    labels: np.ndarray
+    cyclic: np.ndarray
+    between: Ends  # the edges from one component to another
 
 
 @dataclass
@@ -22,81 +35,129 @@ class Part:
     """A part of the graph: edges by kind between vertices; those from `count` upwards are moments."""
 
     count: int
-    edges: dict[int, tuple[np.ndarray, np.ndarray]]
+    edges: dict[int, Ends]
+    references: dict[int, np.ndarray] = field(default_factory=dict)  # by kind: which record an edge goes by
     moments: int = 0
-    known: dict[frozenset[int], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)  # of _strong
+    known: dict[frozenset[int], _Strong] = field(default_factory=dict)
 
 
 def add_orders(
-    part: Part, line: np.ndarray, invoked: np.ndarray, process: np.ndarray, ok: np.ndarray, span: np.ndarray
+    part: Part, line: np.ndarray, invoked: np.ndarray, process: np.ndarray, ok: np.ndarray
 ) -> None:
-    """Add process and realtime edges among the vertices, of which these are known, sorted by `line`.
-
-    No edge leads from one span to another: no cycle does.
-    """
-    by_process = np.lexsort((line, process, span))
+    """Add process and realtime edges among the vertices, of which these are known, sorted by `line`."""
+    by_process = np.lexsort((line, process))
     # The last ok operation before each, in this order: only what was ok is known to have ended.
     earlier = np.maximum.accumulate(np.where(ok[by_process], np.arange(len(line)), -1))[:-1]
     one, next_one = by_process[np.maximum(earlier, 0)], by_process[1:]
-    same = (earlier >= 0) & (process[one] == process[next_one]) & (span[one] == span[next_one])
-    part.edges[PROCESS] = (one[same], next_one[same])
+    same = (earlier >= 0) & (process[one] == process[next_one])
+    part.edges[PROCESS] = (one[same].astype(np.int32), next_one[same].astype(np.int32))
     done = np.flatnonzero(ok)
     part.moments = len(done)
     if not len(done):
         return
     moment = part.count + np.arange(len(done))
-    chained = span[done[:-1]] == span[done[1:]]
     last_done = np.searchsorted(line[done], invoked, side="left") - 1
-    follows = (last_done >= 0) & (span[done[np.maximum(last_done, 0)]] == span)
+    follows = last_done >= 0
     part.edges[REALTIME] = (
-        np.concatenate([done, moment[:-1][chained], moment[last_done[follows]]]),
-        np.concatenate([moment, moment[1:][chained], np.flatnonzero(follows)]),
+        np.concatenate([done, moment[:-1], moment[last_done[follows]]]).astype(np.int32),
+        np.concatenate([moment, moment[1:], np.flatnonzero(follows)]).astype(np.int32),
     )
 
 
 @dataclass(frozen=True)
 class Component:
-    """A strongly connected component of a graph: its operations, and all edges inside it by kind."""
+    """A strongly connected component of a graph: its operations, and where its edges stand, by kind."""
 
     vertices: np.ndarray  # sorted; moments left out
-    edges: dict[int, tuple[np.ndarray, np.ndarray]]
+    edges: dict[int, np.ndarray]
 
 
-def components(part: Part, graph: Graph) -> Iterator[Component]:
-    """The components of a graph that no smaller graph has a cycle in, by their first operation."""
-    labels, cyclic = _strong(part, graph.kinds)
+@dataclass(frozen=True)
+class Components:
+    """Those of one graph, by their first operation."""
+
+    first: np.ndarray
+    size: np.ndarray  # operations
+    part: Part
+    graph: Graph
+    label: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def some(self, chosen: np.ndarray) -> Iterator[Component]:
+        """Those of these numbers, in full."""
+        labels = self.part.known[self.graph.kinds].labels
+        wanted = np.zeros(labels.max(initial=-1) + 1, bool)
+        wanted[self.label[chosen]] = True
+        vertices = np.flatnonzero(wanted[labels[: self.part.count]])
+        members = _by_label(labels[vertices], self.label[chosen])
+        touched = wanted[labels]
+        inside = {}
+        for kind in sorted(self.graph.kinds):
+            src, dst = self.part.edges.get(kind, (_NONE, _NONE))
+            at = np.flatnonzero(touched[src])
+            at = at[labels[src[at]] == labels[dst[at]]]
+            inside[kind] = at, _by_label(labels[src[at]], self.label[chosen])
+        for number in range(len(chosen)):
+            edges = {kind: at[rows[number]] for kind, (at, rows) in inside.items()}
+            yield Component(vertices[members[number]], edges)
+
+
+def components(part: Part, graph: Graph) -> Components:
+    """The components of a graph that no smaller graph has a cycle in."""
+    strong = _strong(part, graph.kinds)
+    labels, cyclic = strong.labels, strong.cyclic
+    taken = np.zeros(labels.max(initial=-1) + 1, bool)
     for smaller in graph.smaller:
-        taken = np.zeros(labels.max(initial=-1) + 1, bool)
-        taken[labels[_strong(part, smaller.kinds)[1]]] = True
-        cyclic = cyclic & ~taken[labels]
-    vertices = np.flatnonzero(cyclic[: part.count])
-    chosen, first = np.unique(labels[vertices], return_index=True)
-    members = _by_label(labels[vertices], chosen)
-    inside = {}
-    for kind in sorted(graph.kinds):
-        src, dst = part.edges.get(kind, (_NONE, _NONE))
-        within = np.flatnonzero(cyclic[src] & (labels[src] == labels[dst]))
-        inside[kind] = (src[within], dst[within], _by_label(labels[src[within]], chosen))
-    for at in np.argsort(first):
-        edges = {kind: (src[rows[at]], dst[rows[at]]) for kind, (src, dst, rows) in inside.items()}
-        yield Component(vertices[members[at]], edges)
+        taken[labels[_strong(part, smaller.kinds).cyclic]] = True
+    vertices = np.flatnonzero((cyclic & ~taken[labels])[: part.count])
+    label, at, size = np.unique(labels[vertices], return_index=True, return_counts=True)
+    order = np.argsort(at)
+    return Components(vertices[at[order]], size[order], part, graph, label[order])
 
 
 def _by_label(labels: np.ndarray, wanted: np.ndarray) -> list[np.ndarray]:
-    """For each of the wanted labels, which are sorted, the places that bear it."""
+    """For each of the wanted labels the places that bear it."""
     order = np.argsort(labels, kind="stable")
     ends = np.searchsorted(labels[order], wanted, side="right")
     starts = np.searchsorted(labels[order], wanted, side="left")
-    return [order[start:end] for start, end in zip(starts, ends, strict=True)]
+    return [order[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
-def _strong(part: Part, kinds: frozenset[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Of each vertex: its component, and whether that holds a cycle."""
-    if kinds not in part.known:
-        chosen = [part.edges.get(kind, (_NONE, _NONE)) for kind in sorted(kinds)]
-        src, dst = (np.concatenate(ends) for ends in zip(*chosen, strict=True))
-        size = part.count + part.moments
-        matrix = coo_matrix((np.ones(len(src), np.int8), (src, dst)), shape=(size, size))
-        _, labels = connected_components(matrix, directed=True, connection="strong")
-        part.known[kinds] = labels, np.bincount(labels, minlength=size)[labels] > 1
+def _strong(part: Part, kinds: frozenset[int]) -> _Strong:
+    """The components of the graph of these kinds of edges."""
+    if kinds in part.known:
+        return part.known[kinds]
+    size = part.count + part.moments
+    base = max((known for known in part.known if known < kinds), key=len, default=frozenset())
+    if base:
+        drawn, pieces = part.known[base].labels, [part.known[base].between]
+    else:
+        drawn, pieces = np.arange(size, dtype=np.int32), []
+    for kind in sorted(kinds - base):
+        src, dst = part.edges.get(kind, (_NONE, _NONE))
+        pieces.append((drawn[src], drawn[dst]))
+    src, dst = (np.concatenate(ends) for ends in zip(*pieces, strict=True))
+    src, dst, found = _components(src, dst, int(drawn.max(initial=-1)) + 1)
+    labels = found[drawn]
+    src, dst = found[src], found[dst]
+    apart = src != dst
+    cyclic = np.bincount(labels, minlength=1)[labels] > 1
+    part.known[kinds] = _Strong(labels, cyclic, (src[apart], dst[apart]))
     return part.known[kinds]
+
+
+def _components(src: np.ndarray, dst: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The edges, each once and none from a vertex to itself, and of each vertex its component.
+
+    scipy's search does not end where an edge stands twice.
+    """
+    apart = src != dst
+    packed = np.sort(src[apart].astype(np.int64) * size + dst[apart])
+    packed = packed[np.diff(packed, prepend=-1) != 0]
+    src, dst = (packed // size).astype(np.int32), (packed % size).astype(np.int32)
+    begins = np.concatenate([[0], np.cumsum(np.bincount(src, minlength=size))])
+    matrix = csr_matrix((np.ones(len(dst)), dst, begins), shape=(size, size))
+    _, found = connected_components(matrix, directed=True, connection="strong")
+    return src, dst, found

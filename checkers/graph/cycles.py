@@ -5,16 +5,18 @@ A shortest one through any of the component's first operations is looked for, wh
 operations: any cycle will do there, and a component of a million operations has no time for the best.
 """
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from checkers.graph.components import Component
+import numpy as np
+
+from checkers.by_key.arrays import order_by
+from checkers.graph.components import Component, Part
 from checkers.graph.names import REALTIME, RW
 
 TRIES = 64
 BUDGET = 500_000
-Neighbours = Mapping[int, Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -24,42 +26,62 @@ class Step:
     src: int
     dst: int
     kind: int
+    at: int = -1  # where it stands among the part's edges of its kind; of a realtime step nowhere
 
 
-def shortest_cycle(component: Component, count: int) -> list[Step]:
-    """A cycle in the component. Vertices from `count` upwards are moments."""
-    search = _Search(_neighbours(component, component.edges))
+def shortest_cycle(part: Part, component: Component) -> list[Step]:
+    """A cycle in the component."""
+    search = _Search(_Neighbours(part, component, component.edges))
     for start in component.vertices[:TRIES].tolist():
         search.look(start, start)
         if search.over(3):
             break
-    return _steps(component, search.best, count)
+    return _steps(part, component, search.best)
 
 
-def cycle_with_one_rw(component: Component, count: int) -> list[Step]:
+def cycle_with_one_rw(part: Part, component: Component) -> list[Step]:
     """A cycle in which exactly one edge is rw; empty if none was found before the search had to end."""
-    search = _Search(_neighbours(component, component.edges.keys() - {RW}))
-    for one, other in zip(*(ends[: TRIES * TRIES].tolist() for ends in component.edges[RW]), strict=True):
+    search = _Search(_Neighbours(part, component, component.edges.keys() - {RW}))
+    some = _in_order(part, RW, component.edges[RW])[: TRIES * TRIES]
+    src, dst = (ends[some].tolist() for ends in part.edges[RW])
+    at = -1
+    for number, one, other in zip(some.tolist(), src, dst, strict=True):
+        length = len(search.best)
         search.look(other, one)
+        at = number if len(search.best) != length else at
         if search.over(2):
             break
     best = search.best
-    return [Step(best[-1], best[0], RW), *_steps(component, best, count)] if best else []
+    return [Step(best[-1], best[0], RW, at), *_steps(part, component, best)] if best else []
 
 
-def _neighbours(component: Component, kinds: Iterable[int]) -> Neighbours:
-    """Where the edges of these kinds lead from each vertex."""
-    ahead: dict[int, list[int]] = defaultdict(list)
-    for kind in kinds:
-        for one, other in zip(*(ends.tolist() for ends in component.edges[kind]), strict=True):
-            ahead[one].append(other)
-    return ahead
+class _Neighbours:
+    """Where the edges of some kinds lead from each vertex of a component."""
+
+    def __init__(self, part: Part, component: Component, kinds: Iterable[int]) -> None:
+        chosen = [(part.edges[kind], component.edges[kind]) for kind in kinds if kind in part.edges]
+        src = np.concatenate([ends[0][at] for ends, at in chosen]) if chosen else np.empty(0, np.int32)
+        dst = np.concatenate([ends[1][at] for ends, at in chosen]) if chosen else src
+        order = order_by(src, dst)
+        self._to = dst[order]
+        vertices, begins = np.unique(src[order], return_index=True)
+        ends = [*begins[1:].tolist(), len(src)][: len(begins)]
+        self._at = {
+            vertex: (begin, end)
+            for vertex, begin, end in zip(vertices.tolist(), begins.tolist(), ends, strict=True)
+        }
+
+    def of(self, vertex: int) -> list[int]:
+        """Those of one vertex."""
+        begin, end = self._at.get(vertex, (0, 0))
+        found: list[int] = self._to[begin:end].tolist()
+        return found
 
 
 class _Search:
     """Breadth-first searches for a path that is shorter than the last one found."""
 
-    def __init__(self, ahead: Neighbours) -> None:
+    def __init__(self, ahead: _Neighbours) -> None:
         self._ahead = ahead
         self._left = BUDGET
         self.best: list[int] = []
@@ -77,7 +99,7 @@ class _Search:
             self._left -= 1
             if (self.best and length + 1 >= len(self.best)) or (self._left <= 0 and self.best):
                 return
-            for there in self._ahead.get(here, ()):
+            for there in self._ahead.of(here):
                 if there == goal:
                     self.best = _back(came, start, [goal, here])
                     return
@@ -92,16 +114,31 @@ def _back(came: Mapping[int, int], start: int, path: list[int]) -> list[int]:
     return path[::-1]
 
 
-def _steps(component: Component, path: Sequence[int], count: int) -> list[Step]:
+def _steps(part: Part, component: Component, path: Sequence[int]) -> list[Step]:
     """The edges along a path; of several between two operations the plainest kind."""
-    hops = list(_hops(path, count))
-    wanted = {(one, other) for one, other, through in hops if not through}
-    direct: dict[tuple[int, int], int] = {}
+    hops = list(_hops(path, part.count))
+    return [
+        Step(one, other, REALTIME) if through else _direct(part, component, one, other)
+        for one, other, through in hops
+    ]
+
+
+def _direct(part: Part, component: Component, one: int, other: int) -> Step:
     for kind in sorted(component.edges.keys() - {REALTIME}):
-        for pair in zip(*(ends.tolist() for ends in component.edges[kind]), strict=True):
-            if pair in wanted:
-                direct.setdefault(pair, kind)
-    return [Step(one, other, REALTIME if through else direct[one, other]) for one, other, through in hops]
+        at = component.edges[kind]
+        src, dst = part.edges.get(kind, (at, at))
+        found = at[np.flatnonzero((src[at] == one) & (dst[at] == other))]
+        if len(found):
+            return Step(one, other, kind, int(_in_order(part, kind, found)[0]))
+    raise AssertionError(f"no edge leads from {one} to {other}, though a path does")
+
+
+def _in_order(part: Part, kind: int, edges: np.ndarray) -> np.ndarray:
+    """Some edges, in an order that does not depend on that in which they came."""
+    src, dst = part.edges[kind]
+    reference = part.references[kind][edges] if kind in part.references else edges
+    ordered: np.ndarray = edges[order_by(src[edges], dst[edges], reference)]
+    return ordered
 
 
 def _hops(path: Sequence[int], count: int) -> Iterator[tuple[int, int, bool]]:

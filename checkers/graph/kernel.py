@@ -1,139 +1,146 @@
 """From the edges and operations of intervals to named components: what each of Spark's tasks does.
 
-A task gets whole intervals of whole runs, as rows of COLUMNS: edges, and operations (kind OPERATION). It
-tells every component, and of the first of each name also a cycle, step by step.
+A task gets whole intervals, as rows of PIECE: arrays of edges, and of operations. It tells every
+component, and of the first of each name and run also a cycle, step by step.
 """
 
 import json
-from collections import Counter
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from checkers.graph.components import Component, Part, add_orders, components
+from checkers.by_key.arrays import codes
+from checkers.by_key.packs import LINES
+from checkers.graph.components import Component, Components, Part, add_orders, components
 from checkers.graph.cycles import Step, cycle_with_one_rw, shortest_cycle
 from checkers.graph.names import GRAPHS, RW, WORDS, WR, WW, Graph
-from harness.history_files.schema import OK
 
 OPERATION = 9
-COLUMNS = ("run", "span", "kind", "src", "dst", "key", "value", "following")
-"""Of an operation: src its number, dst the line of its invocation, key its process, value its outcome."""
+PIECE = pa.schema(
+    [("group", pa.int32()), ("kind", pa.int32())]
+    + [(name, pa.binary()) for name in ("src", "dst", "third", "fourth")]
+)
+"""Of edges: lines, and third the pack and record of each. Of operations: src their lines, dst those of
+their invocations, third their processes, fourth whether they were ok."""
 FOUND = "run bigint, anomaly string, position array<bigint>, ops array<bigint>, detail string"
+_FOUND_TYPES = (pa.int64(), pa.string(), pa.list_(pa.int64()), pa.list_(pa.int64()), pa.string())
+_FOUND_NAMES = ["run", "anomaly", "position", "ops", "detail"]
 MEMBERS = 100
-LINES = 1 << 40
-"""More than a history has lines."""
+Row = tuple[int, str, list[int], list[int], str]
 
 
-def name_components(examples: int) -> Any:
+def name_components(examples: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that Spark maps over a partition's batches."""
 
     def named(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        table = pa.Table.from_batches(list(batches))
-        if table.num_rows:
-            yield _batch(list(_found(_Rows(table), examples)))
+        arrays: dict[tuple[int, str], list[bytes]] = defaultdict(list)
+        for batch in batches:
+            for piece in batch.to_pylist():
+                for name in ("src", "dst", "third", "fourth"):
+                    if piece[name] is not None:
+                        arrays[piece["kind"], name].append(piece[name])
+        if (OPERATION, "src") in arrays:
+            yield from _found(_Looked(arrays), examples)
 
     return named
 
 
-class _Rows:
-    """The rows of a partition as arrays; vertices are the operations, sorted by run and number."""
+class _Looked:
+    """The graph that a task looks at; vertices are the operations, sorted by line."""
 
-    def __init__(self, table: pa.Table) -> None:
-        self.kind = table["kind"].to_numpy()
-        self.columns = {
-            name: table[name].fill_null(0).to_numpy()
-            for name in ("run", "span", "src", "dst", "key", "value", "following")
-        }
-        _, run = np.unique(self.columns["run"], return_inverse=True)
-        self._ahead = run.astype(np.int64) * LINES  # makes one sortable number of a run and a line in it
-        operations = np.flatnonzero(self.kind == OPERATION)
-        lines = (self.columns["src"] + self._ahead)[operations]
-        order = np.argsort(lines, kind="stable")
-        self.vertices, self._lines = operations[order], lines[order]
-        self.graph = self._part()
-        self._by_ends: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    def __init__(self, arrays: dict[tuple[int, str], list[bytes]]) -> None:
+        def taken(kind: int, name: str, form: type = np.int64) -> np.ndarray:
+            return np.frombuffer(b"".join(arrays.pop((kind, name), [])), form)
 
-    def _part(self) -> Part:
-        """The graph of these rows."""
-        part = Part(len(self.vertices), {})
-        columns, vertices, ahead = self.columns, self.vertices, self._ahead
+        lines, invoked = taken(OPERATION, "src"), taken(OPERATION, "dst")
+        process, ok = taken(OPERATION, "third"), taken(OPERATION, "fourth", bool)
+        order = np.argsort(lines)
+        self.lines = lines[order]
+        self.part = Part(len(lines), {})
+        vertex = _numbering(self.lines)
         for kind in (WR, WW, RW):
-            rows = np.flatnonzero(self.kind == kind)
-            src, dst = ((columns[end] + ahead)[rows] for end in ("src", "dst"))
-            part.edges[kind] = np.searchsorted(self._lines, src), np.searchsorted(self._lines, dst)
-        add_orders(
-            part,
-            line=self._lines,
-            invoked=(columns["dst"] + ahead)[vertices],
-            process=columns["key"][vertices],
-            ok=columns["value"][vertices] == OK,
-            span=columns["span"][vertices] + ahead[vertices],
-        )
-        return part
+            self.part.edges[kind] = vertex(taken(kind, "src")), vertex(taken(kind, "dst"))
+            self.part.references[kind] = taken(kind, "third")
+        processes = codes(process[order], self.lines // LINES)
+        add_orders(self.part, self.lines, invoked[order], processes, ok[order])
 
-    def evidence(self, step: Step) -> dict[str, Any]:
-        """A step with the record that it goes by."""
-        c, src, dst = self.columns, self.vertices[step.src], self.vertices[step.dst]
-        told: dict[str, Any] = {
-            "kind": WORDS[step.kind],
-            "from": {"op": int(c["src"][src])},
-            "to": {"op": int(c["src"][dst])},
-        }
-        if step.kind in (WR, WW, RW):
-            rows, ends = self._sorted(step.kind)
-            at = rows[np.searchsorted(ends, step.src * len(self.vertices) + step.dst)]
-            told["record"] = {"key": int(c["key"][at]), "value": int(c["value"][at])}
-            if step.kind != WR:
-                told["following"] = {"key": int(c["key"][at]), "value": int(c["following"][at])}
-        return told
-
-    def _sorted(self, kind: int) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of the edges of a kind, by their two vertices, and those as one number."""
-        if kind not in self._by_ends:
-            rows = np.flatnonzero(self.kind == kind)
-            src, dst = self.graph.edges[kind]
-            ends = src * len(self.vertices) + dst
-            order = np.argsort(ends, kind="stable")
-            self._by_ends[kind] = rows[order], ends[order]
-        return self._by_ends[kind]
+    def told(self, step: Step) -> dict[str, Any]:
+        """A step, and the record that it goes by as a reference into the packs."""
+        ends = {"from": step.src, "to": step.dst}
+        body: dict[str, Any] = {end: {"op": int(self.lines[at] % LINES)} for end, at in ends.items()}
+        if step.kind in self.part.references:
+            body["reference"] = int(self.part.references[step.kind][step.at])
+        return {"kind": WORDS[step.kind], **body}
 
 
-def _found(rows: _Rows, examples: int) -> Iterator[tuple[int, str, list[int], list[int], str]]:
-    shown: Counter[tuple[int, str]] = Counter()
-    ops = rows.columns["src"][rows.vertices]
-    runs = rows.columns["run"][rows.vertices]
+def _numbering(lines: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """What finds the vertices of lines; by a table where they lie close, for that is many times faster."""
+    low, extent = int(lines[0]), int(lines[-1] - lines[0]) + 1
+    if extent > 16 * len(lines) + 1_000_000:
+        return lambda wanted: np.searchsorted(lines, wanted).astype(np.int32)
+    table = np.zeros(extent, np.int32)
+    table[lines - low] = np.arange(len(lines), dtype=np.int32)
+    return lambda wanted: table[wanted - low]
+
+
+def _found(looked: _Looked, examples: int) -> Iterator[pa.RecordBatch]:
     for graph in GRAPHS:
         if graph.single is False:
             continue  # the twin of one with the same edges, which tells the two apart
-        for component in components(rows.graph, graph):
-            run = int(runs[component.vertices[0]])
-            detailed = shown[run, graph.name] < examples
-            name, steps = _cycle(graph, component, rows.graph.count, wanted=detailed)
-            shown[run, graph.name] += 1
-            members = ops[component.vertices]
-            body = {
-                "operations": len(members),
-                "cycle": [rows.evidence(step) for step in steps] if detailed else [],
-            }
-            yield run, name, [int(members[0])], members[:MEMBERS].tolist(), json.dumps(body)
+        found = components(looked.part, graph)
+        if not len(found):
+            continue
+        runs = looked.lines[found.first] // LINES
+        # Those of a run stand together, for lines are in order: the number of each within its run.
+        turn = np.arange(len(runs)) - np.searchsorted(runs, runs)
+        if graph.single is None:
+            shown = np.flatnonzero(turn < examples)
+            rest = np.flatnonzero(turn >= examples)
+            cycles = [(graph.name, one, shortest_cycle(looked.part, one)) for one in found.some(shown)]
+            yield _batch([_row(looked, *cycle) for cycle in cycles])
+            yield _counted(looked, found, rest, runs)
+        else:
+            every = found.some(np.arange(len(found)))
+            yield _batch(
+                [
+                    _row(looked, *_single(looked.part, graph, one, wanted=bool(turn[number] < examples)))
+                    for number, one in enumerate(every)
+                ]
+            )
 
 
-def _cycle(graph: Graph, component: Component, count: int, *, wanted: bool) -> tuple[str, list[Step]]:
-    """The component's name, and a short cycle in it."""
-    if graph.single is None:
-        return graph.name, shortest_cycle(component, count) if wanted else []
-    steps = cycle_with_one_rw(component, count)
+def _single(
+    part: Part, graph: Graph, component: Component, *, wanted: bool
+) -> tuple[str, Component, list[Step]]:
+    """Whether one rw edge suffices for a cycle in the component, and a short cycle."""
+    steps = cycle_with_one_rw(part, component)
     if steps:
-        return graph.name, steps
+        return graph.name, component, steps
     twin = next(g for g in GRAPHS if g.kinds == graph.kinds and g.single is False)
-    return twin.name, shortest_cycle(component, count) if wanted else []
+    return twin.name, component, shortest_cycle(part, component) if wanted else []
 
 
-def _batch(rows: list[tuple[int, str, list[int], list[int], str]]) -> pa.RecordBatch:
-    columns = list(zip(*rows, strict=True)) or [(), (), (), (), ()]
-    types = (pa.int64(), pa.string(), pa.list_(pa.int64()), pa.list_(pa.int64()), pa.string())
-    names = ["run", "anomaly", "position", "ops", "detail"]
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, names=names)
+def _row(looked: _Looked, name: str, component: Component, steps: list[Step]) -> Row:
+    lines = looked.lines[component.vertices[:MEMBERS]]
+    members = (lines % LINES).tolist()
+    body = {"operations": len(component.vertices), "cycle": [looked.told(step) for step in steps]}
+    return int(lines[0] // LINES), name, members[:1], members, json.dumps(body)
+
+
+def _counted(looked: _Looked, found: Components, rest: np.ndarray, runs: np.ndarray) -> pa.RecordBatch:
+    """Those that will be counted, and never shown."""
+    ops = pa.ListArray.from_arrays(
+        np.arange(len(rest) + 1, dtype=np.int32), looked.lines[found.first[rest]] % LINES
+    )
+    columns = [runs[rest], pa.array([found.graph.name] * len(rest), pa.string()), ops, ops]
+    detail = pa.array(['{"cycle": []}'] * len(rest), pa.string())
+    return pa.RecordBatch.from_arrays([*map(pa.array, columns), detail], names=_FOUND_NAMES)
+
+
+def _batch(rows: list[Row]) -> pa.RecordBatch:
+    columns = list(zip(*rows, strict=True)) or [()] * len(_FOUND_TYPES)
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, _FOUND_TYPES, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=_FOUND_NAMES)

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from checkers.graph.components import Part, add_orders, components
+from checkers.graph.components import Component, Part, add_orders, components
 from checkers.graph.cycles import Step, cycle_with_one_rw, shortest_cycle
-from checkers.graph.intervals import _merge, _span_of
-from checkers.graph.names import GRAPHS, PROCESS, REALTIME, RW, WR, WW
+from checkers.graph.edges import Edges
+from checkers.graph.intervals import make_spans, merged
+from checkers.graph.names import GRAPHS, PROCESS, REALTIME, RW, WR, WW, Graph
 
 Pair = tuple[int, int]
 
@@ -23,25 +23,31 @@ def part(
     processes: str = "",
     failed: str = "",
 ) -> Part:
-    """Operations 0, 1, ..., each completed before the next one is invoked, in one span."""
+    """Operations 0, 1, ..., each completed before the next one is invoked."""
 
     def ends(pairs: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray]:
-        return np.array([a for a, _ in pairs], np.int64), np.array([b for _, b in pairs], np.int64)
+        return np.array([a for a, _ in pairs], np.int32), np.array([b for _, b in pairs], np.int32)
 
     made = Part(count, {WR: ends(wr), WW: ends(ww), RW: ends(rw)})
     number = np.arange(count)
     process = np.array([int(letter) for letter in processes or "".join(map(str, range(count)))])
     ok = np.array([str(n) not in failed for n in range(count)])
-    add_orders(made, 10 * number + 5, 10 * number, process, ok, np.zeros(count, np.int64))
+    add_orders(made, 10 * number + 5, 10 * number, process, ok)
     return made
+
+
+def in_full(made: Part, graph: Graph) -> list[Component]:
+    """The components of one graph."""
+    found = components(made, graph)
+    return list(found.some(np.arange(len(found))))
 
 
 def named(made: Part) -> dict[str, list[list[int]]]:
     """By name, the operations of each component; a pair of twins under the plainer name."""
     found = {}
     for graph in GRAPHS:
-        if graph.single is not False and (here := [c.vertices.tolist() for c in components(made, graph)]):
-            found[graph.name] = here
+        if graph.single is not False and (here := in_full(made, graph)):
+            found[graph.name] = [component.vertices.tolist() for component in here]
     return found
 
 
@@ -74,21 +80,21 @@ def test_two_circles_are_two_components() -> None:
 def test_one_rw_edge_is_told_from_two(rw: list[Pair], wr: list[Pair], single: bool) -> None:
     made = part(2, rw=rw, wr=wr)
     graph = next(graph for graph in GRAPHS if graph.name == "G-single")
-    (component,) = components(made, graph)
-    assert bool(cycle_with_one_rw(component, made.count)) is single
+    (component,) = in_full(made, graph)
+    assert bool(cycle_with_one_rw(made, component)) is single
 
 
 def test_a_shortest_cycle_is_told_step_by_step() -> None:
     made = part(4, wr=[(0, 1), (1, 2), (2, 3), (3, 0), (1, 0)])
-    (component,) = components(made, next(graph for graph in GRAPHS if graph.name == "G1c"))
-    assert shortest_cycle(component, made.count) == [Step(0, 1, WR), Step(1, 0, WR)]
+    (component,) = in_full(made, next(graph for graph in GRAPHS if graph.name == "G1c"))
+    assert shortest_cycle(made, component) == [Step(0, 1, WR, 0), Step(1, 0, WR, 4)]
 
 
 def test_a_path_through_moments_is_one_realtime_step() -> None:
     made = part(3, wr=[(2, 0)])
     graph = next(graph for graph in GRAPHS if graph.name == "G1c-realtime")
-    (component,) = components(made, graph)
-    assert shortest_cycle(component, made.count) == [Step(0, 2, REALTIME), Step(2, 0, WR)]
+    (component,) = in_full(made, graph)
+    assert shortest_cycle(made, component) == [Step(0, 2, REALTIME), Step(2, 0, WR, 0)]
 
 
 def test_process_order_skips_what_was_not_ok() -> None:
@@ -96,14 +102,17 @@ def test_process_order_skips_what_was_not_ok() -> None:
     assert list(zip(*(ends.tolist() for ends in made.edges[PROCESS]), strict=True)) == [(0, 1), (0, 2)]
 
 
+def test_an_edge_that_stands_twice_is_one() -> None:
+    assert named(part(2, wr=[(0, 1), (0, 1), (1, 0), (1, 0)])) == {"G1c": [[0, 1]]}
+
+
 def test_intervals_that_overlap_or_touch_are_one() -> None:
-    rows = {"run": [1, 1, 1, 1, 2], "dst": [1, 3, 6, 20, 2], "src": [4, 6, 9, 22, 5]}
-    batches = list(_merge(iter([pa.RecordBatch.from_pydict(rows)])))
-    merged = pa.Table.from_batches(batches).to_pylist()
-    assert [(row["run"], row["first"], row["last"]) for row in merged] == [(1, 1, 9), (1, 20, 22), (2, 2, 5)]
+    first, last = merged(np.array([20, 1, 6, 3]), np.array([22, 4, 9, 6]))
+    assert (first.tolist(), last.tolist()) == ([1, 20], [9, 22])
 
 
 def test_an_edge_is_inside_only_if_both_its_ends_are_in_one_interval() -> None:
-    first, last = np.array([1, 20]), np.array([9, 22])
-    one, other = np.array([1, 9, 9, 10, 0]), np.array([9, 1, 20, 10, 5])
-    assert _span_of(first, last, one, other).tolist() == [0, 0, -1, -1, -1]
+    spans = make_spans(np.array([1, 20]), np.array([9, 22]), lines_a_group=9)
+    edges = Edges(np.array([1, 9, 9, 10, 0, 20]), np.array([9, 1, 20, 10, 5, 22]), np.arange(6))
+    kept, group = spans.within(edges)
+    assert (kept.record.tolist(), group.tolist()) == ([0, 1, 5], [0, 0, 1])

@@ -1,0 +1,57 @@
+"""Numbering and sorting rows, as numpy and Arrow do them fastest."""
+
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+_MOST = 1 << 62
+
+
+def codes(*columns: np.ndarray) -> np.ndarray:
+    """For each row a dense number from 0, the same for rows that are equal in all columns."""
+    numbered: np.ndarray | None = None
+    for column in columns:
+        one = pa.array(column).dictionary_encode().indices.to_numpy().astype(np.int64)
+        if numbered is None:
+            numbered = one
+        elif not one.any():
+            continue  # all of them are the same
+        else:
+            both = numbered * (one.max() + 1) + one
+            numbered = pa.array(both).dictionary_encode().indices.to_numpy().astype(np.int64)
+    assert numbered is not None
+    return numbered
+
+
+def order_by(*columns: np.ndarray) -> np.ndarray:
+    """The rows in order, the first column deciding first; of equal rows either may come first.
+
+    Several columns are packed into one number where they fit: numpy sorts that many times faster.
+    """
+    ranges = [(int(column.min()), int(column.max())) if len(column) else (0, 0) for column in columns]
+    room = 1
+    for low, high in ranges:
+        room *= high - low + 1
+    if room > _MOST:
+        return np.lexsort(columns[::-1])
+    packed = np.zeros(len(columns[0]), np.int64)
+    for column, (low, high) in zip(columns, ranges, strict=True):
+        packed *= high - low + 1
+        packed += column.astype(np.int64, copy=False) - low
+    return np.argsort(packed)
+
+
+def begins(*columns: np.ndarray) -> np.ndarray:
+    """Where, in sorted rows, a row differs from the one before it; the first does."""
+    first = np.ones(len(columns[0]), bool)
+    if len(first):
+        first[1:] = False
+    for column in columns:
+        first[1:] |= column[1:] != column[:-1]
+    return first
+
+
+def groups(first: np.ndarray) -> list[tuple[int, int]]:
+    """The begin and the end of each group of sorted rows, of which `first` are the first."""
+    return list(pairwise([*np.flatnonzero(first).tolist(), len(first)]))

@@ -1,0 +1,88 @@
+"""What the dependency graph needs of the rows of a task: the versions of each key, and who read which.
+
+All edges follow from that (`checkers.graph.edges`), so none is stored. An operation is named by its *line*:
+its number, and above it that of its run, so that one number sorts the operations of many runs.
+"""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.by_key.arrays import begins, order_by
+from checkers.by_key.rows import Records, Rows
+from harness.history_files.schema import OPEN
+
+LINES = 1 << 40
+"""More than a history has lines."""
+FOLLOWED, COMPLETED, READ = 1, 2, 4
+PACK = pa.struct(
+    [("id", pa.int32())]
+    + [
+        (name, pa.binary())
+        for name in ("key", "value", "writer", "flags", "reader", "record", "last", "low", "high")
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Records in the order of their key's log, and beside them who read them."""
+
+    key: np.ndarray
+    value: np.ndarray
+    writer: np.ndarray  # its line; negative: nobody
+    flags: np.ndarray  # FOLLOWED: by its next version, here; COMPLETED: its writer; READ: by an ok one
+    reader: np.ndarray  # its line; a row for each record given
+    record: np.ndarray  # where in the arrays above
+    last: np.ndarray  # the reader's last of the key
+
+    def blobs(self) -> dict[str, bytes]:
+        """As PACK has it."""
+        return {field.name: getattr(self, field.name).tobytes() for field in fields(self)}
+
+
+KINDS = {
+    "key": np.int64, "value": np.int64, "writer": np.int64, "flags": np.uint8,
+    "reader": np.int64, "record": np.int32, "last": bool,
+}  # fmt: skip
+
+
+def open_pack(row: dict[str, object]) -> Pack:
+    """From a row of PACK."""
+    return Pack(**{name: np.frombuffer(row[name], kind) for name, kind in KINDS.items()})  # type: ignore[call-overload]
+
+
+def make_pack(rows: Rows, records: Records) -> Pack:
+    """The pack of all rows."""
+    group, index = rows.group[records.first], records.index
+    # By the key itself, so that the same history gives the same pack whatever order its rows come in.
+    order = order_by(rows.run[records.first], rows.key[records.first], index, rows.value[records.first])
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    completed = (records.writer >= 0) & (records.writer_outcome != OPEN)
+    here, there = order[:-1], order[1:]
+    followed = np.zeros(len(order), bool)
+    followed[:-1] = (
+        (group[here] == group[there])
+        & (index[here] > 0)
+        & (index[there] == index[here] + 1)
+        & completed[there]
+    )
+    run = rows.run[records.first]
+    line = np.where(records.writer >= 0, run * LINES + records.writer, -1)
+    polls = rows.polls
+    last = np.zeros(len(polls), bool)
+    if len(polls):
+        last[:-1] = begins(rows.group[polls], rows.op[polls])[1:]
+        last[-1] = True
+    flags = followed * FOLLOWED + completed[order] * COMPLETED + records.ok_read[order] * READ
+    return Pack(
+        key=rows.key[records.first][order],
+        value=rows.value[records.first][order],
+        writer=line[order],
+        flags=flags.astype(np.uint8),
+        reader=rows.run[polls] * LINES + rows.op[polls],
+        record=place[records.of_row[polls]],
+        last=last,
+    )

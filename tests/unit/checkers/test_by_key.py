@@ -1,0 +1,155 @@
+"""What a task makes of the rows of its keys, and the few findings that are ranked without Spark."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.by_key.arrays import codes, order_by
+from checkers.by_key.jumps import find_jumps
+from checkers.by_key.kernel import by_key
+from checkers.by_key.packs import LINES, make_pack
+from checkers.by_key.rows import NONE, Rows, make_records
+from checkers.graph.edges import edges_of
+from checkers.graph.names import RW, WR, WW
+from checkers.ranking import causes_of_few, first_of_few
+from harness.history_files.schema import FAIL, INFO, MICRO, OK, OPEN
+
+Row = dict[str, Any]
+
+
+def sent(op: int, value: int, offset: int | None = None, outcome: int = OK, **more: int) -> Row:
+    """A record sent by an operation, which must have committed if it is ok."""
+    return _row(op, value, offset, outcome, polled=False) | more
+
+
+def given(op: int, value: int, offset: int | None, outcome: int = OK, **more: int) -> Row:
+    """A record given to one."""
+    return _row(op, value, offset, outcome, polled=True) | more
+
+
+def _row(op: int, value: int, offset: int | None, outcome: int, *, polled: bool) -> Row:
+    place = {"run": 0, "key": 7, "value": value, "offset": offset}
+    committed = outcome == OK
+    return place | {
+        "op": op,
+        "n": 0,
+        "process": op,
+        "outcome": outcome,
+        "polled": polled,
+        "committed": committed,
+    }
+
+
+def table(*rows: Row) -> pa.Table:
+    """MICRO, with `committed`."""
+    return pa.Table.from_pylist(list(rows), MICRO.append(pa.field("committed", pa.bool_())))
+
+
+def found(kind: str, *rows: Row) -> list[Row]:
+    """What the kernel tells of a kind."""
+    batches = list(by_key(iter(table(*rows).to_batches())))
+    return [row[kind] for batch in batches for row in batch.to_pylist() if row[kind] is not None]
+
+
+def test_numbers_that_are_too_large_to_pack_are_sorted_all_the_same() -> None:
+    one, other = np.array([2**62, -(2**62), 2**62]), np.array([5, 0, -(2**62)])
+    assert order_by(one, other).tolist() == [1, 2, 0]
+    assert order_by(np.array([1, 0, 1]), np.array([5, 9, -5])).tolist() == [1, 2, 0]
+
+
+def test_rows_have_one_number_if_all_columns_are_equal() -> None:
+    assert codes(np.array([9, 9, 9, 4]), np.array([1, 2, 1, 1])).tolist() == [0, 1, 0, 2]
+
+
+def test_an_ordinary_record_is_not_remarkable() -> None:
+    assert found("step", sent(1, 5, 0), given(2, 5, 0)) == []
+    assert found("counted", sent(1, 5, 0), given(2, 5, 0)) == [
+        {"run": 0, "records": 1, "read": 1, "unsettled": 0}
+    ]
+
+
+def test_a_record_that_nobody_was_given_is() -> None:
+    (step,) = found("step", sent(1, 5, 0), sent(3, 6, 4), given(2, 6, 4))
+    assert (step["value"], step["due"], step["ok_read"], step["highest"], step["bound"]) == (
+        5,
+        True,
+        False,
+        1,
+        2,
+    )
+
+
+def test_the_offset_of_what_may_not_have_committed_does_not_count() -> None:
+    rows = Rows(table(sent(1, 5, 3, INFO), sent(2, 6, -1), sent(3, 8, 4)))
+    assert rows.offset.tolist() == [NONE, NONE, 4]
+    assert make_records(rows).index.tolist() == [0, 0, 1]
+
+
+def test_the_writer_is_the_last_completion_and_an_open_one_only_if_nobody_else_is() -> None:
+    records = make_records(Rows(table(sent(9, 5, None, OPEN), sent(1, 5, None, FAIL), sent(3, 5, 0))))
+    assert (records.writer.tolist(), records.writer_outcome.tolist()) == ([3], [OK])
+    assert make_records(Rows(table(sent(9, 5, None, OPEN)))).writer.tolist() == [9]
+
+
+def test_two_values_at_one_offset_have_no_index_and_what_follows_has() -> None:
+    records = make_records(Rows(table(given(1, 5, 0), given(2, 6, 0), given(3, 8, 9))))
+    assert (records.clash.tolist(), records.index.tolist()) == ([True, True, False], [0, 0, 2])
+
+
+def test_an_operation_that_was_given_what_it_sent_is_remarkable_whoever_else_sent_it() -> None:
+    rows = [sent(1, 5, 0), sent(4, 5, 0), given(1, 5, 0), given(2, 5, 0)]
+    assert make_records(Rows(table(*rows))).own.tolist() == [False, False, True, False]
+
+
+def test_a_step_of_more_than_one_is_a_jump_and_only_moves_count() -> None:
+    rows = Rows(
+        table(
+            *(given(op, op, op, outcome, process=1) for op, outcome in ((1, OK), (2, FAIL), (3, OK), (4, OK)))
+        )
+    )
+    at, before, inside = find_jumps(rows, make_records(rows), rows.polls, rows.outcome == OK)
+    assert (rows.op[at].tolist(), rows.op[before].tolist(), inside.tolist()) == ([3], [1], [False])
+
+
+def test_the_steps_of_another_process_come_before_nothing() -> None:
+    rows = Rows(table(given(1, 1, 1, process=1), given(2, 2, 2, process=2), given(3, 3, 3, process=2)))
+    at, _, _ = find_jumps(rows, make_records(rows), rows.polls, rows.outcome == OK)
+    assert at.tolist() == []
+
+
+def test_edges_follow_from_versions_and_their_readers() -> None:
+    rows = Rows(table(sent(1, 5, 0, run=2), sent(3, 6, 4, run=2), given(4, 5, 0, run=2)))
+    edges = edges_of(make_pack(rows, make_records(rows)))
+    pairs = {
+        kind: [(a % LINES, b % LINES) for a, b in zip(e.src, e.dst, strict=True)] for kind, e in edges.items()
+    }
+    assert pairs == {WR: [(1, 4)], WW: [(1, 3)], RW: [(4, 3)]}
+    assert all((e.src // LINES == 2).all() for e in edges.values())
+
+
+def test_what_never_completed_wrote_no_version() -> None:
+    rows = Rows(table(sent(1, 5, 0), sent(3, 6, None, OPEN), given(4, 6, 4), given(5, 5, 0)))
+    assert {kind: len(e.src) for kind, e in edges_of(make_pack(rows, make_records(rows))).items()} == {
+        WR: 1, WW: 0, RW: 0
+    }  # fmt: skip
+
+
+def finding(anomaly: str, position: int, *ops: int) -> Row:
+    """One row of findings."""
+    return {
+        "run": 1, "anomaly": anomaly, "absence": False, "position": [position], "ops": list(ops),
+        "detail": f'{{"at": {position}}}',
+    }  # fmt: skip
+
+
+def test_one_of_each_operation_comes_before_a_second_one_of_any() -> None:
+    rows = [finding("duplicate", 3, 8), finding("duplicate", 1, 9), finding("duplicate", 2, 9)]
+    told = first_of_few(rows, 2)[1, "duplicate", False]
+    assert (told.count, [example["at"] for example in told.examples]) == (3, [1, 3])
+
+
+def test_a_cause_shares_an_operation_with_every_finding_of_its_effect() -> None:
+    rows = [finding("unseen", 1, 8), finding("unseen", 2, 9), finding("lost-write", 1, 8, 9)]
+    assert causes_of_few(rows) == {(1, "unseen", "lost-write"), (1, "lost-write", "unseen")}
+    assert causes_of_few([*rows, finding("unseen", 3, 4)]) == {(1, "lost-write", "unseen")}
