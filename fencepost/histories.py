@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import AnalysisFailed, FencepostError, UnreadableInput
+from harness.history_files.url import Url
 from harness.verdict import Judgement, Validity, Verdict
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def judge_histories(
-    spark: "SparkSession", files: Sequence[Path], allow: frozenset[str]
+    spark: "SparkSession", files: Sequence[Path | Url], allow: frozenset[str]
 ) -> list[Verdict | FencepostError]:
     """A verdict for each file or folder of tables, all in one job, or why there is none."""
     from checkers.history_files import HistoryFile, read_histories
@@ -25,8 +26,8 @@ def judge_histories(
         return []
     asked = [HistoryFile(run, path) for run, path in enumerate(files)]
     try:
-        folders = [history for history in asked if history.path.is_dir()]
-        read = read_histories(spark, [history for history in asked if not history.path.is_dir()])
+        folders = [history for history in asked if history.is_folder]
+        read = read_histories(spark, [history for history in asked if not history.is_folder])
         if folders:
             read = read.with_more(read_folders(spark, folders))
         sound = [history.run for history in asked if history.run not in read.errors]
@@ -41,7 +42,7 @@ def judge_histories(
     ]
 
 
-def conclude(path: Path, judgement: Judgement) -> Verdict:
+def conclude(path: Path | Url, judgement: Judgement) -> Verdict:
     """The verdict of one history. That nobody read what was sent proves nothing where nobody read at all."""
     from reports.summary import summary
 
