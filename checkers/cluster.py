@@ -5,7 +5,6 @@ sent to them. What Spark itself would wait for without end (a worker that is fre
 """
 
 import os
-import re
 import socket
 import subprocess
 import zipfile
@@ -14,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from checkers.jvm import cause
 from harness.errors import EnvironmentFailure, StartFailed, WaitTimeout
 from harness.waiting import wait_for
 
@@ -28,7 +28,6 @@ NEEDED = ("orjson", "pyarrow", "scipy.sparse", "harness.history_files.blocks", "
 """What a task imports, by the end of the chain."""
 STANDALONE = "spark://"
 VECTOR = "jdk.incubator.vector"
-CAUSE = re.compile(r"^(?:(?:Caused by)?: )?(?:[\w.]+(?:Error|Exception)): (.+)$", re.MULTILINE)
 
 
 def reach(master: str) -> str | None:
@@ -124,9 +123,3 @@ def _unfit(master: str | None, why: str) -> EnvironmentFailure:
         "what requirements.lock names, or another, of the same path here and there, that "
         "--spark-conf spark.pyspark.python=PATH names"
     )
-
-
-def cause(trace: str) -> str:
-    """The last cause that a Java stack trace names, in a line."""
-    told = [words for words in CAUSE.findall(trace) if words.strip()]
-    return told[-1].strip() if told else trace.strip().partition("\n")[0]

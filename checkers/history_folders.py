@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from checkers.cluster import cause
 from checkers.history_files import Histories, HistoryFile, Unreadable
+from checkers.jvm import cause
+from checkers.parts import SPARK_ERRORS
 from checkers.sources import literal
 from harness.history_files.schema import TABLES
 from harness.history_files.url import Url
@@ -38,7 +37,7 @@ def _wrong(spark: SparkSession, folder: HistoryFile) -> str | None:
             sound = _has(spark, path, schema)
         except (OSError, pa.ArrowException) as error:
             return f"{path} cannot be read: {str(error).splitlines()[0]}"
-        except (PySparkException, Py4JJavaError) as error:
+        except SPARK_ERRORS as error:
             return f"{path} cannot be read: {cause(str(error))}"
         if not sound:
             return f"{path} is not the table that it should be: its columns differ"

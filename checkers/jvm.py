@@ -43,6 +43,7 @@ SUBMITTED = ("spark.jars", "spark.driver.extra", "spark.driver.default", "spark.
 """How settings begin that only spark-submit understands."""
 SMALL_HEAP = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Flags for a JVM that judges little: it comes up sooner, and compiles less."""
+CAUSE = re.compile(r"^(?:(?:Caused by)?: )?(?:[\w.]+(?:Error|Exception)): (.+)$", re.MULTILINE)
 QUIET = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -222,3 +223,9 @@ def first_line(error: BaseException | None) -> str:
     """The first line of what an error says, or its name."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def cause(trace: str) -> str:
+    """The last cause that a Java stack trace names, in a line."""
+    told = [words for words in CAUSE.findall(trace) if words.strip()]
+    return told[-1].strip() if told else trace.strip().partition("\n")[0]

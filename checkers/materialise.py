@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from functools import partial, reduce
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from checkers.evidence import evidence
 from checkers.examples import Finding, explain
-from checkers.jvm import first_line
+from checkers.jvm import cause
+from checkers.parts import SPARK_ERRORS
 from checkers.registry import Checker
 from checkers.sources import Sources
 from checkers.tables import Tables, keep
@@ -31,7 +30,6 @@ log = logging.getLogger(__name__)
 
 SHARES = 2
 """How many jobs the checkers are shared among: most of their time is planning, which has one thread a job."""
-SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 
 @dataclass
@@ -87,7 +85,7 @@ def _find(checkers: Sequence[Checker], t: Tables | Told, crashed: dict[str, str]
     try:
         return keep(reduce(DataFrame.unionByName, frames.values()))
     except SPARK_ERRORS as error:
-        log.warning("a job of several checkers failed, so they run one by one: %s", first_line(error))
+        log.warning("a job of several checkers failed, so they run one by one: %s", cause(str(error)))
     alone = [_guarded(checker, partial(keep, frame), crashed) for checker, frame in frames.items()]
     sound = [frame for frame in alone if frame is not None]
     return reduce(DataFrame.unionByName, sound) if sound else None
@@ -100,7 +98,7 @@ def _guarded(checker: Checker, act: Callable[[], DataFrame], crashed: dict[str, 
     except SPARK_ERRORS as error:
         log.error("checker %s crashed", checker.module, exc_info=error)
         for anomaly in checker.anomalies:
-            crashed[anomaly] = f"the check crashed: {first_line(error)}"
+            crashed[anomaly] = f"the check crashed: {cause(str(error))}"
         return None
 
 

@@ -19,12 +19,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkers.cluster import cause, prepare, reach, require_whole
+from checkers.cluster import prepare, reach, require_whole
 from checkers.jvm import (
     ARCHIVE_TIMEOUT_S,
     SMALL_HEAP,
     STOP_TIMEOUT_S,
     SparkSettings,
+    cause,
     driver_flags,
     end_jvm,
     find_java,

