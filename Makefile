@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/ready
 CODE := fencepost harness workloads nemeses checkers reports bench tests
 
-.PHONY: setup demo test chaos lint bench clean
+.PHONY: setup demo test chaos lint docs bench clean
 
 setup: $(READY)
 
@@ -38,6 +38,10 @@ lint: setup
 	@$(BIN)/ruff check $(CODE)
 	@$(BIN)/ruff format --check $(CODE)
 	@$(BIN)/mypy
+
+# The pages that are made from docstrings.
+docs: setup
+	@$(BIN)/python -P -m checkers.pages docs/anomalies
 
 bench: setup
 	@$(BIN)/python -m bench.run

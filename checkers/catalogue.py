@@ -4,7 +4,7 @@ import ast
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkers.registry import BOTH, CHECKERS, NEEDS
+from checkers.registry import BOTH, CHECKERS, NEEDS, Checker
 
 
 @dataclass(frozen=True)
@@ -19,49 +19,37 @@ class Anomaly:
     warning: bool = False
     always_allowed: bool = False
     judges: str = BOTH  # in what it is looked for
+    because: tuple[str, ...] = ()  # anomalies that it may follow from
+    kin: tuple[str, ...] = ()  # the others that the same docstring defines
+
+    @property
+    def sentence(self) -> str:
+        """The summary without the name before it, as a part of a sentence."""
+        words = self.summary.partition(": ")[2] or self.summary
+        return words[:1].lower() + words[1:].rstrip(".")
 
 
 def catalogue() -> list[Anomaly]:
     """Every anomaly, in the order in which a report tells them."""
-    found = []
-    for checker in CHECKERS:
-        text = (
-            ast.get_docstring(ast.parse((Path(__file__).parent / f"{checker.module}.py").read_text())) or ""
+    return [anomaly for checker in CHECKERS for anomaly in _anomalies(checker)]
+
+
+def _anomalies(checker: Checker) -> list[Anomaly]:
+    """What one file finds."""
+    code = Path(__file__).with_name(f"{checker.module}.py").read_text(encoding="utf-8")
+    text = ast.get_docstring(ast.parse(code)) or ""
+    return [
+        Anomaly(
+            name=name,
+            family=checker.family,
+            summary=text.partition("\n")[0].strip(),
+            text=text,
+            needs=tuple(NEEDS[need] for need in checker.needs),
+            warning=checker.warning,
+            always_allowed=name in checker.always_allowed,
+            judges=checker.judges,
+            because=tuple(because.cause for because in checker.because),
+            kin=tuple(other for other in checker.anomalies if other != name),
         )
-        summary = text.partition("\n")[0].strip()
-        needs = tuple(NEEDS[need] for need in checker.needs)
-        for name in checker.anomalies:
-            found.append(
-                Anomaly(
-                    name,
-                    checker.family,
-                    summary,
-                    text,
-                    needs,
-                    checker.warning,
-                    name in checker.always_allowed,
-                    checker.judges,
-                )
-            )
-    return found
-
-
-def as_markdown() -> str:
-    """The page `docs/anomalies.md`."""
-    parts = ["# Anomalies", "", "Made from the checkers' docstrings by `python -m checkers.catalogue`.", ""]
-    family = ""
-    for anomaly in sorted(catalogue(), key=lambda anomaly: anomaly.family):
-        if anomaly.family != family:
-            family = anomaly.family
-            parts += [f"## {family.capitalize()}", ""]
-        body = anomaly.text.partition("\n")[2].strip()
-        parts += [f"### `{anomaly.name}`", "", f"**{anomaly.summary}**", "", body, ""]
-        if anomaly.judges != BOTH:
-            parts += [f"Looked for in {anomaly.judges} alone.", ""]
-        if anomaly.needs:
-            parts += [f"Not checked where: {'; '.join(anomaly.needs)}.", ""]
-    return "\n".join(parts)
-
-
-if __name__ == "__main__":
-    Path(__file__).parent.parent.joinpath("docs", "anomalies.md").write_text(as_markdown())
+        for name in checker.anomalies
+    ]

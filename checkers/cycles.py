@@ -6,9 +6,9 @@ the writer of the following value, process order to the next operation of the sa
 to whatever was invoked after its ok completion. A name says which edges the cycle needs: it is a strongly
 connected component of the graph of exactly those edges, in which no graph of fewer kinds has a cycle.
 
-`G0`             ww edges                  `G1c`        wr edges
-`G1c-ww`         ww and wr edges           `G-single`   one rw edge, and ww and wr edges
-`G2`             more rw edges             with `-process` or `-realtime`: and that order
+    G0          ww edges                G1c         wr edges
+    G1c-ww      ww and wr edges         G-single    one rw edge, and ww and wr edges
+    G2          more rw edges           with -process or -realtime: and that order
 
 Illegal because nobody can read what is not yet committed: by `G1c`, `G1c-process` and `G1c-realtime`
 information has flowed in a circle, or was read before it was sent. All others are listed and always

@@ -15,14 +15,22 @@ from harness.errors import UnreadableInput
 from harness.history import EventType
 from harness.history_files.blocks import BLOCK_BYTES, Block, blocks_of
 from harness.history_files.schema import FAIL, INFO, MICRO, NAMES, OK, OPEN, OPS
+from harness.history_files.url import Url
 
 
 @dataclass(frozen=True)
 class HistoryFile:
-    """A history: `run` as the tables have it, and a file (.jsonl, .json, .edn, each also .gz)."""
+    """A history: `run` as the tables have it, and a file (.jsonl, .json, .edn, each also .gz), or a folder of
+    tables, which alone may lie at a URL.
+    """
 
     run: int
-    path: Path
+    path: Path | Url
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it was written straight to tables."""
+        return isinstance(self.path, Url) or self.path.is_dir()
 
 
 @dataclass(frozen=True, order=True)
@@ -98,6 +106,7 @@ def _plan(histories: Sequence[HistoryFile], block_bytes: int) -> tuple[list[Bloc
     blocks: list[Block] = []
     errors: dict[int, Unreadable] = {}
     for history in histories:
+        assert isinstance(history.path, Path), "only folders of tables lie at a URL"
         try:
             blocks += blocks_of(history.run, history.path, block_bytes)
         except UnreadableInput as error:

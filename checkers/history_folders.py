@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import reduce
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,32 +11,47 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.history_files import Histories, HistoryFile, Unreadable
+from checkers.jvm import cause
+from checkers.parts import SPARK_ERRORS
 from checkers.sources import literal
 from harness.history_files.schema import TABLES
+from harness.history_files.url import Url
 
 
 def read_folders(spark: SparkSession, folders: Sequence[HistoryFile]) -> Histories:
     """The tables of all of them; whatever stood in their column `run`, the number given counts."""
     errors: dict[int, Unreadable] = {}
     for folder in folders:
-        if words := _wrong(folder):
+        if words := _wrong(spark, folder):
             errors[folder.run] = Unreadable(folder.run, None, words)
     sound = [folder for folder in folders if folder.run not in errors]
     tables = {table: _scan(spark, sound, table, schema) for table, schema in TABLES.items()}
     return Histories(**tables, errors=errors)
 
 
-def _wrong(folder: HistoryFile) -> str | None:
+def _wrong(spark: SparkSession, folder: HistoryFile) -> str | None:
     """What is wrong with a folder's files, as far as their footers tell."""
     for table, schema in TABLES.items():
         path = folder.path / f"{table}.parquet"
         try:
-            found = pq.read_schema(path)
+            sound = _has(spark, path, schema)
         except (OSError, pa.ArrowException) as error:
             return f"{path} cannot be read: {str(error).splitlines()[0]}"
-        if not found.equals(schema):
+        except SPARK_ERRORS as error:
+            return f"{path} cannot be read: {cause(str(error))}"
+        if not sound:
             return f"{path} is not the table that it should be: its columns differ"
     return None
+
+
+def _has(spark: SparkSession, path: Path | Url, schema: pa.Schema) -> bool:
+    """Whether a table is of its form: a file, or what only Spark reads, many files or one at a URL."""
+    if isinstance(path, Path) and not path.is_dir():
+        return bool(pq.read_schema(path).equals(schema))
+    found = spark.read.parquet(literal(path)).schema
+    return [(column.name, column.dataType) for column in found] == [
+        (column.name, column.dataType) for column in from_arrow_schema(schema)
+    ]
 
 
 def _scan(spark: SparkSession, folders: Sequence[HistoryFile], table: str, schema: pa.Schema) -> DataFrame:

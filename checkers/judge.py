@@ -1,28 +1,21 @@
 """From stored runs to what the checkers say of them: one Spark job for all of them."""
 
-import logging
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from checkers.examples import Finding
 from checkers.gaps import Facts, Gaps, gaps, missing_needs
-from checkers.jvm import first_line
-from checkers.materialise import SPARK_ERRORS, Materialised, materialise
+from checkers.materialise import Materialised, materialise
+from checkers.parts import Answers, each, errors_of_ours
 from checkers.registry import STORE_CHECKERS, Checker, checker_of
 from checkers.sources import StoredRun, read_sources
 from checkers.tables import make_tables
-from harness.errors import AnalysisFailed, EnvironmentFailure, FencepostError, UnreadableInput
+from harness.errors import FencepostError
 from harness.verdict import Found, Judgement
 
 __all__ = ["StoredRun", "judge", "judge_each"]
-
-log = logging.getLogger(__name__)
-UNREADABLE = re.compile(r"(?:FAILED_READ_FILE|error while reading file).*?(/\S+\.parquet)", re.DOTALL)
 
 
 def judge(spark: SparkSession, runs: Sequence[StoredRun], *, examples: int = 10) -> dict[int, Judgement]:
@@ -37,49 +30,20 @@ def judge(spark: SparkSession, runs: Sequence[StoredRun], *, examples: int = 10)
 def judge_each(
     spark: SparkSession, runs: Sequence[StoredRun], *, examples: int = 10
 ) -> dict[int, Judgement | FencepostError]:
-    """As `judge`, but a run on which the job fails spoils no other: it has its error, the rest their answers.
+    """As `judge`, but a run on which the job fails spoils no other: it alone has the error."""
 
-    The runs are halved until the failure stands alone, so one bad one among hundreds costs a few jobs more.
-    """
-    try:
-        brought = _bring(spark, runs, examples)
-    except EnvironmentFailure:
-        raise  # Spark is gone: nothing more can be asked of it
-    except FencepostError as error:
-        if len(runs) == 1:
-            return {runs[0].run: error}
-        log.warning("%s; the runs are judged in parts", error)
-    else:
-        if not brought.crashed or len(runs) == 1:
-            return {run.run: _judgement(run, brought, examples) for run in runs}
-        log.warning("a check crashed on one of %d runs, which are judged in parts", len(runs))
-    half = len(runs) // 2
-    first, second = (judge_each(spark, part, examples=examples) for part in (runs[:half], runs[half:]))
-    return {**first, **second}
+    def together(part: Sequence[StoredRun]) -> Answers:
+        brought = _bring(spark, part, examples)
+        return Answers({run.run: _judgement(run, brought, examples) for run in part}, bool(brought.crashed))
+
+    return each(runs, together)
 
 
 def _bring(spark: SparkSession, runs: Sequence[StoredRun], examples: int) -> Materialised:
     """All checks of these runs, in one job; raises only errors of ours."""
-    with spark_alive():
-        try:
-            sources = read_sources(spark, runs)
-            return materialise(sources, make_tables(sources), STORE_CHECKERS, examples)
-        except SPARK_ERRORS as error:
-            if path := UNREADABLE.search(str(error)):
-                raise UnreadableInput(f"{path[1]} is damaged: a part of it cannot be read") from error
-            raise AnalysisFailed(f"the analysis failed: {first_line(error)}") from error
-
-
-@contextmanager
-def spark_alive() -> Iterator[None]:
-    """Translate what is heard of a Spark that is gone."""
-    try:
-        yield
-    except (Py4JError, ConnectionError, EOFError) as error:
-        raise EnvironmentFailure(
-            "Spark ended during the analysis, perhaps for want of memory: judge the stored run with "
-            "`fencepost check STORE --spark-conf spark.driver.memory=4g`"
-        ) from error
+    with errors_of_ours():
+        sources = read_sources(spark, runs)
+        return materialise(sources, make_tables(sources), STORE_CHECKERS, examples)
 
 
 def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgement:

@@ -39,6 +39,11 @@ OPENED = [
     "java.base/sun.util.calendar",
     "java.security.jgss/sun.security.krb5",
 ]
+SUBMITTED = ("spark.jars", "spark.driver.extra", "spark.driver.default", "spark.submit")
+"""How settings begin that only spark-submit understands."""
+SMALL_HEAP = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Flags for a JVM that judges little: it comes up sooner, and compiles less."""
+CAUSE = re.compile(r"^(?:(?:Caused by)?: )?(?:[\w.]+(?:Error|Exception)): (.+)$", re.MULTILINE)
 QUIET = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -66,6 +71,16 @@ class SparkSettings:
     def local(self) -> bool:
         """Whether everything runs in the driver's own JVM."""
         return self.master.startswith("local")
+
+    @property
+    def heap(self) -> str:
+        """The memory of the driver's JVM."""
+        return self.conf.get("spark.driver.memory", "1g" if self.size == "small" else "4g")
+
+    @property
+    def direct(self) -> bool:
+        """Whether the driver's JVM can be started without spark-submit."""
+        return self.local and not any(key.startswith(SUBMITTED) for key in self.conf)
 
 
 def find_java(java_home: Path | None) -> tuple[Path, int]:
@@ -122,14 +137,13 @@ def java_command(settings: SparkSettings, folder: Path) -> list[str]:
             f"Spark needs Java 17 or newer, and {java} is {version}: name another with `--set java=FOLDER`"
         )
     jars = sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
-    memory = settings.conf.get("spark.driver.memory", "1g" if settings.size == "small" else "4g")
     flags = [
-        f"-Xmx{memory}",
+        f"-Xmx{settings.heap}",
         "-XX:+IgnoreUnrecognizedVMOptions",
         "-Dlog4j2.disable.jmx=true",
     ]
     if settings.size == "small":
-        flags += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=256m"]
+        flags += [*SMALL_HEAP, "-XX:ReservedCodeCacheSize=256m"]
     if version >= 23:
         flags.append("--sun-misc-unsafe-memory-access=allow")
     if settings.archive and settings.archive.exists():
@@ -140,6 +154,15 @@ def java_command(settings: SparkSettings, folder: Path) -> list[str]:
     flags += [f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}", f"-Djava.io.tmpdir={folder}"]
     main = "org.apache.spark.api.python.PythonGatewayServer"
     return [str(java), *flags, *settings.java_flags, "-cp", os.pathsep.join(map(str, jars)), main]
+
+
+def driver_flags(settings: SparkSettings, folder: Path) -> str:
+    """Flags for a driver's JVM that spark-submit starts: quiet, and on top of them the user's."""
+    (folder / "log4j2.properties").write_text(QUIET)
+    flags = [f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"]
+    if settings.size == "small":
+        flags += SMALL_HEAP
+    return " ".join([*flags, os.environ.get("SPARK_SUBMIT_OPTS", "")]).strip()
 
 
 def start_jvm(settings: SparkSettings, folder: Path, out: int) -> "subprocess.Popen[bytes]":
@@ -191,7 +214,8 @@ def end_jvm(jvm: "subprocess.Popen[bytes]", timeout_s: float) -> None:
     except subprocess.TimeoutExpired:
         if timeout_s:
             log.warning("Spark's JVM %d did not end by itself and was killed", jvm.pid)
-        os.killpg(jvm.pid, signal.SIGKILL)
+        # One that spark-submit started is in our own group, and alone.
+        (os.killpg if os.getpgid(jvm.pid) == jvm.pid else os.kill)(jvm.pid, signal.SIGKILL)
         jvm.wait()
 
 
@@ -199,3 +223,9 @@ def first_line(error: BaseException | None) -> str:
     """The first line of what an error says, or its name."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def cause(trace: str) -> str:
+    """The last cause that a Java stack trace names, in a line."""
+    told = [words for words in CAUSE.findall(trace) if words.strip()]
+    return told[-1].strip() if told else trace.strip().partition("\n")[0]

@@ -15,14 +15,13 @@ from functools import partial, reduce
 from typing import TypeVar
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from checkers.evidence import evidence
 from checkers.examples import Finding, explain
-from checkers.jvm import first_line
+from checkers.jvm import cause
+from checkers.parts import SPARK_ERRORS
 from checkers.ranking import causes_of_few, first_of_few
 from checkers.registry import Checker
 from checkers.sources import Sources
@@ -36,7 +35,6 @@ SHARES = 2
 FEW = 5_000
 """Findings that are ranked here, without Spark."""
 T = TypeVar("T")
-SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 
 @dataclass
@@ -105,7 +103,7 @@ def _find(checkers: Sequence[Checker], t: Tables | Told, crashed: dict[str, str]
     try:
         return [_found(reduce(DataFrame.unionByName, frames.values()))]
     except SPARK_ERRORS as error:
-        log.warning("a job of several checkers failed, so they run one by one: %s", first_line(error))
+        log.warning("a job of several checkers failed, so they run one by one: %s", cause(str(error)))
     alone = [_guarded(checker, partial(_found, frame), crashed) for checker, frame in frames.items()]
     return [found for found in alone if found is not None]
 
@@ -123,7 +121,7 @@ def _guarded(checker: Checker, act: Callable[[], T], crashed: dict[str, str]) ->
     except SPARK_ERRORS as error:
         log.error("checker %s crashed", checker.module, exc_info=error)
         for anomaly in checker.anomalies:
-            crashed[anomaly] = f"the check crashed: {first_line(error)}"
+            crashed[anomaly] = f"the check crashed: {cause(str(error))}"
         return None
 
 

@@ -3,7 +3,8 @@
 On a local master the driver's JVM is started directly, without spark-submit: that works on a bare JRE,
 takes an archive of loaded classes (`make_archive`), and lets the JVM come up in the background while a
 run's last seconds pass. The JVM ends when its standard input closes, so it cannot outlive this process,
-whatever ends it. Any other master is reached the way PySpark does it.
+whatever ends it. Any other master is reached by spark-submit, the way PySpark does it, so that the settings
+of a Spark that is installed hold; so is a local one with settings that only spark-submit understands.
 """
 
 import logging
@@ -18,11 +19,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from checkers.cluster import prepare, reach, require_whole
 from checkers.jvm import (
     ARCHIVE_TIMEOUT_S,
+    SMALL_HEAP,
     STOP_TIMEOUT_S,
     SparkSettings,
+    cause,
+    driver_flags,
     end_jvm,
+    find_java,
     first_line,
     gateway,
     make_archive,
@@ -47,7 +53,7 @@ class Pending:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         self._jvm: subprocess.Popen[bytes] | None = None
         try:
-            if settings.local:
+            if settings.direct:
                 self._jvm = start_jvm(settings, self._folder, self._said.fileno())
         except BaseException:
             self._forget()
@@ -109,39 +115,78 @@ def session(settings: SparkSettings) -> Iterator["SparkSession"]:
 
 
 def _connect(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes] | None") -> "SparkSession":
-    """Join the gateway, if there is one, and make the session."""
-    from pyspark.sql import SparkSession
-
+    """Join the gateway, if there is one, make the session, and see to it that it can work."""
+    if python := settings.conf.get("spark.pyspark.python"):
+        os.environ["PYSPARK_PYTHON"] = python
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    borrowed: dict[str, str] = {}
-    if jvm is not None:
-        port, secret = gateway(folder / "gateway", jvm)
-        borrowed = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
-    elif settings.java_home:
-        os.environ["JAVA_HOME"] = str(settings.java_home)
-    os.environ.update(borrowed)
+    spark = _make(settings, folder, jvm)
     try:
-        builder = SparkSession.builder.master(settings.master).appName("fencepost")
-        for key, value in spark_conf(settings, folder).items():
-            builder = builder.config(key, value)
-        spark = builder.getOrCreate()
-    finally:
-        for key in borrowed:
-            os.environ.pop(key, None)
-    # Or a Python worker would look for our rooms in the folder that the user happens to be in.
-    spark.sparkContext.environment["PYTHONSAFEPATH"] = "1"
-    if settings.warm:
-        from checkers.warm import warm_up
+        # Or a Python worker would look for our rooms in the folder that the user happens to be in.
+        spark.sparkContext.environment["PYTHONSAFEPATH"] = "1"
+        if not settings.local:
+            prepare(spark, settings.conf, folder)
+        elif settings.warm:  # with files that other machines would not see
+            from checkers.warm import warm_up
 
-        warm_up(spark, folder)  # which goes with the JVM, whatever ends us
+            warm_up(spark, folder)  # which goes with the JVM, whatever ends us
+    except BaseException:
+        _stop(spark)
+        raise
     return spark
 
 
-def spark_conf(settings: SparkSettings, folder: Path) -> dict[str, str]:
-    """Spark's settings: ours, and on top of them the user's."""
+def _make(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes] | None") -> "SparkSession":
+    """The session itself; raises `EnvironmentFailure`."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    here = reach(settings.master)
+    if jvm is not None:
+        port, secret = gateway(folder / "gateway", jvm)
+        told = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    else:
+        require_whole(find_java(settings.java_home)[0])
+        told = {"SPARK_SUBMIT_OPTS": driver_flags(settings, folder)}
+        if settings.java_home:
+            os.environ["JAVA_HOME"] = str(settings.java_home)
+    try:
+        with _environment(told):
+            builder = SparkSession.builder.master(settings.master).appName("fencepost")
+            for key, value in spark_conf(settings, folder, here).items():
+                builder = builder.config(key, value)
+            return builder.getOrCreate()
+    except (Py4JError, PySparkException, OSError) as error:  # OSError: the JVM has ended meanwhile
+        _forget_gateway()
+        if settings.local:
+            raise
+        raise StartFailed(
+            f"Spark did not start on {settings.master} ({cause(str(error))}): does a master of this version "
+            "of Spark answer there?"
+        ) from error
+
+
+@contextmanager
+def _environment(told: dict[str, str]) -> Iterator[None]:
+    """Our environment with more in it, for the length of a `with`."""
+    before = {key: os.environ.get(key) for key in told}
+    os.environ.update(told)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                os.environ.pop(key, None)
+            else:
+                os.environ[key] = value
+
+
+def spark_conf(settings: SparkSettings, folder: Path, here: str | None = None) -> dict[str, str]:
+    """Spark's settings: ours, and on top of them the user's. `here`: our address, as the cluster sees it."""
     small = settings.size == "small"
     ours = {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2" if small else "16",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.catalogImplementation": "in-memory",
@@ -162,20 +207,39 @@ def spark_conf(settings: SparkSettings, folder: Path) -> dict[str, str]:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.local.dir": str(folder / "local"),
         }
+    elif small:
+        ours["spark.executor.defaultJavaOptions"] = " ".join(SMALL_HEAP)
+    if not settings.direct:
+        ours["spark.driver.memory"] = settings.heap
+    if here is not None:
+        ours["spark.driver.host"] = here
     return {**ours, **settings.conf}
 
 
 def _stop(spark: "SparkSession") -> None:
     """Stop the session and forget its gateway, so that another can be started in this process."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
+
+    try:
+        spark.stop()
+    except (Py4JError, OSError) as error:
+        log.warning("Spark did not stop in order: %s", error)
+    _forget_gateway()
+
+
+def _forget_gateway() -> None:
+    """Close it, and end the JVM if spark-submit started it."""
+    from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
-    try:
-        spark.stop()
-        if gateway is not None:
-            gateway.shutdown()
-    except (Py4JError, OSError) as error:
-        log.warning("Spark did not stop in order: %s", error)
     SparkContext._gateway = None
     SparkContext._jvm = None
+    if gateway is None:
+        return
+    try:
+        gateway.shutdown()
+    except (Py4JError, OSError) as error:
+        log.warning("Spark's gateway did not stop in order: %s", error)
+    if submitted := getattr(gateway, "proc", None):
+        end_jvm(submitted, STOP_TIMEOUT_S)

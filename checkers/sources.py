@@ -67,7 +67,7 @@ def _scan(spark: SparkSession, folders: Sequence[Path], table: str, schema: pa.S
     return spark.read.schema(wanted).parquet(*map(literal, paths))
 
 
-def literal(path: Path) -> str:
+def literal(path: Path | str) -> str:
     """A path as Spark takes it for just that: it would look for others where it has `[`, `{`, `*` or `?`."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path))
 

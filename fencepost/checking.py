@@ -10,6 +10,7 @@ from fencepost.histories import judge_histories
 from fencepost.judge import LARGE_BYTES, Evidence, judge, open_evidence
 from fencepost.stores import Given
 from harness.errors import ExitStatus, FencepostError, UnreadableInput
+from harness.history_files.url import Url
 from harness.progress import Progress
 from harness.verdict import Verdict
 
@@ -27,7 +28,7 @@ class Asked:
     """What Spark is to be started for."""
 
     runs: Sequence[Evidence]
-    files: Sequence[Path]
+    files: Sequence[Path | Url]
     allow: frozenset[str]
 
     @property
@@ -38,10 +39,16 @@ class Asked:
         return of_runs > LARGE_BYTES or of_files > LARGE_TEXT_BYTES
 
 
-def _text_bytes(path: Path) -> int:
-    """About how much text a history is, or would be."""
+def _text_bytes(path: Path | Url) -> int:
+    """About how much text a history is, or would be; what lies at a URL lies there because it is large."""
+    if isinstance(path, Url):
+        return LARGE_TEXT_BYTES + 1
     if path.is_dir():
-        return sum(table.stat().st_size for table in path.glob("*.parquet")) * LARGE_TEXT_BYTES // LARGE_BYTES
+        return (
+            sum(table.stat().st_size for table in path.rglob("*.parquet") if table.is_file())
+            * LARGE_TEXT_BYTES
+            // LARGE_BYTES
+        )
     return path.stat().st_size * (8 if path.suffix == ".gz" else 1)
 
 
@@ -59,7 +66,7 @@ def check(
     opened = [_open(one) for one in given]
     asked = Asked(
         runs=[one for one in opened if isinstance(one, Evidence)],
-        files=[one for one in opened if isinstance(one, Path)],
+        files=[one for one in opened if isinstance(one, Path | Url)],
         allow=allow,
     )
     many = len(asked.runs) + len(asked.files)
@@ -76,7 +83,7 @@ def check(
     return answers
 
 
-def _open(given: Given) -> Evidence | Path | FencepostError:
+def _open(given: Given) -> Evidence | Path | Url | FencepostError:
     """A stored run, a file, or why it is neither."""
     if given.file:
         return given.file

@@ -1,54 +1,67 @@
 """From history files to verdicts: what their clients told, and nothing else, decides."""
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import AnalysisFailed, FencepostError, UnreadableInput
+from harness.errors import FencepostError, UnreadableInput
+from harness.history_files.url import Url
 from harness.verdict import Judgement, Validity, Verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from checkers.history_files import HistoryFile
+    from checkers.parts import Answers
+
+NOTHING_READ = "nothing read"
+"""What `checkers.judge_told` calls a history in which nothing was."""
+
 
 def judge_histories(
-    spark: "SparkSession", files: Sequence[Path], allow: frozenset[str]
+    spark: "SparkSession", files: Sequence[Path | Url], allow: frozenset[str]
 ) -> list[Verdict | FencepostError]:
     """A verdict for each file or folder of tables, all in one job, or why there is none."""
-    from checkers.history_files import Histories, HistoryFile, read_histories
-    from checkers.history_folders import read_folders
-    from checkers.judge_told import judge_told
-    from checkers.jvm import first_line
-    from checkers.materialise import SPARK_ERRORS
+    from checkers.history_files import HistoryFile
+    from checkers.parts import each
 
-    if not files:
-        return []
     asked = [HistoryFile(run, path) for run, path in enumerate(files)]
-    try:
-        folders = [history for history in asked if history.path.is_dir()]
-        texts = [history for history in asked if not history.path.is_dir()]
-        readers = ((read_histories, texts), (read_folders, folders))
-        parts = [reader(spark, some) for reader, some in readers if some]
-        read = reduce(Histories.with_more, parts)
-        sound = [history.run for history in asked if history.run not in read.errors]
-        judged = judge_told(read.ops, read.micro, read.names, sound, allowed=allow) if sound else {}
-    except SPARK_ERRORS as error:
-        return [AnalysisFailed(f"the analysis failed: {first_line(error)}") for _ in files]
+    told = each(asked, partial(_judge_together, spark, allow)) if asked else {}
     return [
-        UnreadableInput(str(read.errors[one.run]))
-        if one.run in read.errors
-        else conclude(one.path, judged[one.run])
+        conclude(one.path, answer) if isinstance(answer, Judgement) else answer
         for one in asked
+        for answer in (told[one.run],)
     ]
 
 
-def conclude(path: Path, judgement: Judgement) -> Verdict:
+def _judge_together(
+    spark: "SparkSession", allow: frozenset[str], asked: "Sequence[HistoryFile]"
+) -> "Answers":
+    """What one job says of all of them; raises only errors of ours."""
+    from checkers.history_files import Histories, read_histories
+    from checkers.history_folders import read_folders
+    from checkers.judge_told import judge_told
+    from checkers.parts import Answers, errors_of_ours
+
+    with errors_of_ours():
+        folders = [history for history in asked if history.is_folder]
+        texts = [history for history in asked if not history.is_folder]
+        readers = ((read_histories, texts), (read_folders, folders))
+        read = reduce(Histories.with_more, [reader(spark, some) for reader, some in readers if some])
+        sound = [history.run for history in asked if history.run not in read.errors]
+        judged = judge_told(read.ops, read.micro, read.names, sound, allowed=allow) if sound else {}
+    unread = {run: UnreadableInput(str(error)) for run, error in read.errors.items()}
+    crashed = any(set(judgement.broken) - {NOTHING_READ} for judgement in judged.values())
+    return Answers({**judged, **unread}, crashed)
+
+
+def conclude(path: Path | Url, judgement: Judgement) -> Verdict:
     """The verdict of one history. That nobody read what was sent proves nothing where nobody read at all."""
     from reports.summary import summary
 
     bad = {name for name, found in judgement.anomalies.items() if not found.allowed}
-    nothing_read = "nothing read" in judgement.broken
+    nothing_read = NOTHING_READ in judgement.broken
     valid = Validity.UNKNOWN if judgement.broken else Validity.VALID
     if bad - {"unseen"} or (bad and not nothing_read):
         valid = Validity.INVALID

@@ -1,9 +1,6 @@
 """Names to objects, for the whole house: the one place that asks every room what it has."""
 
-import ast
 from collections.abc import Mapping
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.options import Known
@@ -48,19 +45,17 @@ def checkers() -> Mapping[str, str]:
 
 def anomalies() -> Mapping[str, str]:
     """By name: the first sentence of the checker's docstring, which is its specification."""
-    from checkers.registry import CHECKERS
+    from checkers.catalogue import catalogue
 
-    return {name: _definition(f"checkers.{one.module}") for one in CHECKERS for name in one.anomalies}
+    return {one.name: one.sentence for one in catalogue()}
 
 
-def _definition(module: str) -> str:
-    """Read from the file: importing it would load PySpark."""
-    spec = find_spec(module)
-    assert spec is not None and spec.origin is not None, f"{module} is registered, and is not there"
-    words = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
-    first = " ".join(words.split("\n\n")[0].split())
-    sentence = first.partition(": ")[2] or first
-    return sentence[:1].lower() + sentence[1:].rstrip(".")
+def anomaly_page(name: str) -> str:
+    """All that is known of an anomaly, as its page in `docs/anomalies` has it."""
+    from checkers.catalogue import catalogue
+    from checkers.pages import page
+
+    return next(page(one) for one in catalogue() if one.name == name)
 
 
 def kafka_versions() -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import UnreadableInput
+from harness.history_files.url import Url, is_url
 
 MARK = "test.toml"
 """The file that a run writes first: a folder with it is the folder of a run."""
@@ -20,12 +21,14 @@ class Given:
 
     history: str
     folder: Path | None = None
-    file: Path | None = None  # a history from elsewhere
+    file: Path | Url | None = None  # a history from elsewhere
     error: str | None = None
 
 
 def expand(path: str) -> list[Given]:
     """The run at `path`, or the runs in it, newest last."""
+    if is_url(path):
+        return [Given(path, file=Url(path))]
     try:
         return _expand(path)
     except OSError as trouble:
@@ -46,7 +49,7 @@ def _expand(path: str) -> list[Given]:
     place = Path(path)
     if (place / MARK).is_file():
         return [Given(path, place)]
-    if (place / TABLES_MARK).is_file():
+    if (place / TABLES_MARK).exists():
         return [Given(path, file=place)]
     if place.is_dir():
         runs = sorted(_runs(place), key=lambda run: (run.name, str(run)))

@@ -91,8 +91,8 @@ class Options:
     )
     master: str = _option(
         Text(
-            "a Spark master (local[N], spark://..., yarn, k8s://...)",
-            r"local(\[.+\])?|yarn|(spark|k8s)://\S+",
+            "a Spark master (local[N], spark://HOST:PORT, yarn, k8s://...)",
+            r"local(\[.+\])?|yarn|k8s://\S+|spark://[^\s/,]+:\d+(,[^\s/,]+:\d+)*",
         ),
         "local[*]",
         "the Spark that checks the history",

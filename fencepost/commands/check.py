@@ -24,7 +24,8 @@ def command(histories: tuple[str, ...], allow: str, as_json: bool, **given: Any)
     """Judge stored runs, and histories from elsewhere, any number in one job, without a cluster.
 
     STORE is the folder of one run, or one that holds such folders; each gets its line, newest last.
-    HISTORY is a file of JSON Lines (.jsonl), or Jepsen's history.edn, plain or gzipped (.gz).
+    HISTORY is a file of JSON Lines (.jsonl), or Jepsen's history.edn, plain or gzipped (.gz), or a folder
+    of Parquet tables (docs/histories.md), which may lie at a URL (s3a://...).
 
     Exit status: 0 valid, 1 invalid, 2 cannot be read, 3 unknown, 4 failure; of several the first of
     4, 2, 1, 3, 0 that occurred.
@@ -34,6 +35,7 @@ def command(histories: tuple[str, ...], allow: str, as_json: bool, **given: Any)
       fencepost check store/latest
       fencepost check history.edn --allow poll-skip
       fencepost check store more/*.jsonl.gz --json
+      fencepost check s3a://bucket/night --master spark://host:7077
     """
     options = asking.options_from(given, sets=(), config=None)
     allowed = frozenset(name.strip() for name in allow.split(",") if name.strip())

@@ -9,21 +9,29 @@ from harness.errors import ExitStatus
 from harness.names import check_name
 
 KINDS = ("workloads", "nemeses", "checkers", "clusters", "anomalies", "defects")
+SINGULAR = {"nemeses": "nemesis", "anomalies": "anomaly"}
 
 
 @click.command("list")
 @click.argument("kind", metavar="|".join(KINDS))
-def command(kind: str) -> ExitStatus:
-    """List what there is of one kind.
+@click.argument("names", metavar="[NAME...]", nargs=-1)
+def command(kind: str, names: tuple[str, ...]) -> ExitStatus:
+    """List what there is of one kind, or of that only what is named; of an anomaly that is named, all.
 
     \b
     Example:
       fencepost list nemeses
-      fencepost list defects
+      fencepost list anomalies lost-input
     """
     kind = {"faults": "nemeses"}.get(kind, kind)
     check_name("kind of thing to list", kind, KINDS)
     entries = _entries(kind)
+    for name in names:
+        check_name(SINGULAR.get(kind, kind.removesuffix("s")), name, entries)
+    if kind == "anomalies" and names:
+        print("\n".join(map(registry.anomaly_page, names)), end="")
+        return ExitStatus.VALID
+    entries = {name: entries[name] for name in names or entries}
     width = max(map(len, entries), default=0)
     for name, summary in entries.items():
         first, *more = summary.splitlines()

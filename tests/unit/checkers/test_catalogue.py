@@ -1,24 +1,54 @@
-"""The docstrings are the specification: each has its parts, and the page made from them is up to date."""
+"""The docstrings are the specification: each has its parts, and the pages made from them are up to date."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from checkers.catalogue import Anomaly, as_markdown, catalogue
+from checkers.catalogue import Anomaly, catalogue
+from checkers.pages import INDEX, page, pages, parts_of, write_pages
 
-ROOT = Path(__file__).parents[3]
+DOCS = Path(__file__).parents[3] / "docs" / "anomalies"
 
 
 @pytest.mark.parametrize("anomaly", catalogue(), ids=lambda anomaly: anomaly.name)
 def test_a_docstring_is_a_specification(anomaly: Anomaly) -> None:
-    for part in ("\nIllegal because", "\nEvidence:", "\n    ", "\nBlind spot:", "\nReference:"):
-        assert part in anomaly.text
+    parts = parts_of(anomaly.text)
+    assert list(parts) == ["", "Why it is illegal", "Evidence", "Example", "Blind spot", "Reference"]
+    assert all(parts[heading] for heading in list(parts)[1:])
+    assert anomaly.summary.endswith(".")
 
 
-def test_the_page_is_made_from_the_docstrings() -> None:
-    assert (ROOT / "docs" / "anomalies.md").read_text() == as_markdown(), "run `python -m checkers.catalogue`"
+def test_the_pages_are_made_from_the_docstrings() -> None:
+    made = pages()
+    assert {path.name: path.read_text() for path in DOCS.iterdir()} == made, "run `make docs`"
+    assert set(made) == {INDEX, *(f"{anomaly.name}.md" for anomaly in catalogue())}
+    assert all(f"]({name})" in made[INDEX] for name in made if name != INDEX)
+
+
+def test_a_page_has_each_word_of_the_docstring() -> None:
+    for anomaly in catalogue():
+        words = anomaly.text.replace("Blind spot:", "").replace("Reference:", "").replace("Evidence:", "")
+        assert set(words.lower().split()) <= set(page(anomaly).replace("**", " ").lower().split())
+
+
+def test_a_page_says_how_a_name_counts() -> None:
+    some = catalogue()[0]
+    told = page(replace(some, needs=("no log", "no clock"), warning=True, always_allowed=True, kin=("x-y",)))
+    assert '`not_checked`: "no log" or "no clock".' in told
+    assert "A warning" in told and "always allowed" in told and "[x-y](x-y.md)" in told
+    plain = page(replace(some, needs=(), because=(), judges="stored runs"))
+    assert plain.endswith("## In a verdict\n\n- Looked for in stored runs.\n")
+
+
+def test_the_page_of_an_anomaly_that_is_gone_goes_too(tmp_path: Path) -> None:
+    (tmp_path / "gone.md").write_text("")
+    (tmp_path / "lost-write.md").write_text("of yesterday")
+    write_pages(tmp_path)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == pages()
 
 
 def test_every_name_stands_once() -> None:
     names = [anomaly.name for anomaly in catalogue()]
-    assert len(names) == len(set(names)) == 40
+    assert len(names) == len({name.lower() for name in names}), "names are names of files"
+    assert len(names) == 40

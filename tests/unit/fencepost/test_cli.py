@@ -48,6 +48,18 @@ def test_each_kind_can_be_listed(kind, name):
     assert re.search(rf"^{name} +\S.+", done.stdout, re.MULTILINE)
 
 
+def test_what_is_named_alone_is_listed():
+    assert fencepost("list", "defects", "no-rewind").stdout.startswith("no-rewind ")
+    assert len(fencepost("list", "nemeses", "partition", "kill-broker").stdout.splitlines()) == 2
+
+
+def test_an_anomaly_that_is_named_has_its_page():
+    place = Path(__file__).parents[3] / "docs" / "anomalies"
+    asked = ("lost-input", "G1c")
+    told = fencepost("list", "anomalies", *asked).stdout
+    assert told == "\n".join((place / f"{name}.md").read_text() for name in asked)
+
+
 def test_the_doctor_says_what_is_here():
     done = fencepost("doctor")
     assert done.returncode in (0, 4)
@@ -67,6 +79,10 @@ def test_the_doctor_says_what_is_here():
         (["run", "stray"], "unexpected extra argument (stray)"),
         (["list", "defect"], 'did you mean "defects"?'),
         (["list"], "missing argument"),
+        (
+            ["list", "anomalies", "lost-inputs"],
+            'there is no anomaly "lost-inputs"; did you mean "lost-input"?',
+        ),
         (["check"], "missing argument 'STORE|HISTORY...'"),
         (["check", "store", "--spark-conf", "x"], "spark-conf must be NAME=VALUE"),
         (["replay", "absent"], "there is no absent"),

@@ -13,7 +13,7 @@ from fencepost.cli import COMMANDS, House
 from fencepost.commands import asking
 
 HOUSE = Path(__file__).resolve().parents[3]
-TEXTS = [HOUSE / "README.md", HOUSE / "Makefile", HOUSE / ".ci/run", *sorted((HOUSE / "docs").glob("*.md"))]
+TEXTS = [HOUSE / "README.md", HOUSE / "Makefile", HOUSE / ".ci/run", *sorted((HOUSE / "docs").rglob("*.md"))]
 README = (HOUSE / "README.md").read_text()
 
 

@@ -1,0 +1,126 @@
+"""`fencepost check --master spark://...` on a real standalone cluster: a master and two workers."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyspark
+import pytest
+from plain.generate import random_history, to_edn
+
+from bench.scale import write
+from checkers.cluster import require_whole
+from checkers.session import SparkSettings, session
+from harness.environment.java import java
+from harness.errors import EnvironmentFailure
+from harness.processes.child import Child
+from harness.processes.spawn import Supervisor
+from harness.waiting import wait_for
+
+SPARK_HOME = Path(pyspark.__file__).parent
+DEPLOY = "org.apache.spark.deploy"
+START_TIMEOUT_S = 120.0
+
+
+def announced(child: Child, words: str) -> str:
+    """What a process said of itself, once it has said it."""
+
+    def told() -> str | None:
+        found = re.search(words, log.read_text())
+        assert found or child.poll() is None, log.read_text()[-2000:]
+        return found[1] if found else None
+
+    log = child.log_file
+    assert log is not None
+    return wait_for(told, f"{child.name} to say {words}", START_TIMEOUT_S)
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a cluster that ends with the tests, or with the process that runs them."""
+    place = tmp_path_factory.mktemp("spark")
+    home = java("auto").home
+    try:
+        require_whole(home / "bin" / "java")
+    except EnvironmentFailure as error:
+        pytest.skip(str(error))
+    env = {
+        "JAVA_HOME": str(home),
+        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_DAEMON_MEMORY": "512m",
+        "PYTHONPATH": "",
+    }
+
+    def start(name: str, main: str, *arguments: str) -> Child:
+        anywhere = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        command = [SPARK_HOME / "bin" / "spark-class", f"{DEPLOY}.{main}", *anywhere, *arguments]
+        (place / name).mkdir()
+        return supervisor.spawn(command, name=name, log_file=place / f"{name}.log", env=env, cwd=place / name)
+
+    with Supervisor() as supervisor:
+        url = announced(start("master", "master.Master"), r"Starting Spark master at (spark://\S+)")
+        workers = [
+            start(
+                name, "worker.Worker", "--cores", "1", "--memory", "1g", "--work-dir", str(place / name), url
+            )
+            for name in ("worker-1", "worker-2")
+        ]
+        for worker in workers:
+            announced(worker, r"Successfully registered with master (\S+)")
+        yield url
+
+
+def check(*arguments: object) -> tuple[int, list[dict[str, Any]], str]:
+    command = [sys.executable, "-P", "-m", "fencepost", "check", "--json", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+
+def test_a_cluster_gives_the_verdict_that_this_process_gives(master: str, tmp_path: Path) -> None:
+    write(tmp_path / "tables", 500)
+    (tmp_path / "h.edn").write_text(to_edn(random_history(Random(1), 60, {"G1c"})))
+    (tmp_path / "right.edn").write_text(to_edn(random_history(Random(3), 60, set())))
+    (tmp_path / "wrong.edn").write_text("{:process 0\n")
+    asked = (tmp_path / "tables", *sorted(tmp_path.glob("*.edn")))
+    here, there = check(*asked), check("--master", master, *asked)
+    assert there[:2] == here[:2], there[2]
+    assert there[0] == 2
+    assert [verdict["valid"] for verdict in there[1]] == [False, False, True, "unknown"]
+    assert {"torn-transaction", "duplicate", "G1c"} <= {
+        name for one in there[1] for name in one.get("anomalies", ())
+    }
+
+
+def test_the_workers_run_the_code_that_was_sent_to_them(master: str) -> None:
+    with session(SparkSettings(java_home=java("auto").home, master=master)) as spark:
+        tasks = spark.sparkContext.parallelize(range(8), 8)
+        files = tasks.map(lambda _: __import__("harness.history_files.blocks").__file__).collect()
+    assert len(files) == 8
+    assert set(files) == {"./fencepost-rooms.zip/harness/__init__.py"}  # in the executor's own folder
+
+
+def test_a_python_that_workers_lack_is_one_sentence_and_4(master: str, tmp_path: Path) -> None:
+    (tmp_path / "h.jsonl").write_text("")
+    python = f"spark.pyspark.python={tmp_path}/no-python"
+    status, verdicts, said = check("--master", master, "--spark-conf", python, tmp_path / "h.jsonl")
+    assert (status, verdicts) == (4, [])
+    last = said.splitlines()[-1]
+    assert last.startswith(f"fencepost: the workers of {master} cannot run Fencepost's tasks (")
+    assert "No such file or directory" in last and "spark.pyspark.python=PATH" in last
+
+
+def test_no_master_is_one_sentence_and_4_at_once(tmp_path: Path) -> None:
+    (tmp_path / "h.jsonl").write_text("")
+    status, verdicts, said = check("--master", "spark://127.0.0.1:1", tmp_path / "h.jsonl")
+    assert (status, verdicts) == (4, [])
+    assert said.splitlines()[-1].startswith("fencepost: no Spark master answers at spark://127.0.0.1:1 (")
+
+
+def test_a_master_without_a_port_is_wrong_usage() -> None:
+    assert check("--master", "spark://somewhere", "h.jsonl")[0] == 2

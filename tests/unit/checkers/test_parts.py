@@ -1,0 +1,139 @@
+"""Where the job for all fails, the failure is told of what it belongs to alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from plain.generate import random_history, to_jsonl
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from bench.scale import write
+from checkers import poll_order
+from checkers.parts import Answers, each, errors_of_ours
+from fencepost.histories import judge_histories
+from harness.errors import AnalysisFailed, EnvironmentFailure, FencepostError, UnreadableInput
+from harness.verdict import Judgement, Validity, Verdict
+
+
+@dataclass(frozen=True)
+class Run:
+    run: int
+
+
+RUNS = [Run(number) for number in range(8)]
+SOUND = Judgement(anomalies={}, not_checked={}, broken={}, coverage={}, stats={})
+
+
+def judging(*, fails: Sequence[int] = (), crashes: Sequence[int] = ()) -> tuple[Any, list[int]]:
+    """A job that fails if one of `fails` is in it, and one check of which crashes on `crashes`; its sizes."""
+    sizes: list[int] = []
+
+    def judge(asked: Sequence[Run]) -> Answers:
+        numbers = [one.run for one in asked]
+        sizes.append(len(numbers))
+        if bad := set(numbers) & set(fails):
+            raise AnalysisFailed(f"failed on {bad}")
+        return Answers(dict.fromkeys(numbers, SOUND), bool(set(numbers) & set(crashes)))
+
+    return judge, sizes
+
+
+def test_what_goes_well_is_one_job() -> None:
+    judge, sizes = judging()
+    assert each(RUNS, judge) == dict.fromkeys(range(8), SOUND)
+    assert sizes == [8]
+
+
+def test_one_that_fails_spoils_no_other() -> None:
+    judge, sizes = judging(fails=[5])
+    answers = each(RUNS, judge)
+    assert {run for run, answer in answers.items() if isinstance(answer, FencepostError)} == {5}
+    assert list(answers) == list(range(8))
+    assert sizes == [8, 4, 4, 2, 1, 1, 2]
+
+
+def test_a_check_that_crashes_is_not_held_against_all() -> None:
+    judge, sizes = judging(crashes=[0])
+    assert each(RUNS, judge) == dict.fromkeys(range(8), SOUND)
+    assert sizes == [8, 4, 2, 1, 1, 2, 4]
+
+
+def test_where_spark_is_gone_nothing_more_is_asked_of_it() -> None:
+    def judge(asked: Sequence[Run]) -> Answers:
+        with errors_of_ours():
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    with pytest.raises(EnvironmentFailure, match=r"Spark ended during the analysis.*spark\.driver\.memory"):
+        each(RUNS, judge)
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "words"),
+    [
+        ("FAILED_READ_FILE x file:///a/b.parquet. y", UnreadableInput, "/a/b.parquet is damaged"),
+        (
+            "error while reading file s3a://a/b.parquet/c.parquet",
+            UnreadableInput,
+            "s3a://a/b.parquet/c.parquet is",
+        ),
+        (
+            "oh\n: java.lang.IllegalStateException: out of cheese\n\tat x",
+            AnalysisFailed,
+            "failed: out of cheese",
+        ),
+    ],
+)
+def test_what_spark_says_is_translated(said: str, error: type[FencepostError], words: str) -> None:
+    with pytest.raises(error, match=words), errors_of_ours():
+        raise PySparkException(said)
+
+
+@pytest.fixture
+def right(tmp_path: Path) -> Path:
+    (tmp_path / "right.jsonl").write_text(to_jsonl(random_history(Random(3), 30, set())))
+    return tmp_path / "right.jsonl"
+
+
+def test_a_history_with_a_damaged_table_is_told_alone(
+    spark: SparkSession, right: Path, tmp_path: Path
+) -> None:
+    write(tmp_path / "damaged", 20)
+    page = tmp_path / "damaged" / "micro.parquet"
+    chunk = pq.read_metadata(page).row_group(0).column(1)
+    body = page.read_bytes()
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    page.write_bytes(body[:start] + b"\xff" * 60 + body[start + 60 :])  # the footer stays whole
+    asked = [tmp_path / "damaged", right, tmp_path / "none.jsonl"]
+    damaged, other, none = judge_histories(spark, asked, frozenset())
+    assert (
+        isinstance(damaged, UnreadableInput)
+        and str(damaged) == f"{page} is damaged: a part of it cannot be read"
+    )
+    assert isinstance(other, Verdict) and other.valid is Validity.VALID
+    assert isinstance(none, UnreadableInput) and "No such file" in str(none)
+
+
+def test_a_check_that_crashes_on_one_history_leaves_the_other_its_verdict(
+    spark: SparkSession, right: Path, monkeypatch: Any
+) -> None:
+    wrong = right.with_name("wrong.jsonl")
+    wrong.write_text(to_jsonl(random_history(Random(2), 30, {"poll-skip"})))
+    found = poll_order.poll_order_told
+    monkeypatch.setattr(
+        poll_order, "poll_order_told", lambda t: found(t).selectExpr("*").withColumn("detail", crash(t))
+    )
+
+    def crash(_: Any) -> Any:
+        from pyspark.sql import functions as F
+
+        return F.raise_error(F.lit("out of cheese")).cast("string")
+
+    valid, unknown = judge_histories(spark, [right, wrong], frozenset())
+    assert isinstance(valid, Verdict) and valid.valid is Validity.VALID
+    assert isinstance(unknown, Verdict) and unknown.valid is Validity.UNKNOWN
+    assert any("out of cheese" in reason for reason in unknown.unknown_because)
