@@ -2,16 +2,19 @@
 
 Asserts nothing. Writes a history of so many micro-operations (a record sent or given) straight to Parquet,
 with anomalies planted, and judges it cold: from the start of `fencepost check` to its verdict. Prints wall
-time, the peak memory of all its processes, and what was found of what was planted.
+time, phase by phase, processor time, the peak memory of all its processes, and what was found of what was
+planted; and the same for seven checks alone, beside DuckDB's.
 """
 
 import argparse
 import json
+import re
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -38,11 +41,30 @@ def main() -> None:
                 began_s = time.monotonic()
                 write(folder, int(size.rstrip("m")) * 1_000_000 // (2 * SENDS))
                 print(f"{size}: written in {time.monotonic() - began_s:.1f} s", flush=True)
-            took_s, cpu_s, peak_mb, verdict = judge(folder)
-            goal = f"; goal {GOALS_S[size]:g} s" if size in GOALS_S else ""
-            told_s = f"{took_s:.1f} s, of two processors {cpu_s:.1f} s"
-            print(f"{size}: cold, to the verdict: {told_s}, peak {peak_mb:.0f} MB{goal}", flush=True)
-            print(f"  {told(verdict)}", flush=True)
+            print_judgement(size, folder)
+            print_neighbour(size, folder)
+
+
+def print_judgement(size: str, folder: Path) -> None:
+    """What the whole verdict costs, cold, phase by phase."""
+    cost = run_cold(["-P", "-m", "fencepost", "check", "--json", str(folder)])
+    goal = f"; goal {GOALS_S[size]:g} s" if size in GOALS_S else ""
+    print(f"{size}: cold, to the verdict: {cost}{goal}", flush=True)
+    begins = [(float(at), name) for at, name in re.findall(r"\[ *([\d.]+) s\] (.+)", cost.said)]
+    ends = [*(at for at, _ in begins[1:]), cost.took_s]
+    print("  " + ", ".join(f"{name} {end - at:.1f} s" for (at, name), end in zip(begins, ends, strict=True)))
+    print(f"  {told(json.loads(cost.answer))}", flush=True)
+
+
+def print_neighbour(size: str, folder: Path) -> None:
+    """Seven checks, cold: on Spark, and on DuckDB."""
+    ours, theirs = (run_cold(["-m", "bench.seven", engine, str(folder)]) for engine in ("spark", "duckdb"))
+    same = "the same counts" if ours.answer == theirs.answer else f"DIFFERENT: {ours.answer} {theirs.answer}"
+    print(
+        f"{size}: seven checks, cold: Spark {ours}; DuckDB {theirs}: {same}, "
+        f"ratio {ours.took_s / theirs.took_s:.1f}; goal 6",
+        flush=True,
+    )
 
 
 def write(folder: Path, transactions: int, seed: int = 1) -> None:
@@ -116,24 +138,37 @@ def _rows(
     return pa.table(columns, schema=MICRO)
 
 
-def judge(folder: Path) -> tuple[float, float, float, dict[str, object]]:
-    """Seconds from the start of the process to its verdict, those of processor time, its peak memory in MB,
-    and the verdict.
-    """
+@dataclass(frozen=True)
+class Cost:
+    """What a process, and all below it, took, and what it said."""
+
+    took_s: float
+    processor_s: float
+    peak_mb: float
+    answer: str
+    said: str
+
+    def __str__(self) -> str:
+        return f"{self.took_s:.1f} s (of processors {self.processor_s:.1f} s), peak {self.peak_mb:.0f} MB"
+
+
+def run_cold(arguments: list[str]) -> Cost:
+    """Run Python with these arguments to its end."""
     began_s, before_s = time.monotonic(), _children_s()
-    command = [sys.executable, "-P", "-m", "fencepost", "check", "--json", str(folder)]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    peak = 0.0
-    watched = psutil.Process(child.pid)
-    while child.poll() is None:
-        peak = max(peak, _memory_mb(watched))
-        try:
-            child.wait(0.2)
-        except subprocess.TimeoutExpired:
-            continue
-    assert child.stdout is not None
-    answer = json.loads(child.stdout.read())
-    return time.monotonic() - began_s, _children_s() - before_s, peak, answer
+    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as answer:
+        child = subprocess.Popen([sys.executable, *arguments], stdout=answer, stderr=said)
+        peak = 0.0
+        watched = psutil.Process(child.pid)
+        while child.poll() is None:
+            peak = max(peak, _memory_mb(watched))
+            try:
+                child.wait(0.2)
+            except subprocess.TimeoutExpired:
+                continue
+        took_s = time.monotonic() - began_s
+        answer.seek(0)
+        said.seek(0)
+        return Cost(took_s, _children_s() - before_s, peak, answer.read(), said.read())
 
 
 def _children_s() -> float:

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -30,12 +30,18 @@ def judge_told(
     *,
     allowed: frozenset[str] = frozenset(),
     examples: int = 10,
+    phase: Callable[[str], None] = lambda name: None,
 ) -> dict[int, Judgement]:
-    """What the checkers say of each history, by its number; `allowed`: what the caller permits."""
+    """What the checkers say of each history, by its number.
+
+    `allowed`: what the caller permits; `phase` is told what begins.
+    """
     numbers = _count_operations(ops)
     certain = not any(counts["info"] or counts["open"] for counts in numbers.values())
-    told = make_told(ops, micro, names, examples, certain=certain)
+    told = make_told(ops, micro, names, examples, certain=certain, phase=phase)
+    phase("checks")
     found = collect(told, HISTORY_CHECKERS, examples)
+    phase("evidence")
     _add_records(numbers, told)
     _explain(told, found.rows)
     return {run: _judgement(run, found, numbers.get(run, Counter()), allowed) for run in runs}

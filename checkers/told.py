@@ -33,7 +33,7 @@ from checkers.jumps import make_jumps
 from checkers.tables import keep
 from harness.history_files.schema import FAIL, INFO, OK, OPEN
 
-__all__ = ["FAIL", "INFO", "OK", "OPEN", "Told", "make_told", "records_of"]
+__all__ = ["FAIL", "INFO", "LOST", "OK", "OPEN", "Told", "make_told", "records_of"]
 KEY = ("run", "key")
 FEW = 500_000
 """Rows that may be sent to every task rather than shuffled."""
@@ -75,7 +75,13 @@ VALUE_COLUMNS = (
 
 
 def make_told(
-    ops: DataFrame, micro: DataFrame, names: DataFrame, examples: int, *, certain: bool = False
+    ops: DataFrame,
+    micro: DataFrame,
+    names: DataFrame,
+    examples: int,
+    *,
+    certain: bool = False,
+    phase: Callable[[str], None] = lambda name: None,
 ) -> Told:
     """The shared tables of histories whose tables have the form of `harness.history_files.schema`.
 
@@ -93,23 +99,40 @@ def make_told(
     `examples` of each name come with a cycle. `counted`: run, records, read, unsettled. `packs`: see
     `checkers.by_key.packs`.
 
-    `certain`: the caller knows that the outcome of every operation is known.
+    `certain`: the caller knows that the outcome of every operation is known. `phase` is told what begins.
     """
-    settled = micro.withColumn("committed", F.col("outcome") == OK) if certain else _committed(micro)
-    found = keep(settled.repartition(*KEY).mapInArrow(by_key, from_arrow_schema(FOUND)))
-
-    small = _small(found)
-    steps, packs = small("step"), _part(found, "pack")
+    phase("records, key by key")
+    keyed = make_keyed(micro, certain=certain)
+    siblings = make_siblings(keyed.steps, keyed.packs)
+    phase("cycles")
     return Told(
         ops=ops,
-        steps=steps,
-        jumps=make_jumps(small("jump"), ops),
-        siblings=_siblings(steps, packs),
-        components=keep(make_components(ops, packs, examples)),
-        counted=small("counted"),
-        packs=packs,
+        steps=keyed.steps,
+        jumps=make_jumps(keyed.jumps, ops),
+        siblings=siblings,
+        components=keep(make_components(ops, keyed.packs, examples)),
+        counted=keyed.counted,
+        packs=keyed.packs,
         names=names,
     )
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """What the one shuffle by key gives: the tables that `FOUND` holds."""
+
+    steps: DataFrame
+    jumps: DataFrame
+    counted: DataFrame
+    packs: DataFrame
+
+
+def make_keyed(micro: DataFrame, *, certain: bool) -> Keyed:
+    """One job over all micro-operations, or two, where it is not certain which operations have committed."""
+    settled = micro.withColumn("committed", F.col("outcome") == OK) if certain else _committed(micro)
+    found = keep(settled.repartition(*KEY).mapInArrow(by_key, from_arrow_schema(FOUND)))
+    small = _small(found)
+    return Keyed(small("step"), small("jump"), small("counted"), _part(found, "pack"))
 
 
 def _part(found: DataFrame, name: str) -> DataFrame:
@@ -152,7 +175,7 @@ def _committed(micro: DataFrame) -> DataFrame:
     )
 
 
-def _siblings(steps: DataFrame, packs: DataFrame) -> DataFrame:
+def make_siblings(steps: DataFrame, packs: DataFrame) -> DataFrame:
     """The ok-read records of operations with a lost one; these are few, or the verdict is known anyway."""
     lost = steps.where("first").where(LOST).select(F.expr(f"run * {LINES} + writer").alias("writer"))
     writers = np.unique(lost.toArrow()["writer"].to_numpy())

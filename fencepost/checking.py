@@ -74,7 +74,7 @@ def check(
         return [one for one in opened if isinstance(one, FencepostError)]
     progress.phase(f"judging {many} {'histories' if many > 1 else 'history'}")
     with starting(master, spark_conf, large=asked.large) as spark:
-        of_runs, of_files = _judge(spark, asked)
+        of_runs, of_files = _judge(spark, asked, progress)
     runs, files = iter(of_runs), iter(of_files)
     answers: Answers = []
     for one, found in zip(given, opened, strict=True):
@@ -95,14 +95,14 @@ def _open(given: Given) -> Evidence | Path | Url | FencepostError:
         return error
 
 
-def _judge(spark: "SparkSession", asked: Asked) -> tuple[Answers, Answers]:
+def _judge(spark: "SparkSession", asked: Asked, progress: Progress) -> tuple[Answers, Answers]:
     """All stored runs in one job, and all files in another."""
     of_runs = judge(spark, asked.runs, asked.allow)
     for evidence, verdict in zip(asked.runs, of_runs, strict=True):
         if isinstance(verdict, Verdict) and not (evidence.folder / "verdict.json").exists():
             (evidence.folder / "verdict.json").write_text(verdict.line() + "\n")  # it was killed before
             draw_report(evidence.folder, verdict, 0.0)
-    return of_runs, judge_histories(spark, asked.files, asked.allow)
+    return of_runs, judge_histories(spark, asked.files, asked.allow, progress.phase)
 
 
 def status_of(answer: Verdict | FencepostError) -> ExitStatus:

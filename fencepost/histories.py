@@ -1,6 +1,6 @@
 """From history files to verdicts: what their clients told, and nothing else, decides."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,14 +20,20 @@ NOTHING_READ = "nothing read"
 
 
 def judge_histories(
-    spark: "SparkSession", files: Sequence[Path | Url], allow: frozenset[str]
+    spark: "SparkSession",
+    files: Sequence[Path | Url],
+    allow: frozenset[str],
+    phase: Callable[[str], None] = lambda name: None,
 ) -> list[Verdict | FencepostError]:
-    """A verdict for each file or folder of tables, all in one job, or why there is none."""
+    """A verdict for each file or folder of tables, all in one job, or why there is none.
+
+    `phase` is told what begins.
+    """
     from checkers.history_files import HistoryFile
     from checkers.parts import each
 
     asked = [HistoryFile(run, path) for run, path in enumerate(files)]
-    told = each(asked, partial(_judge_together, spark, allow)) if asked else {}
+    told = each(asked, partial(_judge_together, spark, allow, phase)) if asked else {}
     return [
         conclude(one.path, answer) if isinstance(answer, Judgement) else answer
         for one in asked
@@ -36,7 +42,10 @@ def judge_histories(
 
 
 def _judge_together(
-    spark: "SparkSession", allow: frozenset[str], asked: "Sequence[HistoryFile]"
+    spark: "SparkSession",
+    allow: frozenset[str],
+    phase: Callable[[str], None],
+    asked: "Sequence[HistoryFile]",
 ) -> "Answers":
     """What one job says of all of them; raises only errors of ours."""
     from checkers.history_files import Histories, read_histories
@@ -44,13 +53,15 @@ def _judge_together(
     from checkers.judge_told import judge_told
     from checkers.parts import Answers, errors_of_ours
 
+    phase("reading")
     with errors_of_ours():
         folders = [history for history in asked if history.is_folder]
         texts = [history for history in asked if not history.is_folder]
         readers = ((read_histories, texts), (read_folders, folders))
         read = reduce(Histories.with_more, [reader(spark, some) for reader, some in readers if some])
         sound = [history.run for history in asked if history.run not in read.errors]
-        judged = judge_told(read.ops, read.micro, read.names, sound, allowed=allow) if sound else {}
+        tables = (read.ops, read.micro, read.names)
+        judged = judge_told(*tables, sound, allowed=allow, phase=phase) if sound else {}
     unread = {run: UnreadableInput(str(error)) for run, error in read.errors.items()}
     crashed = any(set(judgement.broken) - {NOTHING_READ} for judgement in judged.values())
     return Answers({**judged, **unread}, crashed)

@@ -39,6 +39,24 @@ def make_components(ops: DataFrame, packs: DataFrame, examples: int) -> DataFram
     return pieces.repartition(groups, "group").mapInArrow(name_components(examples), FOUND)
 
 
+def count_edges(packs: DataFrame) -> dict[int, int]:
+    """How many wr, ww and rw edges there are."""
+
+    def counted(batches: Batches) -> Batches:
+        for batch in batches:
+            for row in batch.to_pylist():
+                made = {kind: len(edges.src) for kind, edges in edges_of(open_pack(row)).items()}
+                columns = [pa.array(list(made)), pa.array(list(made.values()))]
+                yield pa.RecordBatch.from_arrays(columns, ["kind", "edges"])
+
+    rows = (
+        packs.mapInArrow(counted, "kind bigint, edges bigint")
+        .groupBy("kind")
+        .agg(F.sum("edges").alias("edges"))
+    )
+    return {row["kind"]: row["edges"] for row in rows.toArrow().to_pylist()}
+
+
 def _joined(column: pa.ChunkedArray) -> np.ndarray:
     return np.frombuffer(b"".join(column.to_pylist()), np.int64)
 
