@@ -16,7 +16,8 @@ def find_jumps(
     before, and whether both belong to one operation.
 
     Before the first step of an operation is the last step of the last operation of the process that
-    touched the key and for which `moves` holds. Where one of the two has no index nothing is said.
+    touched the key and for which `moves` holds. Where one of the two has no index nothing is said; nor of
+    what others sent between two operations: everybody's records stand between them.
     `in_order`: rows by key, process and order; `moves`: by row.
     """
     by_process = begins(rows.group[in_order], rows.process[in_order])
@@ -28,5 +29,10 @@ def find_jumps(
     index = records.index[records.of_row[in_order]]
     there = before >= start  # what moved an earlier process, or in another key, is not before this one
     index_before = np.where(there, index[before], 0)
-    jumps = np.flatnonzero((index > 0) & (index_before > 0) & (index != index_before + 1))
+    jumps = np.flatnonzero(
+        (index > 0)
+        & (index_before > 0)
+        & (index != index_before + 1)
+        & (inside | rows.polled[in_order] | (index <= index_before))
+    )
     return in_order[jumps], in_order[before[jumps]], inside[jumps]

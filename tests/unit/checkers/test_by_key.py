@@ -112,6 +112,14 @@ def test_a_step_of_more_than_one_is_a_jump_and_only_moves_count() -> None:
     assert (rows.op[at].tolist(), rows.op[before].tolist(), inside.tolist()) == ([3], [1], [False])
 
 
+def test_what_others_sent_between_two_operations_is_no_jump_but_a_step_back_is() -> None:
+    rows = Rows(
+        table(sent(1, 1, 1, process=1), sent(2, 2, 2), sent(3, 3, 3, process=1), sent(4, 4, 0, process=1))
+    )
+    at, _, _ = find_jumps(rows, make_records(rows), rows.sends, rows.outcome == OK)
+    assert rows.op[at].tolist() == [4]
+
+
 def test_the_steps_of_another_process_come_before_nothing() -> None:
     rows = Rows(table(given(1, 1, 1, process=1), given(2, 2, 2, process=2), given(3, 3, 3, process=2)))
     at, _, _ = find_jumps(rows, make_records(rows), rows.polls, rows.outcome == OK)
