@@ -166,12 +166,10 @@ def _plain_lines(file: IO[bytes], start: int, end: int) -> Sequence[bytes]:
         if begin in {0, len(data)}:
             return []
         data = data[begin:]
-    else:
-        data = data.removeprefix(BYTE_ORDER_MARK)
     if not data.endswith(b"\n"):
         before = len(data) - data.rfind(b"\n") - 1
         data += file.readline(max(0, LINE_LIMIT_BYTES - before) + 1)
-    return _split(data)
+    return _split(data if start else data.removeprefix(BYTE_ORDER_MARK))
 
 
 def _all_lines(file: IO[bytes]) -> Iterator[Sequence[bytes]]:

@@ -1,0 +1,47 @@
+"""Histories that mean nothing are judged, or told why not, all in one job: no check crashes on them."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from fuzzing import mangled
+from plain.generate import bent, random_history, to_edn, to_jsonl
+from pyspark.sql import SparkSession
+
+from fencepost.histories import judge_histories
+from harness.errors import UnreadableInput
+from harness.verdict import Verdict
+
+PLANTS = ("duplicate", "inconsistent-offsets", "aborted-read", "poll-skip", "G1c", "G-single")
+
+
+def write_mangled(folder: Path, count: int, seed: int) -> list[Path]:
+    paths = []
+    for number in range(count):
+        rng = Random(f"{seed} {number}")
+        plant = set(rng.sample(PLANTS, rng.randint(0, 2)))
+        events = bent(rng, random_history(rng, rng.randint(2, 15), plant), rng.randint(0, 3))
+        text = (to_edn if number % 3 == 0 else to_jsonl)(mangled(rng, events))
+        paths.append(folder / f"h{number}.{'edn' if number % 3 == 0 else 'jsonl'}")
+        paths[-1].write_text(text)
+    return paths
+
+
+def judge_all(spark: SparkSession, paths: list[Path]) -> tuple[int, int]:
+    """How many were judged, and how many are errors; each has one or the other, and nothing has crashed."""
+    answers = judge_histories(spark, paths, frozenset())
+    judged = [answer for answer in answers if isinstance(answer, Verdict)]
+    for path, answer in zip(paths, answers, strict=True):
+        if isinstance(answer, Verdict):
+            assert not [reason for reason in answer.unknown_because if "crashed" in reason], (path, answer)
+        else:
+            assert isinstance(answer, UnreadableInput) and "line " in str(answer), (path, answer)
+    return len(judged), len(paths) - len(judged)
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_a_history_that_means_nothing_is_judged_or_told_why_not(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    judged, errors = judge_all(spark, write_mangled(tmp_path, 120, seed))
+    assert judged >= 20 and errors >= 20

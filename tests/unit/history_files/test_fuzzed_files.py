@@ -1,0 +1,40 @@
+"""Files that nobody meant are rows, or an error that names its line: never an exception, never a hang."""
+
+from typing import Any
+
+import pytest
+from fuzzing import any_events, files, histories, holds_of_a_file, holds_of_both_forms
+from hypothesis import given, settings
+
+from harness.history_files.blocks import BYTE_ORDER_MARK
+
+FEW = settings(max_examples=250, derandomize=True, deadline=None, database=None)
+
+FOUND = {
+    "a byte order mark that is cut, and nothing else": ("h.edn", BYTE_ORDER_MARK),
+    "a byte order mark that is cut": ("h.jsonl", BYTE_ORDER_MARK + b"{}"),
+}
+"""What has been found: by what it was, the file."""
+
+
+@pytest.mark.parametrize("case", FOUND)
+def test_what_was_found_stays_right(case: str) -> None:
+    holds_of_a_file(*FOUND[case])
+
+
+@FEW
+@given(files())
+def test_any_file_is_rows_or_an_error_with_its_line(file: tuple[str, bytes]) -> None:
+    holds_of_a_file(*file)
+
+
+@FEW
+@given(any_events())
+def test_any_events_are_the_same_rows_in_both_forms(events: list[dict[str, Any]]) -> None:
+    holds_of_both_forms(events)
+
+
+@settings(FEW, max_examples=60)
+@given(histories())
+def test_a_history_is_the_same_rows_in_both_forms(events: list[dict[str, Any]]) -> None:
+    holds_of_both_forms(events)
