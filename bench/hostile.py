@@ -100,7 +100,7 @@ CASES = {
 }
 MANY = "many-histories"
 DAMAGES: tuple[Callable[[bytes], bytes], ...] = (
-    lambda data: data[: len(data) // 2],
+    lambda data: data[: data.index(b"\n", len(data) // 2) - 5],
     lambda data: data + b'{"process": 0, "type": "ok", "f": "txn", "value": NaN}\n',
     lambda data: data.replace(b'"send"', b'"\xff"', 1),
     lambda data: b'{"process": 0, "type": "ok"}\n' + data,

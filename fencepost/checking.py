@@ -17,7 +17,7 @@ from harness.verdict import Verdict
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LARGE_TEXT_BYTES = 20 * LARGE_BYTES
+LARGE_TEXT_BYTES = 10 * LARGE_BYTES
 """Of history files, about a million rows: text takes more room than Parquet."""
 
 Answers = list[Verdict | FencepostError]
