@@ -1,17 +1,12 @@
 """By partition and offset: what the log holds in each place, and what became of it."""
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from checkers.sources import Sources
 from harness.history import Fate, Isolation, Role
 
-TRANSACTIONS_TOPIC = "__transaction_state"
-LATE_MS = 30_000
-"""How long beyond its own time-out a transaction may stay listed as ongoing: twice Kafka's default
-clean-up interval (10 s), and a margin for a coordinator that moves."""
 EFFECTIVE = (Fate.COMMIT.value, Fate.PLAIN.value)
-PENDING_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
 def effective(fate: Column) -> Column:
@@ -21,18 +16,22 @@ def effective(fate: Column) -> Column:
 
 def make_tps(s: Sources) -> DataFrame:
     """run, tp, topic, partition, internal, compacted, is_input; logged (the leader's log is here and whole),
-    log_start, log_end, high_watermark; for the final readers rc (read committed) and ru: rc_first, rc_next,
-    rc_end (came to the sentinel), ru_first, ru_next, ru_end.
+    log_start, log_end, high_watermark, followers (how many other replicas are here); for the final readers
+    rc (read committed) and ru: rc_first, rc_next, rc_end (came to the sentinel), ru_first, ru_next, ru_end.
     """
+
+    def led(column: Column) -> Column:
+        return F.when(F.col("leader"), column)
+
     leaders = (
         s["replicas"]
-        .where("leader")
         .groupBy("run", "tp")
         .agg(
-            F.every(F.col("damaged").isNull()).alias("logged"),
-            F.max("log_start").alias("log_start"),
-            F.max("log_end").alias("log_end"),
-            F.max("high_watermark").alias("high_watermark"),
+            F.every(led(F.col("damaged").isNull())).alias("logged"),
+            F.max(led(F.col("log_start"))).alias("log_start"),
+            F.max(led(F.col("log_end"))).alias("log_end"),
+            F.max(led(F.col("high_watermark"))).alias("high_watermark"),
+            F.count(F.when(~F.col("leader"), F.lit(1))).alias("followers"),
         )
     )
 
@@ -74,125 +73,13 @@ def make_tps(s: Sources) -> DataFrame:
             "log_start",
             "log_end",
             "high_watermark",
+            F.coalesce("followers", F.lit(0)).alias("followers"),
             "rc_first",
             "rc_next",
             F.col("rc_sentinel").isNotNull().alias("rc_end"),
             "ru_first",
             "ru_next",
             F.col("ru_sentinel").isNotNull().alias("ru_end"),
-        )
-    )
-
-
-def make_batches(s: Sources, tps: DataFrame) -> DataFrame:
-    """The leader's data batches: run, tp, base_offset, last_offset, producer_id, epoch, transactional, fate;
-    the marker that decided (marker_offset, marker_epoch, marker_ms); epoch_above (the highest epoch that
-    its producer id had before, in this partition); abandoned (open, and the transaction log does not list it
-    as under way, or has done so for too long).
-    """
-    by_producer = Window.partitionBy("run", "tp", "producer_id")
-    above = by_producer.orderBy(F.desc("base_offset")).rowsBetween(Window.unboundedPreceding, -1)
-    below = by_producer.orderBy("base_offset").rowsBetween(Window.unboundedPreceding, -1)
-    marker = F.when(
-        F.col("control") & F.col("marker").isNotNull(),
-        F.struct(
-            F.col("marker").alias("type"),
-            F.col("base_offset").alias("offset"),
-            F.col("epoch"),
-            F.col("max_timestamp_ms").alias("ms"),
-        ),
-    )
-    here = tps.where("logged and topic != '__transaction_state'").select("run", "tp")
-    fated = (
-        s["batches"]
-        .where("leader")
-        .join(F.broadcast(here), on=["run", "tp"], how="left_semi")
-        .withColumn("decided", F.last(marker, ignorenulls=True).over(above))
-        .withColumn("epoch_before", F.max("epoch").over(below))
-        .where(~F.col("control"))
-        .withColumn(
-            "fate",
-            F.when(~F.col("transactional"), F.lit(Fate.PLAIN.value)).otherwise(
-                F.coalesce("decided.type", F.lit(Fate.OPEN.value))
-            ),
-        )
-    )
-    return (
-        fated.join(F.broadcast(_last_states(s)), on=["run", "producer_id"], how="left")
-        .join(F.broadcast(_quiescence(s, tps)), on="run", how="left")
-        .select(
-            "run",
-            "tp",
-            "base_offset",
-            "last_offset",
-            "producer_id",
-            "epoch",
-            "transactional",
-            "fate",
-            F.when(F.col("transactional"), F.col("decided.offset")).alias("marker_offset"),
-            F.when(F.col("transactional"), F.col("decided.epoch")).alias("marker_epoch"),
-            F.when(F.col("transactional"), F.col("decided.ms")).alias("marker_ms"),
-            "epoch_before",
-            F.struct("transactional_id", "state", "state_epoch", "tps").alias("state"),
-            (
-                (F.col("fate") == Fate.OPEN.value)
-                & F.coalesce("judgeable", F.lit(False))
-                & ~F.coalesce(
-                    F.col("state").isin(*PENDING_STATES)
-                    & F.array_contains("tps", F.col("tp"))
-                    & ~(
-                        (F.col("state") == "Ongoing")
-                        & F.coalesce(
-                            F.col("start_ms") + F.col("timeout_ms") + LATE_MS < F.col("end_ms"), F.lit(False)
-                        )
-                    ),
-                    F.lit(False),
-                )
-            ).alias("abandoned"),
-        )
-    )
-
-
-def _last_states(s: Sources) -> DataFrame:
-    """By run and producer id, the last word of the transaction log."""
-    row = F.struct("log_offset", "transactional_id", "state", "epoch", "tps", "timeout_ms", "start_ms")
-    return (
-        s["transactions"]
-        .groupBy("run", "producer_id")
-        .agg(F.max_by(row, "log_offset").alias("last"))
-        .select(
-            "run",
-            "producer_id",
-            "last.transactional_id",
-            "last.state",
-            F.col("last.epoch").alias("state_epoch"),
-            "last.tps",
-            "last.timeout_ms",
-            "last.start_ms",
-        )
-    )
-
-
-def _quiescence(s: Sources, tps: DataFrame) -> DataFrame:
-    """By run: judgeable (the run came to its end, and the whole transaction log is here), end_ms (wall)."""
-    whole = (
-        tps.where(F.col("topic") == TRANSACTIONS_TOPIC)
-        .groupBy("run")
-        .agg(F.every("logged").alias("log_whole"))
-    )
-    told = s["transactions"].select("run").distinct().withColumn("told", F.lit(True))
-    ended = s["records"].where("sentinel").groupBy("run").agg(F.max("timestamp_ms").alias("end_ms"))
-    return (
-        s["runs"]
-        .join(whole, on="run", how="left")
-        .join(told, on="run", how="left")
-        .join(ended, on="run", how="left")
-        .select(
-            "run",
-            "end_ms",
-            (F.col("whole") & F.coalesce("log_whole", F.lit(False)) & F.coalesce("told", F.lit(False))).alias(
-                "judgeable"
-            ),
         )
     )
 

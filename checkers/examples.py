@@ -3,8 +3,9 @@
 `record`, `records` (and `record_before`): a record: topic, partition, offset, value; and, where the log has
 it, producer_id, epoch, fate, marker_offset; op: the operation that was told of it, where there was one.
 
-`operation`, `operations`, `own_init`, `other_init`: an operation: op, name, journal, line, end_line, process,
-stage, f, outcome, asked, transactional_id, call_ns, commit_ns, return_ns, error, fenced; null ones left out.
+`operation`, `operations`, `writer`, `own_init`, `other_init`: an operation: op, name, journal, line,
+end_line, process, stage, f, outcome, asked, transactional_id, call_ns, commit_ns, return_ns, error, fenced;
+null ones left out.
 
 `reader`: the operation that was given the record: the same, with role and n (which of its deliveries).
 
@@ -32,7 +33,7 @@ OPERATION_COLUMNS = (
     "transactional_id", "call_ns", "commit_ns", "return_ns", "error", "fenced",
 )  # fmt: skip
 RECORD_COLUMNS = ("producer_id", "epoch", "fate", "marker_offset")
-OPERATIONS = frozenset({"operation", "operations", "reader", "own_init", "other_init"})
+OPERATIONS = frozenset({"operation", "operations", "reader", "writer", "own_init", "other_init"})
 
 
 @dataclass

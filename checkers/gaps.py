@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkers.by_input import OFFSETS_TOPIC
-from checkers.by_position import TRANSACTIONS_TOPIC
+from checkers.by_producer import TRANSACTIONS_TOPIC
 from checkers.registry import NEEDS
 from harness.history import Isolation, Role
 
@@ -71,14 +71,16 @@ class Gaps:
         self.tables.update(tables)
 
 
-def missing_needs(facts: Facts, has_log: bool) -> dict[str, str]:
-    """The keys of NEEDS that this run has not, each with its reason."""
+def missing_needs(facts: Facts, has_log: bool, *, healed: bool = True) -> dict[str, str]:
+    """The keys of NEEDS that this run has not, each with its reason. `healed`: its last heal is known."""
     has = {
         "log": has_log and any(facts.logs(None)),
         "offsets": has_log and any(facts.logs(OFFSETS_TOPIC)),
         "transactions": has_log
         and bool(facts.logs(TRANSACTIONS_TOPIC))
         and all(facts.logs(TRANSACTIONS_TOPIC)),
+        "replicas": has_log and any(row["followers"] for row in facts.partitions.values()),
+        "healed": healed,
         "expected": bool(facts.numbers["expected"]),
     }
     return {need: NEEDS[need] for need, there in has.items() if not there}

@@ -20,6 +20,8 @@ NEEDS = {
     "log": "no broker logs in this history",
     "offsets": "no log of __consumer_offsets in this history",
     "transactions": "no whole log of __transaction_state in this history",
+    "replicas": "the log of one replica of each partition alone",
+    "healed": "the run does not say when its last fault was healed",
     "expected": "the workload does not say what its inputs must lead to",
 }
 """What a check may need, and the reason that stands in `not_checked` where it is missing."""
@@ -76,6 +78,29 @@ CHECKERS: tuple[Checker, ...] = (
     Checker("ghost_commit", needs=("log",), family="transactions"),
     Checker("hanging_transaction", needs=("log", "transactions"), rests_on=("transactions",), family="log"),
     Checker("zombie_write", family="log"),
+    Checker("epoch_regression", needs=("log",), family="log"),
+    Checker("sequence_violation", needs=("log",), family="log"),
+    Checker("transaction_state_violation", needs=("transactions",), family="log"),
+    Checker("stuck_completion", needs=("transactions",), rests_on=("transactions",), family="log"),
+    Checker(
+        "unmarked_partition", needs=("log", "transactions"), rests_on=(*LOGS, "transactions"), family="log"
+    ),
+    Checker("replica_divergence", needs=("log", "replicas"), family="log"),
+    Checker("contended_id", family="log", warning=True),
+    Checker(
+        "undue_fencing",
+        needs=("transactions",),
+        rests_on=(*JOURNALS, "transactions"),
+        family="log",
+        warning=True,
+    ),
+    Checker(
+        "stalled",
+        needs=("transactions", "healed"),
+        rests_on=JOURNALS,
+        family="log",
+        warning=True,
+    ),
     Checker(
         "torn_transaction",
         rests_on=READS,

@@ -24,6 +24,8 @@ class StoredRun:
     allowed: Mapping[str, str] = field(default_factory=dict)  # anomalies that are permitted, and by whom
     incomplete: tuple[str, ...] = ()  # why the run's evidence is cut short: absence proves nothing then
     had_log: bool = False  # the brokers' witness was taken: it must be there
+    healed_ns: int | None = None  # run time at which the last fault was healed; None: nobody knows
+    session_ms: int | None = None  # the session time-out of the pipeline's consumers; None: not known
 
     @property
     def has_log(self) -> bool:
@@ -37,8 +39,8 @@ Sources = Mapping[str, DataFrame]
 def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
     """Every table of `harness.record.schema` for all the runs, and `runs`; raises `UnreadableInput`.
 
-    `runs` has a row for each: run, wall_ms (null: not known), whole (absence may be judged). A folder
-    may hold no run but those judged.
+    `runs` has a row for each: run, wall_ms (null: not known), whole (absence may be judged), healed_ns and
+    session_ms (null: not known). A folder may hold no run but those judged.
     """
     folders = sorted({run.folder for run in runs})
     logged = sorted({run.folder for run in runs if run.has_log})
@@ -51,6 +53,8 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
             "run": pa.array([run.run for run in runs], pa.int64()),
             "wall_ms": pa.array([run.wall_ms_at_zero for run in runs], pa.float64()),
             "whole": pa.array([not run.incomplete for run in runs], pa.bool_()),
+            "healed_ns": pa.array([run.healed_ns for run in runs], pa.int64()),
+            "session_ms": pa.array([run.session_ms for run in runs], pa.int64()),
         }
     )
     return {**sources, "runs": spark.createDataFrame(rows)}

@@ -3,8 +3,10 @@
 Each is one shuffle of the raw tables, by the key that its checks need, and is kept while the checkers
 run. A checker filters them and takes their lists apart; it makes no shuffle of its own unless it must.
 
+`quiet`       by run: what its end looked like
 `tps`         by run and tp: names, what the log covers, how far the final readers came
 `batches`     by run, tp and base offset: the leader's data batches with their fate
+`states`      by run and place in the transaction log: the states of each transaction, with those before
 `positions`   by run, tp and offset: what the log holds there, the record that the final reader found
               there, the sends acknowledged there, who was given it, the offset commit in it
 `values`      by run and name of the value: who announced it, and where it stands
@@ -23,7 +25,8 @@ from pyspark.sql import functions as F
 
 from checkers.by_input import OFFSETS_TOPIC, make_groups, make_inputs
 from checkers.by_operation import make_operations
-from checkers.by_position import make_batches, make_positions, make_tps
+from checkers.by_position import make_positions, make_tps
+from checkers.by_producer import make_batches, make_quiet, make_states
 from checkers.by_value import make_values
 from checkers.sources import Sources
 from harness.history import Outcome
@@ -34,9 +37,11 @@ class Tables:
     """The shared tables; the columns of each stand at the function that makes it."""
 
     runs: DataFrame
+    quiet: DataFrame
     tps: DataFrame
     topics: DataFrame
     batches: DataFrame
+    states: DataFrame
     positions: DataFrame
     values: DataFrame
     operations: DataFrame
@@ -45,6 +50,8 @@ class Tables:
     inits: DataFrame
     journals: DataFrame
     polls: DataFrame  # as recorded: to be joined with a few records that are suspected
+    headers: DataFrame  # as recorded: every replica's batches
+    replicas: DataFrame
 
 
 def make_tables(sources: Sources) -> Tables:
@@ -54,7 +61,9 @@ def make_tables(sources: Sources) -> Tables:
         tps = keep(make_tps(sources))
         runs = pool.submit(lambda: keep(_runs(sources, tps)))
         topics = pool.submit(lambda: keep(_topics(sources, tps)))
-        batches = keep(make_batches(sources, tps))
+        quiet = keep(make_quiet(sources, tps))
+        states = pool.submit(lambda: keep(make_states(sources, quiet)))
+        batches = keep(make_batches(sources, tps, quiet))
         positions = keep(make_positions(sources, tps, batches))
         values = keep(make_values(sources, positions))
         operations = keep(make_operations(sources, positions, values))
@@ -62,9 +71,11 @@ def make_tables(sources: Sources) -> Tables:
         inputs = keep(make_inputs(sources, tps, positions, values, operations))
         return Tables(
             runs=runs.result(),
+            quiet=quiet,
             tps=tps,
             topics=topics.result(),
             batches=batches,
+            states=states.result(),
             positions=positions,
             values=values,
             operations=operations,
@@ -73,6 +84,8 @@ def make_tables(sources: Sources) -> Tables:
             inits=sources["ops"].where((F.col("f") == "init") & (F.col("outcome") == Outcome.OK.value)),
             journals=journals.result(),
             polls=sources["polls"],
+            headers=sources["batches"],
+            replicas=sources["replicas"],
         )
 
 
@@ -105,8 +118,8 @@ def _topics(s: Sources, tps: DataFrame) -> DataFrame:
 
 
 def _runs(s: Sources, tps: DataFrame) -> DataFrame:
-    """run, wall_ms, whole; commits_whole (the whole log of offset commits is here, uncompacted, and each of
-    them is transactional and names its operation).
+    """run, wall_ms, whole, healed_ns, session_ms; commits_whole (the whole log of offset commits is here,
+    uncompacted, and each of them is transactional and names its operation).
     """
     topic = (
         tps.where(F.col("topic") == OFFSETS_TOPIC)
@@ -126,6 +139,8 @@ def _runs(s: Sources, tps: DataFrame) -> DataFrame:
             "run",
             "wall_ms",
             "whole",
+            "healed_ns",
+            "session_ms",
             F.coalesce(F.col("offsets_whole") & F.col("commits_named"), F.lit(False)).alias("commits_whole"),
         )
     )

@@ -108,6 +108,8 @@ def _judge_together(
             if evidence.facts
             else ("the run was killed before its end",),
             had_log=evidence.facts is not None and evidence.plan.options.cluster == "local",
+            healed_ns=healed_ns(evidence.facts) if evidence.facts else None,
+            session_ms=evidence.plan.run.get("session_timeout_ms"),
         )
         for evidence in runs
     ]
@@ -117,6 +119,16 @@ def _judge_together(
         for evidence in runs
         for judged in (told[evidence.run],)
     }
+
+
+def healed_ns(facts: Facts) -> int | None:
+    """When the last fault was healed, in run time; 0: there was none; None: nobody knows."""
+    ends = [fault.end_s for fault in facts.faults if fault.acted]
+    if None in ends:
+        ends = [phase.end_s for phase in facts.phases if phase.name == "heal"]
+        if not ends:
+            return None
+    return round(1e9 * max((end for end in ends if end is not None), default=0.0))
 
 
 def contradictions(evidence: Evidence) -> Iterator[str]:

@@ -15,6 +15,7 @@ from fencepost import registry
 from fencepost.drawing import draw_report
 from fencepost.judge import judge_one, open_evidence
 from harness import schedule as schedules
+from harness.clients.librdkafka import SESSION_TIMEOUT_MS
 from harness.cluster import ClusterSpec
 from harness.crew import Clock
 from harness.diary import Diary
@@ -185,6 +186,7 @@ def _plan(
             "seed": options.seed,
             "command": command,
             "wall_ms_at_zero": clock.wall_ms_at_zero,
+            "session_timeout_ms": SESSION_TIMEOUT_MS,
         },
         [strike.as_table() for strike in drawn.strikes],
         described(workload, test.stages),

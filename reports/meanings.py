@@ -99,6 +99,56 @@ MEANINGS = {
         "transactions were left open for ever",
         "A record is still open after everything has come to rest: readers of its partition stop there.",
     ),
+    "epoch-regression": Meaning(
+        "epoch of a producer went down",
+        "epochs of producers went down",
+        "A higher epoch fences off the lower one. Here the log goes on with the lower one.",
+    ),
+    "sequence-violation": Meaning(
+        "batch does not join the one before it",
+        "batches do not join the ones before them",
+        "A producer numbers its records, and a broker takes only the next number. Here some are missing, or "
+        "stand in the log twice.",
+    ),
+    "transaction-state-violation": Meaning(
+        "step of a transaction coordinator is not allowed",
+        "steps of transaction coordinators are not allowed",
+        "The transaction log shows a state that may not follow the one before it.",
+    ),
+    "stuck-completion": Meaning(
+        "transaction was decided and never finished",
+        "transactions were decided and never finished",
+        "The coordinator had decided to commit or to abort, and has not finished it after everything came to "
+        "rest: nobody can use this transactional id.",
+    ),
+    "unmarked-partition": Meaning(
+        "partition lacks the marker of a completed transaction",
+        "partitions lack the markers of completed transactions",
+        "A transaction is complete when each of its partitions has a marker. Here one has too few: its "
+        "records stay open, or share the fate of the next transaction.",
+    ),
+    "replica-divergence": Meaning(
+        "place in the log differs from replica to replica",
+        "places in the log differ from replica to replica",
+        "What is committed is the same on every replica. Here it is not: what is read depends on who leads.",
+    ),
+    "contended-id": Meaning(
+        "transactional id was taken back by one who had lost it",
+        "transactional ids were taken back by those who had lost them",
+        "Two live workers have one transactional id, and fence each other in turn.",
+    ),
+    "undue-fencing": Meaning(
+        "producer was fenced for nothing",
+        "producers were fenced for nothing",
+        "A producer was told that it is fenced, though nobody had taken its transactional id and no time-out "
+        "had passed.",
+    ),
+    "stalled": Meaning(
+        "group stood still after the last heal",
+        "groups stood still after the last heal",
+        "There were inputs, and a worker, and all faults were healed; and nothing was committed for longer "
+        "than any time-out explains.",
+    ),
 }
 SPINE = tuple(MEANINGS)
 """The anomalies that every run of this version is checked for."""

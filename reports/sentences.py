@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from reports.example import Body, Example, named_offset, named_operation, named_record, place
+from reports.log_sentences import LOG_SENTENCES
 from reports.words import listed, printable
 
 _FATES = {"commit": "committed", "abort": "aborted", "open": "still open", "plain": "not transactional"}
@@ -221,4 +222,5 @@ _SENTENCES: dict[str, Callable[[Example], str]] = {
     "unseen": _unseen,
     "zombie-write": _zombie,
     "hanging-transaction": _hanging,
+    **LOG_SENTENCES,
 }

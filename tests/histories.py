@@ -52,6 +52,9 @@ class History:
         self.incomplete: tuple[str, ...] = ()
         self.allowed: frozenset[str] = frozenset()
         self.wall_ms: float | None = WALL_MS
+        self.followers = 0  # how many other brokers hold the same
+        self.healed_ns: int | None = None
+        self.session_ms: int | None = None
 
     # what happens, in the order in which it happens
 
@@ -60,9 +63,12 @@ class History:
         return self.clock
 
     def put(self, topic: str, value: str | None, pid: int = -1, epoch: int = 0, **more: Any) -> int:
-        """Append a record; its offset."""
-        self.entries[topic].append({"value": value, "pid": pid, "epoch": epoch, "ms": self._ms(), **more})
-        return len(self.entries[topic]) - 1
+        """Append a record; its offset. `seq`: its sequence number, if it is not the next one."""
+        there = self.entries[topic]
+        own = [entry for entry in there if (entry["pid"], entry["epoch"]) == (pid, epoch) and "seq" in entry]
+        seq = (own[-1]["seq"] + 1) % 2**31 if own else 0
+        there.append({"value": value, "pid": pid, "epoch": epoch, "ms": self._ms(), "seq": seq} | more)
+        return len(there) - 1
 
     def mark(self, topic: str, pid: int, marker: str, epoch: int = 0, ms: int | None = None) -> int:
         """Append a marker; its offset."""
@@ -217,8 +223,18 @@ class History:
             if end != "open":
                 self.mark(topic, pid, end)
         pending = [topic for topic, end in ends.items() if end == "open"]
-        self.state(pid, state or ("Ongoing" if pending else "CompleteCommit"), pending)
+        if pending and state in (None, "Ongoing"):
+            self.state(pid, "Ongoing", pending)
+        else:
+            how = (state or ("CompleteAbort" if fate == "abort" else "CompleteCommit"))[len("Complete") :]
+            self.complete(pid, [topic for topic in ends if topic not in pending], how)
         return op
+
+    def complete(self, pid: int, topics: Sequence[str], how: str = "Commit", epoch: int = 0) -> None:
+        """The transaction log of a transaction from its beginning to its end."""
+        self.state(pid, "Ongoing", topics, epoch)
+        self.state(pid, f"Prepare{how}", topics, epoch)
+        self.state(pid, f"Complete{how}", (), epoch)
 
     def offset(self, committed: int | None, op: Op | None = None, pid: int = -1, source: str = "a") -> None:
         """An offset commit in the log; outside any transaction if `pid` is -1."""
@@ -355,18 +371,19 @@ class History:
                 )
                 if at < stable and fate in ("commit", "plain") and not entry.get("sentinel"):
                     self.poll(reader, topic, at, entry["value"], role="final")
-            self.rows["replicas"].append(
-                {
-                    "broker": 1,
-                    "leader": True,
-                    "tp": tp,
-                    "topic_id": topic,
-                    "log_start": 0,
-                    "log_end": len(fates),
-                    "high_watermark": len(fates),
-                    "damaged": None,
-                }
-            )
+            for broker in range(1, self.followers + 2):
+                self.rows["replicas"].append(
+                    {
+                        "broker": broker,
+                        "leader": broker == 1,
+                        "tp": tp,
+                        "topic_id": topic,
+                        "log_start": 0,
+                        "log_end": len(fates),
+                        "high_watermark": len(fates),
+                        "damaged": None,
+                    }
+                )
             if end is not None:
                 committed = sum(fate in ("commit", "plain") for fate in fates[:stable])
                 self._end(topic, RC, stable, end if end < stable else None, committed)
@@ -386,17 +403,17 @@ class History:
         )
 
     def _batch(self, tp: int, at: int, entry: Row) -> None:
-        self.rows["batches"].append(
+        self.rows["batches"] += [
             {
-                "broker": 1,
-                "leader": True,
+                "broker": broker,
+                "leader": broker == 1,
                 "tp": tp,
                 "base_offset": at,
                 "last_offset": at,
                 "count": 1,
                 "producer_id": entry["pid"],
                 "epoch": entry["epoch"],
-                "base_sequence": 0,
+                "base_sequence": entry["seq"] if entry["pid"] >= 0 and "seq" in entry else -1,
                 "transactional": entry["pid"] >= 0,
                 "control": "marker" in entry,
                 "marker": entry.get("marker"),
@@ -405,7 +422,8 @@ class History:
                 "max_timestamp_ms": entry["ms"],
                 "crc": 0,
             }
-        )
+            for broker in range(1, self.followers + 2)
+        ]
 
 
 def write(folder: Path, runs: Sequence[tuple[int, History]], *, log: bool) -> Path:

@@ -2,7 +2,8 @@
 
 Each history is a run, smallest first, so that the first difference is already minimal. Three families:
 all transactions by outcome, fate of each part, offsets and a read; all orders of data and markers in
-one partition; all ways to take two inputs in up to three transactions.
+one partition; all ways to take two inputs in up to three transactions. Three more, of the
+brokers' log, stand in `small_logs`.
 """
 
 from collections import Counter
@@ -12,6 +13,7 @@ from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
+import small_logs
 from histories import History, write
 from pyspark.sql import SparkSession
 
@@ -180,6 +182,16 @@ def differences(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
         "transactions": [(draw(t), defined(t), t) for t in transactions()],
         "inputs": [(draw(t), defined(t), t) for t in inputs()],
         "logs": [(draw_log(log), defined_log(log), log) for log in logs()],
+        "partitions": [
+            (small_logs.draw_partition(one), small_logs.defined_partition(one), one)
+            for one in small_logs.partitions()
+        ],
+        "states": [
+            (small_logs.draw_states(one), small_logs.defined_states(one), one) for one in small_logs.states()
+        ],
+        "marked": [
+            (small_logs.draw_marked(one), small_logs.defined_marked(one), one) for one in small_logs.marked()
+        ],
     }
     cases = [(family, *case) for family, drawn in families.items() for case in drawn]
     folder: Path = write(
@@ -194,7 +206,7 @@ def differences(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
     return found
 
 
-@pytest.mark.parametrize("family", ["transactions", "inputs", "logs"])
+@pytest.mark.parametrize("family", ["transactions", "inputs", "logs", "partitions", "states", "marked"])
 def test_every_small_history_is_judged_as_it_is_defined(
     family: str, differences: dict[str, list[str]]
 ) -> None:

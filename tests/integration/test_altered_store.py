@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from altered_log import ROOTS, WARNINGS
 
 import fencepost
 from fencepost.api import Result
@@ -21,6 +22,8 @@ from harness.record.schema import HISTORY, LOG
 Row = dict[str, Any]
 UNKNOWN: frozenset[str] = frozenset({"unknown"})
 """The evidence is gone, so nothing is to be found."""
+VALID: frozenset[str] = frozenset()
+"""Nothing is wrong."""
 
 
 class Copy:
@@ -178,6 +181,7 @@ class Alteration:
     change: Callable[[Copy], None]
     root: frozenset[str]  # what must be found
     also: frozenset[str] = frozenset()  # what may follow from it
+    warns: frozenset[str] = frozenset()  # the warnings that must be listed
 
 
 ALTERATIONS = {
@@ -222,6 +226,8 @@ ALTERATIONS = {
         ),
         Alteration(drop_a_line_of_a_journal, UNKNOWN),
         Alteration(lose_a_sentinel, UNKNOWN),
+        *(Alteration(change, frozenset({root}), frozenset(also)) for change, (root, also) in ROOTS.items()),
+        *(Alteration(change, VALID, warns=frozenset({warning})) for change, warning in WARNINGS.items()),
     )
 }
 EMPTIED = sorted(HISTORY | LOG)
@@ -265,10 +271,14 @@ def test_exactly_what_was_altered_is_found(name: str, judged: dict[str, Result])
     if alteration.root == UNKNOWN:
         assert result.valid is None, result.explain()
         assert not found, result.explain()
+    elif alteration.root == VALID:
+        assert result.valid is True, result.explain()
     else:
         assert result.valid is False, result.explain()
         assert alteration.root <= found, result.explain()
         assert found <= alteration.root | alteration.also, result.explain()
+    warned = {anomaly for anomaly, body in result.verdict["anomalies"].items() if body.get("warning")}
+    assert alteration.warns <= warned, result.explain()
 
 
 @pytest.mark.parametrize("table", EMPTIED)

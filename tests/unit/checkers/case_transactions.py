@@ -275,7 +275,7 @@ def an_offset_after_a_tombstone_is_no_regression(h: History) -> None:
 # zombie-write and hanging-transaction
 
 
-@case(zombie_write=1)
+@case(zombie_write=1, epoch_regression=1)
 def a_batch_above_one_of_a_higher_epoch_is_a_zombie(h: History) -> None:
     h.feed(2)
     h.take(0)
@@ -286,7 +286,7 @@ def a_batch_above_one_of_a_higher_epoch_is_a_zombie(h: History) -> None:
     )
 
 
-@case()
+@case(epoch_regression=1)
 def an_aborted_batch_above_a_higher_epoch_is_no_zombie(h: History) -> None:
     h.feed(2)
     h.take(0)

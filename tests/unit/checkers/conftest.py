@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from checkers.judge import StoredRun, judge
 from harness.verdict import Judgement
 
-for family in ("transactions", "records", "inputs", "evidence"):
+for family in ("transactions", "records", "inputs", "evidence", "log", "warnings"):
     import_module(f"case_{family}")
 
 
@@ -31,6 +31,8 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Map
             h.wall_ms,
             allowed=dict.fromkeys(h.allowed, "the workload"),
             incomplete=h.incomplete,
+            healed_ns=h.healed_ns,
+            session_ms=h.session_ms,
         )
         for run, _, h in histories
     ]

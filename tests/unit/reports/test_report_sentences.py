@@ -10,6 +10,7 @@ from reports.sentences import sentence
 T3 = operation(3, outcome="fail", asked="abort")
 T7 = operation(7, "payments-1.0")
 X = record(17, value="x=1")
+STATE = {"topic": "__transaction_state", "partition": 4, "offset": 90, "epoch": 2}
 INPUT = {"topic": "purchases", "partition": 1, "offset": 812}
 
 EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
@@ -168,6 +169,106 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
             {"record": X, "last_offset": 19, "producer_id": 4001, "epoch": 2, "transactional_id": "shop-2"},
             "x=1 at invoices/3 offset 17, written by shop-2 (producer 4001, epoch 2), is still open, and readers of its partition stop before it",
         )
+    ],
+    "epoch-regression": [
+        (
+            {"record": X, "record_before": record(14), "producer_id": 4001, "epoch": 2, "epoch_before": 3},
+            "the record at invoices/3 offset 17 is of producer 4001, epoch 2, which had epoch 3 at invoices/3 offset 14 before",
+        )
+    ],
+    "sequence-violation": [
+        (
+            {"record": X, "producer_id": 4001, "epoch": 2, "sequence": 7, "sequence_due": 5},
+            "the batch at invoices/3 offset 17, of producer 4001, begins with sequence 7, where 5 was due",
+        )
+    ],
+    "transaction-state-violation": [
+        (
+            {
+                "record": STATE,
+                "transactional_id": "shop-2",
+                "state": "CompleteAbort",
+                "state_before": "PrepareCommit",
+            },
+            "shop-2 went from PrepareCommit to CompleteAbort (__transaction_state/4 offset 90), which may not follow it",
+        )
+    ],
+    "stuck-completion": [
+        (
+            {
+                "record": STATE,
+                "transactional_id": "shop-2",
+                "state": "PrepareCommit",
+                "partitions": [{"topic": "invoices", "partition": 3}],
+            },
+            "shop-2 was still PrepareCommit (__transaction_state/4 offset 90) at the end, with invoices/3 to be marked",
+        )
+    ],
+    "unmarked-partition": [
+        (
+            {
+                "record": X,
+                "transactional_id": "shop-2",
+                "markers": 4,
+                "completions": 5,
+                "last_completion": STATE | {"state": "CompleteCommit"},
+            },
+            "invoices/3 has 4 markers of shop-2, and 5 of its transactions there are complete; the last one says CompleteCommit",
+        )
+    ],
+    "replica-divergence": [
+        (
+            {
+                "record": X,
+                "replicas": [
+                    {"broker": 1, "crc": 8, "last_offset": 19},
+                    {"broker": 2, "crc": 9, "last_offset": 19},
+                ],
+                "lacking": [3],
+            },
+            "at invoices/3 offset 17 the replicas differ: broker 1 has checksum 8 up to offset 19, broker 2 has checksum 9 up to offset 19 and broker 3 has nothing",
+        )
+    ],
+    "contended-id": [
+        (
+            {"operation": T7, "other_init": T3, "own_init": {"op": 1}, "transactional_id": "shop-2"},
+            "payments-1.0:7 took shop-2 back after shop-2.0:3 had taken it",
+        )
+    ],
+    "undue-fencing": [
+        (
+            {
+                "operation": T7 | {"error": "_FENCED (fatal)"},
+                "own_init": {"op": 1},
+                "transactional_id": "shop-2",
+            },
+            "payments-1.0:7 was fenced (_FENCED (fatal)), though nobody had taken shop-2 and no time-out had passed",
+        )
+    ],
+    "stalled": [
+        (
+            {
+                "operation": T7,
+                "group": "g",
+                "still_s": 49.2,
+                "bound_s": 47.0,
+                "committed": True,
+                "input": INPUT,
+                "writer": T3,
+            },
+            "group g committed nothing for 49.2 s (the bound is 47.0 s), until payments-1.0:7, with input purchases/1 offset 812 before it",
+        ),
+        (
+            {
+                "operation": T7,
+                "group": "g",
+                "still_s": 60.0,
+                "bound_s": 47.0,
+                "committed": False,
+                "input": INPUT,
+            },
+            "group g committed nothing for 60.0 s (the bound is 47.0 s), and not by the time of payments-1.0:7, with input purchases/1 offset 812 before it",
+        ),
     ],
 }
 

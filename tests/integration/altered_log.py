@@ -1,0 +1,160 @@
+"""One thing of the brokers' log of a valid run altered at a time, and what must be found of it."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol
+
+Row = dict[str, Any]
+SECOND = 1_000_000_000
+
+
+class Tables(Protocol):
+    """A copy of a store, whose tables can be rewritten."""
+
+    folder: Path
+
+    def rows(self, table: str) -> list[Row]: ...
+
+    def write(self, table: str, rows: list[Row]) -> None: ...
+
+    def tp(self, topic: str) -> set[int]: ...
+
+
+def entries(copy: Tables, topic: str) -> tuple[list[Row], dict[tuple[int, int], list[Row]]]:
+    """All batches, and by partition of the topic and producer id the leader's, in order."""
+    rows, tps = copy.rows("batches"), copy.tp(topic)
+    by: dict[tuple[int, int], list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row["base_offset"]):
+        if row["leader"] and row["tp"] in tps and row["producer_id"] >= 0:
+            by.setdefault((row["tp"], row["producer_id"]), []).append(row)
+    return rows, by
+
+
+def places(row: Row) -> tuple[int, int]:
+    return row["tp"], row["base_offset"]
+
+
+def raise_the_epoch_of_a_batch(copy: Tables) -> None:
+    """The last that its producer wrote there: its marker then has the lower epoch."""
+    rows, by = entries(copy, "invoices")
+    raised = [row for row in next(iter(by.values())) if not row["control"]][-1]
+    copy.write("batches", [r | {"epoch": r["epoch"] + (places(r) == places(raised))} for r in rows])
+
+
+def skip_a_sequence_number(copy: Tables) -> None:
+    rows, by = entries(copy, "shipments")
+    batches = [row for row in next(own for own in by.values() if len(own) > 5) if not row["control"]]
+    moved = places(batches[len(batches) // 2])
+    copy.write("batches", [r | {"base_sequence": r["base_sequence"] + (places(r) == moved)} for r in rows])
+
+
+def complete_with_an_abort_what_was_prepared_to_commit(copy: Tables) -> None:
+    rows = copy.rows("transactions")
+    done = [row for row in rows if row["state"] == "CompleteCommit"]
+    done[len(done) // 2]["state"] = "CompleteAbort"
+    copy.write("transactions", rows)
+
+
+def never_complete_a_transaction(copy: Tables) -> None:
+    """The last of a transactional id; and it was prepared a minute before it really was."""
+    rows = sorted(copy.rows("transactions"), key=lambda row: (row["log_tp"], row["log_offset"]))
+    last = {row["transactional_id"]: row for row in rows}
+    gone = next(row for row in last.values() if row["state"] == "CompleteCommit")
+    rows.remove(gone)
+    own = [row for row in rows if row["transactional_id"] == gone["transactional_id"]]
+    own[-1]["update_ms"] -= 60_000
+    copy.write("transactions", rows)
+
+
+def take_away_a_marker(copy: Tables) -> None:
+    """One that was written once, on every replica; the producer's next one commits as well."""
+    completions: Counter[tuple[int, int]] = Counter()
+    by_id: dict[str, list[Row]] = {}
+    for row in sorted(copy.rows("transactions"), key=lambda row: (row["log_tp"], row["log_offset"])):
+        by_id.setdefault(row["transactional_id"], []).append(row)
+    for own in by_id.values():
+        for before, after in pairwise(own):
+            if after["state"].startswith("Complete"):
+                completions.update((tp, before["producer_id"]) for tp in before["tps"])
+    rows, by = entries(copy, "payments")
+    for place, own in by.items():
+        kinds = [row["marker"] if row["control"] else "data" for row in own]
+        if sum(row["control"] for row in own) != completions[place]:
+            continue
+        for at in range(1, len(kinds) - 2):
+            if kinds[at - 1 : at + 3] == ["data", "commit", "data", "commit"]:
+                gone = places(own[at])
+                copy.write("batches", [row for row in rows if places(row) != gone])
+                return
+    raise AssertionError("no producer committed twice in a row")
+
+
+def change_a_batch_of_one_replica(copy: Tables) -> None:
+    rows, tps = copy.rows("batches"), copy.tp("invoices")
+    followed = [row for row in rows if not row["leader"] and row["tp"] in tps and not row["control"]]
+    followed[len(followed) // 2]["crc"] ^= 1
+    copy.write("batches", rows)
+
+
+def take_an_id_back(copy: Tables) -> None:
+    """A worker's first poll was its second initialisation, and between the two another one took its id."""
+    rows = copy.rows("ops")
+    inits = [row for row in rows if row["f"] == "init" and row["outcome"] == "ok"]
+    own = min(inits, key=lambda row: int(row["return_ns"]))
+    other = next(row for row in inits if row["journal"].split("-")[0] != own["journal"].split("-")[0])
+    poll = next(row for row in rows if row["f"] == "poll" and row["journal"] == own["journal"])
+    begun = own["return_ns"]
+    other |= {"transactional_id": own["transactional_id"], "call_ns": begun + 1, "return_ns": begun + 2}
+    poll |= {
+        "f": "init",
+        "transactional_id": own["transactional_id"],
+        "call_ns": begun + 3,
+        "return_ns": begun + 4,
+    }
+    copy.write("ops", rows)
+
+
+def fence_somebody_for_nothing(copy: Tables) -> None:
+    """A transaction of a worker whose transactional id was initialised once."""
+    rows = copy.rows("ops")
+    inits = Counter(row["transactional_id"] for row in rows if row["f"] == "init")
+    txn = next(row for row in rows if row["f"] == "txn" and inits[row["transactional_id"]] == 1)
+    txn["fenced"] = True
+    copy.write("ops", rows)
+
+
+def stand_still_for_two_minutes(copy: Tables) -> None:
+    """A stage does later what it did in the second half of its time; the faults were over by then."""
+    rows = copy.rows("ops")
+    commits = [r for r in rows if r["stage"] == "payments" and r["f"] == "txn" and r["outcome"] == "ok"]
+    half = sorted(row["return_ns"] for row in commits)[len(commits) // 2]
+    for row in rows:
+        if row["stage"] == "payments" and row["call_ns"] > half:
+            for column in ("call_ns", "commit_ns", "return_ns"):
+                row[column] = None if row[column] is None else row[column] + 120 * SECOND
+    copy.write("ops", rows)
+    told = copy.folder / "facts.json"
+    facts = json.loads(told.read_text())
+    for fault in facts["faults"]:
+        fault["end_s"] = min(fault["end_s"], half / SECOND)
+    told.write_text(json.dumps(facts))
+
+
+ROOTS: dict[Callable[[Tables], None], tuple[str, set[str]]] = {
+    raise_the_epoch_of_a_batch: ("epoch-regression", set()),
+    skip_a_sequence_number: ("sequence-violation", set()),
+    complete_with_an_abort_what_was_prepared_to_commit: ("transaction-state-violation", set()),
+    never_complete_a_transaction: ("stuck-completion", set()),
+    take_away_a_marker: ("unmarked-partition", {"dirty-read"}),
+    change_a_batch_of_one_replica: ("replica-divergence", set()),
+}
+"""What must be found, and what may follow: reads that came long before the marker that is left."""
+WARNINGS: dict[Callable[[Tables], None], str] = {
+    take_an_id_back: "contended-id",
+    fence_somebody_for_nothing: "undue-fencing",
+    stand_still_for_two_minutes: "stalled",
+}
+"""What must be listed; the run stays valid."""
