@@ -2,14 +2,14 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from checkers.examples import Finding, lookup, objects
-from checkers.graph.names import WORDS, WR
+from checkers.graph.names import GRAPHS, WORDS, WR
 from checkers.judge import with_cause
 from checkers.materialise import Collected, collect
 from checkers.registry import CHECKERS, HISTORY_CHECKERS, SUBSCRIBED, checker_of
@@ -19,6 +19,10 @@ from harness.verdict import Found, Judgement
 
 OPERATION_COLUMNS = ("op", "process", "f", "outcome", "invoked", "invoke_ns", "complete_ns")
 Numbers = dict[int, Counter[str]]
+TOO_LARGE = (
+    "looked for in parts of the dependency graph alone: edges that go back hold millions of operations "
+    "together, more than one task can take"
+)
 NOT_TOLD = "a history from elsewhere names no markers, no inputs and no final readers"
 
 
@@ -44,7 +48,12 @@ def judge_told(
     phase("evidence")
     _add_records(numbers, told)
     _explain(told, found.rows)
-    return {run: _judgement(run, found, numbers.get(run, Counter()), allowed) for run in runs}
+    return {
+        run: _judgement(
+            run, found, numbers.get(run, Counter()), allowed, told.too_large.get(run, frozenset())
+        )
+        for run in runs
+    }
 
 
 def _count_operations(ops: DataFrame) -> Numbers:
@@ -70,7 +79,9 @@ def _add_records(numbers: Numbers, t: Told) -> None:
         numbers[row.pop("run")].update(row)
 
 
-def _judgement(run: int, found: Collected, numbers: Counter[str], allowed: frozenset[str]) -> Judgement:
+def _judgement(
+    run: int, found: Collected, numbers: Counter[str], allowed: frozenset[str], left_out: Set[int]
+) -> Judgement:
     """The findings of one history, and why it may be unknown."""
     anomalies: dict[str, Found] = {}
     permitted = dict.fromkeys(allowed, "--allow")
@@ -93,9 +104,8 @@ def _judgement(run: int, found: Collected, numbers: Counter[str], allowed: froze
         broken["nothing read"] = "no ok operation was given any record: nothing was read"
     return Judgement(
         anomalies={name: with_cause(run, name, anomalies, found.caused) for name in anomalies},
-        not_checked={
-            name: NOT_TOLD for checker in CHECKERS for name in checker.anomalies if name not in told
-        },
+        not_checked={name: NOT_TOLD for checker in CHECKERS for name in checker.anomalies if name not in told}
+        | {graph.name: TOO_LARGE for graph in GRAPHS if graph.kinds & left_out},
         broken=broken,
         coverage={
             "outputs": numbers["records"],

@@ -15,7 +15,7 @@ known offsets of the key (gaps vanish). As Jepsen's checker decides:
   its index is null, and only `lowest` and `highest` tell where it stands.
 """
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import partial
 
@@ -56,6 +56,7 @@ class Told:
     counted: DataFrame
     packs: DataFrame
     names: DataFrame
+    too_large: Mapping[int, Set[int]]
 
     @property
     def values(self) -> DataFrame:
@@ -97,7 +98,7 @@ def make_told(
     `checkers.by_key.jumps` and `checkers.jumps`. `siblings`: run, op, key, value: the records that were
     ok-read of every operation that has a lost one. `components`: see `checkers.graph.make`; at most
     `examples` of each name come with a cycle. `counted`: run, records, read, unsettled. `packs`: see
-    `checkers.by_key.packs`.
+    `checkers.by_key.packs`. `too_large`: by run, the kinds of edges that `components` lacks in part.
 
     `certain`: the caller knows that the outcome of every operation is known. `phase` is told what begins.
     """
@@ -105,12 +106,14 @@ def make_told(
     keyed = make_keyed(micro, certain=certain)
     siblings = make_siblings(keyed.steps, keyed.packs)
     phase("cycles")
+    cycles = make_components(ops, keyed.packs, examples)
     return Told(
         ops=ops,
         steps=keyed.steps,
         jumps=make_jumps(keyed.jumps, ops),
         siblings=siblings,
-        components=keep(make_components(ops, keyed.packs, examples)),
+        components=keep(cycles.components),
+        too_large=cycles.too_large,
         counted=keyed.counted,
         packs=keyed.packs,
         names=names,

@@ -54,8 +54,7 @@ class Spans:
         return edges[kept], self.group[span[kept]]
 
 
-def make_spans(low: np.ndarray, high: np.ndarray, lines_a_group: int) -> Spans:
-    """The merged intervals, as many in a group as have about so many lines."""
-    first, last = merged(low, high)
+def make_spans(first: np.ndarray, last: np.ndarray, lines_a_group: int) -> Spans:
+    """Of merged intervals, as many in a group as have about so many lines."""
     before = np.cumsum(last - first + 1) - (last - first + 1)
     return Spans(first, last, (before // lines_a_group).astype(np.int32))

@@ -55,6 +55,10 @@ class _Looked:
         def taken(kind: int, name: str, form: type = np.int64) -> np.ndarray:
             return np.frombuffer(b"".join(arrays.pop((kind, name), [])), form)
 
+        def vertices(kind: int, name: str) -> np.ndarray:
+            pieces = (np.frombuffer(piece, np.int64) for piece in arrays.pop((kind, name), []))
+            return np.concatenate([np.empty(0, np.int32), *map(vertex, pieces)])
+
         lines, invoked = taken(OPERATION, "src"), taken(OPERATION, "dst")
         process, ok = taken(OPERATION, "third"), taken(OPERATION, "fourth", bool)
         order = np.argsort(lines)
@@ -62,7 +66,7 @@ class _Looked:
         self.part = Part(len(lines), {})
         vertex = _numbering(self.lines)
         for kind in (WR, WW, RW):
-            self.part.edges[kind] = vertex(taken(kind, "src")), vertex(taken(kind, "dst"))
+            self.part.edges[kind] = vertices(kind, "src"), vertices(kind, "dst")
             self.part.references[kind] = taken(kind, "third")
         processes = codes(process[order], self.lines // LINES)
         add_orders(self.part, self.lines, invoked[order], processes, ok[order])

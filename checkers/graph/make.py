@@ -1,6 +1,7 @@
 """The named components of every run's dependency graph: one shared table of a history from elsewhere."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -9,23 +10,33 @@ from pyspark.sql import functions as F
 
 from checkers.by_key.packs import LINES, open_pack
 from checkers.graph.edges import edges_of
-from checkers.graph.intervals import Spans, make_spans
+from checkers.graph.intervals import Spans, make_spans, merged, reaches
 from checkers.graph.kernel import FOUND, OPERATION, PIECE, name_components
+from checkers.graph.names import RW, WR, WW
 from harness.history_files.schema import OK, OPEN
 
 Batches = Iterator[pa.RecordBatch]
 VERTICES = ("txn", "poll", "send")
 LINES_A_GROUP = 1_000_000
 """Of a history with one operation for every two lines: half a million operations are looked at together."""
+LARGEST_LINES = 4_000_000
+"""Two million operations, with some twenty million edges: what a task can hold in 2 GB."""
 PIECES = "group int, kind int, src binary, dst binary, third binary, fourth binary"
 
 
-def make_components(ops: DataFrame, packs: DataFrame, examples: int) -> DataFrame:
-    """run, anomaly, position, ops, detail: one row for each component; the first of each have a cycle."""
-    intervals = packs.select("low", "high").toArrow()
-    spans = make_spans(_joined(intervals["low"]), _joined(intervals["high"]), LINES_A_GROUP)
+@dataclass(frozen=True)
+class Cycles:
+    """What was found in the dependency graphs, and where not all of a graph could be looked at."""
+
+    components: DataFrame  # run, anomaly, position, ops, detail: one row for each
+    too_large: Mapping[int, frozenset[int]]  # by run: kinds of edges that were left out of some interval
+
+
+def make_components(ops: DataFrame, packs: DataFrame, examples: int) -> Cycles:
+    """All components; the first of each name and run have a cycle."""
+    spans, too_large = _find_spans(packs)
     if not len(spans.first):
-        return packs.sparkSession.createDataFrame([], FOUND)
+        return Cycles(packs.sparkSession.createDataFrame([], FOUND), too_large)
     vertices = ops.where(F.col("f").isin(*VERTICES) & (F.col("outcome") != OPEN)).select(
         (F.col("run") * LINES + F.col("op")).alias("line"),
         (F.col("run") * LINES + F.col("invoked")).alias("invoked"),
@@ -36,7 +47,47 @@ def make_components(ops: DataFrame, packs: DataFrame, examples: int) -> DataFram
         vertices.mapInArrow(_operation_pieces(spans), PIECES)
     )
     groups = int(spans.group[-1]) + 1
-    return pieces.repartition(groups, "group").mapInArrow(name_components(examples), FOUND)
+    found = pieces.repartition(groups, "group").mapInArrow(name_components(examples), FOUND)
+    return Cycles(found, too_large)
+
+
+def _find_spans(packs: DataFrame) -> tuple[Spans, dict[int, frozenset[int]]]:
+    """The intervals, and the kinds of edges that one of a run was too large for.
+
+    Readers that lag behind make every rw edge go back, so that all of a history is one interval, which one
+    task has to hold. If that is too much, the smaller intervals of wr and ww edges in it are looked at.
+    """
+    told = packs.select("low", "high").toArrow()
+    first, last = merged(_joined(told["low"]), _joined(told["high"]))
+    left_out: dict[int, frozenset[int]] = {}
+    for kind in (RW, WW):
+        large = last - first >= LARGEST_LINES
+        if not large.any():
+            break
+        for run in np.unique(first[large] // LINES).tolist():
+            left_out[run] = left_out.get(run, frozenset()) | {kind}
+        kept = frozenset({WR, WW, RW} if kind == RW else {WR, WW}) - {kind}
+        told = packs.mapInArrow(_intervals(kept), "low binary, high binary").toArrow()
+        low, high = merged(_joined(told["low"]), _joined(told["high"]))
+        whole = Spans(first[large], last[large], np.zeros(int(large.sum()), np.int32))
+        inside = whole.span_of(low) >= 0
+        first, last = (
+            np.concatenate([first[~large], low[inside]]),
+            np.concatenate([last[~large], high[inside]]),
+        )
+        order = np.argsort(first)
+        first, last = first[order], last[order]
+    return make_spans(first, last, LINES_A_GROUP), left_out
+
+
+def _intervals(kinds: frozenset[int]) -> Callable[[Batches], Batches]:
+    def of_packs(batches: Batches) -> Batches:
+        for batch in batches:
+            for row in batch.to_pylist():
+                low, high = merged(*reaches(edges_of(open_pack(row), kinds)))
+                yield pa.RecordBatch.from_pydict({"low": [low.tobytes()], "high": [high.tobytes()]})
+
+    return of_packs
 
 
 def count_edges(packs: DataFrame) -> dict[int, int]:

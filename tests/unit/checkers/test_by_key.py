@@ -1,9 +1,7 @@
 """What a task makes of the rows of its keys, and the few findings that are ranked without Spark."""
 
-from typing import Any
-
 import numpy as np
-import pyarrow as pa
+from micro import Row, given, sent, table
 
 from checkers.by_key.arrays import codes, order_by
 from checkers.by_key.jumps import find_jumps
@@ -13,37 +11,7 @@ from checkers.by_key.rows import NONE, Rows, make_records
 from checkers.graph.edges import edges_of
 from checkers.graph.names import RW, WR, WW
 from checkers.ranking import causes_of_few, first_of_few
-from harness.history_files.schema import FAIL, INFO, MICRO, OK, OPEN
-
-Row = dict[str, Any]
-
-
-def sent(op: int, value: int, offset: int | None = None, outcome: int = OK, **more: int) -> Row:
-    """A record sent by an operation, which must have committed if it is ok."""
-    return _row(op, value, offset, outcome, polled=False) | more
-
-
-def given(op: int, value: int, offset: int | None, outcome: int = OK, **more: int) -> Row:
-    """A record given to one."""
-    return _row(op, value, offset, outcome, polled=True) | more
-
-
-def _row(op: int, value: int, offset: int | None, outcome: int, *, polled: bool) -> Row:
-    place = {"run": 0, "key": 7, "value": value, "offset": offset}
-    committed = outcome == OK
-    return place | {
-        "op": op,
-        "n": 0,
-        "process": op,
-        "outcome": outcome,
-        "polled": polled,
-        "committed": committed,
-    }
-
-
-def table(*rows: Row) -> pa.Table:
-    """MICRO, with `committed`."""
-    return pa.Table.from_pylist(list(rows), MICRO.append(pa.field("committed", pa.bool_())))
+from harness.history_files.schema import FAIL, INFO, OK, OPEN
 
 
 def found(kind: str, *rows: Row) -> list[Row]:

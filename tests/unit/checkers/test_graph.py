@@ -3,13 +3,18 @@
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from micro import given, sent, table
+from pyspark.sql import SparkSession
 
 from checkers.graph.components import Component, Part, add_orders, components
 from checkers.graph.cycles import Step, cycle_with_one_rw, shortest_cycle
 from checkers.graph.edges import Edges
 from checkers.graph.intervals import make_spans, merged
 from checkers.graph.names import GRAPHS, PROCESS, REALTIME, RW, WR, WW, Graph
+from checkers.told import make_told
+from harness.history_files.schema import NAMES, OK, OPS
 
 Pair = tuple[int, int]
 
@@ -116,3 +121,25 @@ def test_an_edge_is_inside_only_if_both_its_ends_are_in_one_interval() -> None:
     edges = Edges(np.array([1, 9, 9, 10, 0, 20]), np.array([9, 1, 20, 10, 5, 22]), np.arange(6))
     kept, group = spans.within(edges)
     assert (kept.record.tolist(), group.tolist()) == ([0, 1, 5], [0, 0, 1])
+
+
+def test_an_interval_that_is_too_large_is_looked_at_without_rw_edges(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("checkers.graph.make.LARGEST_LINES", 10)
+    # The reader of op 30 lags behind every writer; ops 5 and 6 read what the other wrote.
+    micro = [sent(5, 1, 0), sent(6, 2, 1), *(sent(op, op, op) for op in (10, 15, 20)), given(30, 1, 0)]
+    micro += [given(6, 1, 0), given(5, 2, 1)]
+    ops = [
+        {"run": 0, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1}
+        for op in (5, 6, 10, 15, 20, 30)
+    ]
+    frame = spark.createDataFrame(table(*micro).drop(["committed"]))
+    told = make_told(
+        spark.createDataFrame(pa.Table.from_pylist(ops, OPS)),
+        frame,
+        spark.createDataFrame(NAMES.empty_table()),
+        1,
+    )
+    assert told.too_large == {0: {RW}}
+    assert [row.anomaly for row in told.components.collect()] == ["G1c"]
