@@ -203,6 +203,17 @@ def a_group_that_commits_within_the_bound_is_not_stalled(h: History) -> None:
 
 
 @case()
+def the_longest_time_out_counts(h: History) -> None:
+    _healed(h)
+    h.state(7, "Empty")
+    h.rows["transactions"][-1]["timeout_ms"] = 30_000
+    h.feed(2)
+    h.take(0)
+    h.clock += 40 * SECOND
+    h.take(1)
+
+
+@case()
 def a_group_without_anything_to_do_is_not_stalled(h: History) -> None:
     _healed(h)
     h.feed(1)
