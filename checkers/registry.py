@@ -174,7 +174,7 @@ CHECKERS: tuple[Checker, ...] = (
     Checker(
         "poll_order",
         names=("poll-skip", "nonmonotonic-poll", "int-poll-skip", "int-nonmonotonic-poll"),
-        rests_on=(*READS, *JOURNALS, "assignments"),
+        rests_on=(*READS, *JOURNALS, "assignments", "claims"),
         family="order",
         judges=BOTH,
     ),
