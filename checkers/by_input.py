@@ -1,6 +1,6 @@
 """By input: what it must lead to, what it led to, and how far its group went."""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from checkers.by_position import EFFECTIVE
@@ -60,10 +60,61 @@ def make_groups(s: Sources, tps: DataFrame, positions: DataFrame, operations: Da
     )
 
 
+def make_ranges(operations: DataFrame, moves: DataFrame) -> DataFrame:
+    """By run, group and tp, what the group's commits say of its starts and of each other.
+
+    A range, from the first input of an operation to the offset that it committed: op, first, next; effective
+    (as part of a transaction, with fate commit); overlaps [next, op, first]: of the effective ones that begin
+    before it, the one that ends last. A start (see `checkers.by_process`): op, n, first (the offset),
+    gained_ns; stale [next, op]: the highest offset of which a commit had completed ok before the
+    partition was gained.
+    """
+    claimed = operations.where("size(claims) > 0").select(
+        "run",
+        "op",
+        "told",
+        F.col("operation.f").alias("f"),
+        F.col("operation.return_ns").alias("time_ns"),
+        "commits",
+        F.explode("claims").alias("claim"),
+    )
+    own = F.filter("commits", lambda c: (c["tp"] == F.col("claim.tp")) & c["transactional"])
+    commits = claimed.withColumn("own", own).select(
+        "run",
+        "claim.group",
+        "claim.tp",
+        "op",
+        "claim.first",
+        "claim.next",
+        "time_ns",
+        (
+            (F.col("told") == "committed")
+            & ((F.size("own") > 0) | (F.col("f") == "commit-offsets"))
+            & F.col("time_ns").isNotNull()
+        ).alias("completed"),
+        F.exists("own", lambda c: F.coalesce(c["effect"] == "commit", F.lit(False))).alias("effective"),
+    )
+    starts = moves.where("move = 'start'").select(
+        "run", "group", "tp", "op", "n", F.col("offset").alias("first"), "gained_ns",
+        F.col("gained_ns").alias("time_ns"), F.lit(False).alias("completed"), F.lit(False).alias("effective"),
+    )  # fmt: skip
+    by_group = Window.partitionBy("run", "group", "tp")
+    sooner = by_group.orderBy("time_ns").rangeBetween(Window.unboundedPreceding, -1)
+    lower = by_group.orderBy("first", "next", "op").rowsBetween(Window.unboundedPreceding, -1)
+    return (
+        commits.unionByName(starts, allowMissingColumns=True)
+        .withColumn("stale", F.max(F.when(F.col("completed"), F.struct("next", "op"))).over(sooner))
+        .withColumn(
+            "overlaps", F.max(F.when(F.col("effective"), F.struct("next", "op", "first"))).over(lower)
+        )
+    )
+
+
 def make_inputs(
     s: Sources, tps: DataFrame, positions: DataFrame, values: DataFrame, operations: DataFrame
 ) -> DataFrame:
-    """run, tp, offset, in_topic; expected [group, stage, slot, topic, digest]; outputs [slot, topic, tp,
+    """run, tp, offset, in_topic; expected [group, stage, slot, topic, digest]; adds [group, topic, key,
+    adds]; outputs [slot, topic, tp,
     offset, name, op, visible, digest, sole (it names no other input), claims (its operation claims
     inputs)]; claims [op, group, settled, transactional, writes]; judgeable (absence of the input may be
     judged); fate, visible: of the input.
@@ -74,8 +125,13 @@ def make_inputs(
         "offset",
         F.struct("visible", "fate").alias("here"),
     )
+    sums = F.col("adds").isNotNull()
     expected = s["expected"].select(
-        "run", "tp", "offset", F.struct("group", "stage", "slot", "topic", "digest").alias("expected")
+        "run",
+        "tp",
+        "offset",
+        F.when(~sums, F.struct("group", "stage", "slot", "topic", "digest")).alias("expected"),
+        F.when(sums, F.struct("group", "topic", "key", "adds")).alias("add"),
     )
     outputs = (
         values.where("size(places) > 0 or size(send.inputs) > 0")
@@ -139,6 +195,7 @@ def make_inputs(
         .agg(
             F.first("here", ignorenulls=True).alias("here"),
             F.collect_list("expected").alias("expected"),
+            F.collect_list("add").alias("adds"),
             F.array_sort(F.collect_list("output")).alias("outputs"),
             F.array_sort(F.collect_list("claim")).alias("claims"),
         )
@@ -158,6 +215,7 @@ def make_inputs(
                 F.lit(False),
             ).alias("judgeable"),
             "expected",
+            "adds",
             "outputs",
             "claims",
         )

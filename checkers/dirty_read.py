@@ -28,26 +28,9 @@ MARGIN_MS = 50.0
 def dirty_read(t: Tables) -> DataFrame:
     """One row for each record and delivery."""
     uncommitted = F.col("fate").isin(Fate.ABORT.value, Fate.OPEN.value)
-    suspects = (
-        t.positions.where("held and promised and fate != 'plain' and not internal and not sentinel")
-        .join(F.broadcast(t.runs), on="run", how="left")
-        .where(uncommitted | _too_early("promised_ns"))
-        .select(
-            "run",
-            "tp",
-            "offset",
-            "fate",
-            "found",
-            F.col("value").alias("stored"),
-            "marker_ms",
-            "wall_ms",
-            "acks",
-        )
-    )
-    polls = t.polls.where(F.col("promised") == Isolation.READ_COMMITTED.value)
-    other_value = F.col("found") & F.coalesce(F.col("value") != F.col("stored"), F.lit(False))
+    other_value = F.coalesce(F.col("value") != F.col("stored"), F.lit(False))
     found = (
-        polls.join(F.broadcast(suspects), on=["run", "tp", "offset"], how="inner")
+        t.deliveries.where(F.col("uncommitted") & (F.col("promised") == Isolation.READ_COMMITTED.value))
         .where(uncommitted | _too_early("return_ns"))
         .where(~other_value)
     )

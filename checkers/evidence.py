@@ -26,7 +26,7 @@ def evidence(s: Sources, t: Tables) -> DataFrame:
         _rows(s["stages"], "stage"),
         _rows(_operations(t), "operations"),
         _rows(_values(t), "values"),
-        _rows(t.inputs.groupBy("run").agg(F.sum(F.size("expected")).alias("expected")), "inputs"),
+        _rows(_inputs(t), "inputs"),
         _rows(s["transactions"].groupBy("run").agg(F.count(F.lit(1)).alias("transactions")), "transactions"),
         _rows(s["assignments"].groupBy("run").agg(F.count(F.lit(1)).alias("assignments")), "assignments"),
     ]
@@ -65,6 +65,12 @@ def _partitions(t: Tables) -> DataFrame:
         )
     )
     return t.tps.join(counted, on=["run", "tp"], how="left")
+
+
+def _inputs(t: Tables) -> DataFrame:
+    return t.inputs.groupBy("run").agg(
+        F.sum(F.size("expected")).alias("expected"), F.sum(F.size("adds")).alias("sums")
+    )
 
 
 def _operations(t: Tables) -> DataFrame:

@@ -32,7 +32,7 @@ OPERATION_COLUMNS = (
     "op", "name", "journal", "line", "end_line", "process", "stage", "f", "outcome", "asked",
     "transactional_id", "call_ns", "commit_ns", "return_ns", "error", "fenced",
 )  # fmt: skip
-RECORD_COLUMNS = ("producer_id", "epoch", "fate", "marker_offset")
+RECORD_COLUMNS = ("value", "producer_id", "epoch", "fate", "marker_offset")
 OPERATIONS = frozenset({"operation", "operations", "reader", "writer", "own_init", "other_init"})
 
 

@@ -25,7 +25,10 @@ def finding(
     absence: Column | bool = False,
     **detail: Column,
 ) -> DataFrame:
-    """One row of findings for each row of `found`, which has `run`. `order`: numbers, the first decides."""
+    """One row of findings for each row of `found`, which has `run`. `order`: numbers, the first decides.
+
+    `anomaly`: its name, or the column that has it.
+    """
     columns = [F.col(column) if isinstance(column, str) else column for column in order]
     return found.select(
         "run",

@@ -82,6 +82,8 @@ def missing_needs(facts: Facts, has_log: bool, *, healed: bool = True) -> dict[s
         "replicas": has_log and any(row["followers"] for row in facts.partitions.values()),
         "healed": healed,
         "expected": bool(facts.numbers["expected"]),
+        "order": any(stage.get("ordered") for stage in facts.stages),
+        "aggregate": bool(facts.numbers["sums"]),
     }
     return {need: NEEDS[need] for need, there in has.items() if not there}
 
@@ -187,7 +189,7 @@ def _nothing_done(facts: Facts, found: Gaps) -> None:
     if facts.stages and not consumed:
         found.add("nothing consumed", "no worker was given any input: nothing was consumed", "polls")
     if facts.stages and consumed:
-        if not numbers["expected"]:
+        if not numbers["expected"] and not numbers["sums"]:
             found.add("expected", "the table expected is empty, though inputs were read", "expected")
         if not numbers["assignments"]:
             found.add("assignments", "the table assignments is empty, though inputs were read", "assignments")

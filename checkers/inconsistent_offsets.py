@@ -6,7 +6,9 @@ the log was cut and written anew, or two leaders wrote at once.
 Illegal because every consumer's position is an offset: who reads from the same one must go on with the
 same record.
 Evidence: what polls were given, those of `info` and `fail` operations too, and what sends of operations
-that must have committed were told.
+that must have committed were told; in a stored run what any consumer was given, what the final
+read-uncommitted reader found, and every acknowledgement, for a broker gives none before the record has its
+place.
 
     T1  poll x: 1 at offset 4      ok
     T2  poll x: 2 at offset 4      ok      <- inconsistent-offsets
@@ -19,7 +21,43 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.finding import finding, operations
+from checkers.tables import Tables
 from checkers.told import Told
+
+NAME = "inconsistent-offsets"
+
+
+def inconsistent_offsets(t: Tables) -> DataFrame:
+    """One row for each offset with several values."""
+    found = F.when(F.col("found"), F.struct("value", F.lit(None).cast("bigint").alias("op")))
+    acked = F.transform("acks", lambda ack: F.struct(ack["value"].alias("value"), ack["op"].alias("op")))
+    stored = t.positions.where("differ").select(
+        "run", "tp", "offset", F.explode(F.concat(F.array(found), acked)).alias("told")
+    )
+    given = t.deliveries.where("differ").select("run", "tp", "offset", F.struct("value", "op").alias("told"))
+    places = (
+        stored.unionByName(given)
+        .where("told.value is not null")
+        .groupBy("run", "tp", "offset")
+        .agg(
+            F.array_sort(F.collect_set("told.value")).alias("values"),
+            F.collect_set("told.op").alias("ops"),
+        )
+    )
+    return finding(
+        places,
+        NAME,
+        order=["tp", "offset"],
+        ops=F.col("ops"),
+        place=F.struct("tp", "offset"),
+        records=F.transform(
+            F.slice("values", 1, 20),
+            lambda value: F.struct(
+                F.col("tp").alias("tp"), F.col("offset").alias("offset"), value.alias("value")
+            ),
+        ),
+        operations=operations("ops"),
+    )
 
 
 def inconsistent_offsets_told(t: Told) -> DataFrame:
@@ -31,7 +69,7 @@ def inconsistent_offsets_told(t: Told) -> DataFrame:
     )
     return finding(
         found,
-        "inconsistent-offsets",
+        NAME,
         order=["key", "offset"],
         ops=F.col("ops"),
         place=F.struct("key", "offset"),

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from harness.errors import UnreadableInput
-from harness.record.schema import HISTORY, LOG
+from harness.record.schema import HISTORY, LOG, unfit
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def _scan(spark: SparkSession, folders: Sequence[Path], table: str, schema: pa.S
     wanted = from_arrow_schema(schema)
     paths = [folder / f"{table}.parquet" for folder in folders]
     for path in paths:
-        _check(path, schema)
+        _check(path, table)
     if not paths:
         return spark.createDataFrame(schema.empty_table())
     return spark.read.schema(wanted).parquet(*map(literal, paths))
@@ -76,14 +76,13 @@ def literal(path: Path | str) -> str:
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path))
 
 
-def _check(path: Path, schema: pa.Schema) -> None:
+def _check(path: Path, table: str) -> None:
     """Read the file's footer, so that a damaged file is named before any job starts."""
     try:
-        found = pq.read_schema(path)
+        column = unfit(table, pq.read_schema(path))
     except (OSError, pa.ArrowException) as error:
         raise UnreadableInput(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
-    for column in schema:
-        if column.name not in found.names or found.field(column.name).type != column.type:
-            raise UnreadableInput(
-                f"{path} is no {path.stem} table: column {column.name} is missing or of another type"
-            )
+    if column is not None:
+        raise UnreadableInput(
+            f"{path} is no {table} table: column {column} is missing, of another type, or unknown"
+        )

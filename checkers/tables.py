@@ -9,6 +9,7 @@ run. A checker filters them and takes their lists apart; it makes no shuffle of 
 `states`      by run and place in the transaction log: the states of each transaction, with those before
 `positions`   by run, tp and offset: what the log holds there, the record that the final reader found
               there, the sends acknowledged there, who was given it, the offset commit in it
+`deliveries` the deliveries of which one may be wrong
 `values`      by run and name of the value: who announced it, and where it stands
 `operations`  by run and op: the operation, the fates of its records, its offset commits, its claims
 `inputs`      by run, tp and offset of an input: what it must lead to, and what it led to
@@ -23,9 +24,11 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.by_input import OFFSETS_TOPIC, make_groups, make_inputs
+from checkers.by_input import OFFSETS_TOPIC, make_groups, make_inputs, make_ranges
+from checkers.by_offset import make_deliveries, make_positions
 from checkers.by_operation import make_operations
-from checkers.by_position import make_positions, make_tps
+from checkers.by_position import make_tps
+from checkers.by_process import make_moves
 from checkers.by_producer import make_batches, make_quiet, make_states
 from checkers.by_value import make_values
 from checkers.sources import Sources
@@ -43,10 +46,13 @@ class Tables:
     batches: DataFrame
     states: DataFrame
     positions: DataFrame
+    deliveries: DataFrame
     values: DataFrame
     operations: DataFrame
     inputs: DataFrame
     groups: DataFrame
+    moves: DataFrame
+    ranges: DataFrame
     inits: DataFrame
     journals: DataFrame
     polls: DataFrame  # as recorded: to be joined with a few records that are suspected
@@ -65,8 +71,11 @@ def make_tables(sources: Sources) -> Tables:
         states = pool.submit(lambda: keep(make_states(sources, quiet)))
         batches = keep(make_batches(sources, tps, quiet))
         positions = keep(make_positions(sources, tps, batches))
+        deliveries = pool.submit(lambda: keep(make_deliveries(sources, positions)))
         values = keep(make_values(sources, positions))
         operations = keep(make_operations(sources, positions, values))
+        moves = keep(make_moves(sources, positions, operations))
+        ranges = pool.submit(lambda: keep(make_ranges(operations, moves)))
         groups = pool.submit(lambda: keep(make_groups(sources, tps, positions, operations)))
         inputs = keep(make_inputs(sources, tps, positions, values, operations))
         return Tables(
@@ -77,10 +86,13 @@ def make_tables(sources: Sources) -> Tables:
             batches=batches,
             states=states.result(),
             positions=positions,
+            deliveries=deliveries.result(),
             values=values,
             operations=operations,
             inputs=inputs,
             groups=groups.result(),
+            moves=moves,
+            ranges=ranges.result(),
             inits=sources["ops"].where((F.col("f") == "init") & (F.col("outcome") == Outcome.OK.value)),
             journals=journals.result(),
             polls=sources["polls"],

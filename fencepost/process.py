@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.clients.control import Control
 from harness.clients.feeder import Feeder
-from harness.clients.readers import FinalReader, Observer
+from harness.clients.readers import Expectation, FinalReader, Observer
 from harness.history import Isolation, Role
 from harness.record.journal import Journal, NoJournal
 from harness.record.naming import digest, output_headers
@@ -75,9 +75,7 @@ def build(
             return Observer(spec["bootstrap"], places, journal, control)
         case Role.FINAL:
             isolation = Isolation(spec["isolation"])
-            return FinalReader(
-                spec["bootstrap"], places, isolation, journal, control, partial(expectation, workload)
-            )
+            return FinalReader(spec["bootstrap"], places, isolation, journal, control, expectation(workload))
 
 
 def renamed(workload: Workload, prefix: str | None) -> Workload:
@@ -97,20 +95,38 @@ def renamed(workload: Workload, prefix: str | None) -> Workload:
                 stage,
                 in_topic=f"{prefix}-{stage.in_topic}",
                 transform=partial(elsewhere, stage.transform),
+                aggregate=stage.aggregate
+                and replace(stage.aggregate, topic=f"{prefix}-{stage.aggregate.topic}"),
             )
             for stage in workload.stages
         ),
     )
 
 
-def expectation(workload: Workload, topic: str, key: bytes, value: bytes) -> list[tuple[str, str, str, Any]]:
-    """What a record must lead to: stage, slot, topic, and the digest by partition and offset."""
-    return [
-        (stage.name, out.slot, out.topic, partial(held, topic, out))
-        for stage in workload.stages
-        if stage.in_topic == topic
-        for out in stage.transform(key, value)
-    ]
+def expectation(workload: Workload) -> Expectation:
+    """What the workload says of a record."""
+    sums = {stage.aggregate.topic: stage.aggregate.state for stage in workload.stages if stage.aggregate}
+
+    def outputs(topic: str, key: bytes, value: bytes) -> list[tuple[str, str, str, Any]]:
+        return [
+            (stage.name, out.slot, out.topic, partial(held, topic, out))
+            for stage in workload.stages
+            if stage.in_topic == topic
+            for out in stage.transform(key, value)
+        ]
+
+    def adds(topic: str, key: bytes, value: bytes) -> list[tuple[str, str, bytes, int]]:
+        return [
+            (stage.name, stage.aggregate.topic, to, amount)
+            for stage in workload.stages
+            if stage.in_topic == topic and stage.aggregate
+            for to, amount in stage.aggregate.adds(key, value)
+        ]
+
+    def state(topic: str, key: bytes, value: bytes) -> int | None:
+        return sums[topic](key, value) if topic in sums else None
+
+    return Expectation(outputs, adds, state)
 
 
 def held(topic: str, out: Output, partition: int, offset: int) -> int:

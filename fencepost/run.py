@@ -248,7 +248,7 @@ def plan_test(options: Options, workload: "Workload", drawn: Schedule, folder: P
         topics=workload.topics,
         outputs=workload.outputs,
         stages=tuple(
-            StageFacts(stage.name, stage.group, stage.in_topic, stage.promised.value)
+            StageFacts(stage.name, stage.group, stage.in_topic, stage.promised.value, stage.ordered)
             for stage in workload.stages
         ),
         workers=workers,

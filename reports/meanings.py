@@ -149,6 +149,81 @@ MEANINGS = {
         "There were inputs, and a worker, and all faults were healed; and nothing was committed for longer "
         "than any time-out explains.",
     ),
+    "read-above-lso": Meaning(
+        "record was read above an open transaction",
+        "records were read above an open transaction",
+        "A consumer that was promised committed records went past a transaction that was still open.",
+    ),
+    "vanished": Meaning(
+        "record was read and is gone",
+        "records were read and are gone",
+        "A consumer was given a record that the final reader, which came past its place, was not given.",
+    ),
+    "inconsistent-offsets": Meaning(
+        "offset was seen with different values",
+        "offsets were seen with different values",
+        "An offset names one record, for ever. Here two witnesses were told of different ones.",
+    ),
+    "precommitted-read": Meaning(
+        "transaction read what it had itself sent",
+        "transactions read what they had themselves sent",
+        "A transaction was given its own record before it was committed: Kafka has no read-your-writes.",
+    ),
+    "poll-skip": Meaning(
+        "step skipped visible records",
+        "steps skipped visible records",
+        "From one poll to the next a consumer left out records that the final reader was given.",
+    ),
+    "nonmonotonic-poll": Meaning(
+        "step went back in the log",
+        "steps went back in the log",
+        "From one poll to the next a consumer went back, though nothing had moved its position.",
+    ),
+    "int-poll-skip": Meaning(
+        "step inside one poll skipped visible records",
+        "steps inside one poll skipped visible records",
+        "Inside one poll a consumer left out records that the final reader was given.",
+    ),
+    "int-nonmonotonic-poll": Meaning(
+        "step inside one poll went back in the log",
+        "steps inside one poll went back in the log",
+        "Inside one poll a consumer was given records in another order than the log has them.",
+    ),
+    "nonmonotonic-send": Meaning(
+        "record stands below the one that was sent before it",
+        "records stand below those that were sent before them",
+        "A producer's records stand in the log in another order than it sent them.",
+    ),
+    "int-nonmonotonic-send": Meaning(
+        "record stands below the one that its operation sent before it",
+        "records stand below those that their operations sent before them",
+        "The records of one operation stand in the log in another order than it sent them.",
+    ),
+    "stale-offset": Meaning(
+        "worker began below what was committed",
+        "times a worker began below what was committed",
+        "A worker took a partition over below an offset whose commit had succeeded before.",
+    ),
+    "overlapping-commit": Meaning(
+        "pair of transactions committed the same inputs",
+        "pairs of transactions committed the same inputs",
+        "Two committed transactions of one group stepped over intersecting ranges of input.",
+    ),
+    "premature-offset": Meaning(
+        "offset was committed too early",
+        "offsets were committed too early",
+        "An offset was committed beyond inputs that its process had never been given.",
+    ),
+    "aggregate-mismatch": Meaning(
+        "sum does not fit its inputs",
+        "sums do not fit their inputs",
+        "The last sum of a key is not what the inputs below the committed offset add up to.",
+    ),
+    "order-violation": Meaning(
+        "output stands out of order",
+        "outputs stand out of order",
+        "Outputs of one key stand in another order than their inputs, where order is promised.",
+    ),
 }
 SPINE = tuple(MEANINGS)
 """The anomalies that every run of this version is checked for."""

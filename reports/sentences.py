@@ -7,6 +7,7 @@ called unknown, never invented, and an anomaly that is not known here gets a pla
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from reports import sentences_of_order
 from reports.example import Body, Example, named_offset, named_operation, named_record, place
 from reports.log_sentences import LOG_SENTENCES
 from reports.words import listed, printable
@@ -223,4 +224,5 @@ _SENTENCES: dict[str, Callable[[Example], str]] = {
     "zombie-write": _zombie,
     "hanging-transaction": _hanging,
     **LOG_SENTENCES,
+    **sentences_of_order.SENTENCES,
 }

@@ -37,9 +37,16 @@ class History:
     """One run in the making."""
 
     def __init__(
-        self, *, inputs: str = "a", outputs: str = "xy", expects: str = "x", log: bool = True
+        self,
+        *,
+        inputs: str = "a",
+        outputs: str = "xy",
+        expects: str = "x",
+        log: bool = True,
+        ordered: bool = False,
     ) -> None:
         self.log = log
+        self.ordered = ordered
         self.expects = expects
         self.topics = [*inputs, *outputs, OFFSETS, TRANSACTIONS]
         self.tp = {topic: number for number, topic in enumerate(self.topics)}
@@ -194,6 +201,7 @@ class History:
         claim: tuple[int, int] | None = None,
         state: str | None = None,
         names: Sequence[int] | None = None,
+        key: str | None = None,
         **more: Any,
     ) -> Op:
         """A whole transaction: poll inputs, send an output for each to every topic of `gives`, commit.
@@ -208,7 +216,7 @@ class History:
         for topic in gives:
             for at in names if names is not None else offsets:
                 value = f"{op.name}:{len(op.values)}"
-                place = self.put(topic, value, pid, slot=topic, inputs=[(source, at)], digest=7)
+                place = self.put(topic, value, pid, slot=topic, inputs=[(source, at)], digest=7, key=key)
                 self.send(op, topic, place if acked else None, inputs=[at], slot=topic, source=source)
         ends = {topic: (fates or {}).get(topic, fate) for topic in gives}
         if offsets or claim:
@@ -273,6 +281,33 @@ class History:
             }
         )
 
+    def adds(self, offset: int, key: str, amount: int, topic: str = "y") -> None:
+        """What an input adds to a key of a topic of sums."""
+        self.rows["expected"].append(
+            {
+                "stage": "s",
+                "group": "g",
+                "tp": self.tp["a"],
+                "offset": offset,
+                "topic": topic,
+                "key": key,
+                "adds": amount,
+            }
+        )
+
+    def assign(self, journal: str, topic: str = "a", *, gained: bool = True) -> None:
+        """A partition is assigned to a worker, or taken from it."""
+        self.rows["assignments"].append(
+            {
+                "journal": journal,
+                "process": 0,
+                "group": "g",
+                "time_ns": self.tick(),
+                "gained": gained,
+                "tp": self.tp[topic],
+            }
+        )
+
     def observe(self, topic: str, offset: int, value: str | None = None, promised: str = RC) -> None:
         """An observer is given a record."""
         named = value or self.entries[topic][offset].get("value")
@@ -299,7 +334,8 @@ class History:
             for topic, tp in self.tp.items()
         ]
         rows["stages"] = [
-            {"stage": "s", "group": "g", "in_topic": topic, "promised": RC} for topic in self.inputs
+            {"stage": "s", "group": "g", "in_topic": topic, "promised": RC, "ordered": self.ordered}
+            for topic in self.inputs
         ]
         rows["journals"] = [
             {
@@ -324,7 +360,7 @@ class History:
                 "offset": 0,
             }
             for topic in self.inputs
-        ]
+        ] + rows["assignments"]
         for table, change in self.alterations:
             rows[table] = [bent for row in rows[table] if (bent := change(dict(row))) is not None]
         return {table: [{**row, "run": run} for row in found] for table, found in rows.items()}
@@ -367,6 +403,8 @@ class History:
                         ],
                         "timestamp_ms": entry["ms"],
                         "sentinel": entry.get("sentinel", False),
+                        "key": entry.get("key"),
+                        "state": entry.get("state"),
                     }
                 )
                 if at < stable and fate in ("commit", "plain") and not entry.get("sentinel"):

@@ -45,7 +45,9 @@ _ALL = (
         summary="a fresh transactional id at each start, and the metadata of a consumer that never joined: "
         "zombies are not fenced",
         policy=Policy(stable_id=False, member_metadata=False),
-        anomalies=frozenset({"reprocessed-input", "group-offset-regression"}),
+        anomalies=frozenset(
+            {"reprocessed-input", "group-offset-regression", "overlapping-commit", "stale-offset"}
+        ),
         nemesis=("pause-worker",),
         step=Step.AFTER_SEND,
         stage="shop",

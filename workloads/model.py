@@ -27,6 +27,15 @@ Transform = Callable[[bytes, bytes], Sequence[Output]]
 
 
 @dataclass(frozen=True)
+class Aggregate:
+    """A stage that keeps a sum for each key, and writes a key's new sum whenever inputs have changed it."""
+
+    topic: str  # of the sums
+    adds: Callable[[bytes, bytes], Sequence[tuple[bytes, int]]]  # what an input adds to which key
+    state: Callable[[bytes, bytes], int | None]  # the sum in a record of `topic`, by its key and value
+
+
+@dataclass(frozen=True)
 class Stage:
     """One consume-transform-produce loop, run by several workers in one group."""
 
@@ -34,6 +43,8 @@ class Stage:
     in_topic: str
     transform: Transform
     promised: Isolation = Isolation.READ_COMMITTED
+    ordered: bool = False  # outputs of one key and slot stand in the order of their inputs of one partition
+    aggregate: Aggregate | None = None
 
     @property
     def group(self) -> str:

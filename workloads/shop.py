@@ -2,6 +2,10 @@
 
 The first stage writes two topics in one transaction; the second reads what the first one wrote,
 so that an aborted record that leaks does harm downstream.
+
+Order is promised: one worker at a time takes an input partition, in its order, and sends what comes of one
+input before it takes the next; a key goes to one partition; and who takes a partition over begins where the
+last commit ended, behind all that it covers.
 """
 
 import json
@@ -57,7 +61,7 @@ SHOP = Workload(
     fed="purchases",
     make_input=purchase,
     stages=(
-        Stage("shop", "purchases", bill_and_ship),
-        Stage("payments", "invoices", pay),
+        Stage("shop", "purchases", bill_and_ship, ordered=True),
+        Stage("payments", "invoices", pay, ordered=True),
     ),
 )

@@ -1,6 +1,7 @@
 """Readers that are not under test: observers during the run, final readers at its end."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
@@ -11,11 +12,21 @@ from harness.clients.messages import Record, consume
 from harness.clients.offsets import Positions
 from harness.history import SENTINEL_VALUE, SLOT_HEADER, SOURCE_HEADER, VALUE_HEADER, Isolation, Outcome
 from harness.record.journal import Journal
-from harness.record.naming import digest, header, parse_sources, partition_key
+from harness.record.naming import digest, header, key_name, parse_sources, partition_key
 
 BATCH = 2_000
-Expectation = Callable[[str, bytes, bytes], Sequence[tuple[str, str, str, Callable[[int, int], int]]]]
-"""From topic, key and value of a record: stage, slot, topic, and the digest by partition and offset."""
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What the workload says of a record, by its topic, key and value."""
+
+    outputs: Callable[[str, bytes, bytes], Sequence[tuple[str, str, str, Callable[[int, int], int]]]]
+    """What it must lead to: stage, slot, topic, and the digest by partition and offset."""
+    adds: Callable[[str, bytes, bytes], Sequence[tuple[str, str, bytes, int]]]
+    """What it adds to an aggregate: stage, topic, key, amount."""
+    state: Callable[[str, bytes, bytes], int | None]
+    """What it says of its key, if it is an aggregate's; else None."""
 
 
 class Observer:
@@ -96,15 +107,21 @@ class FinalReader:
 
     def _contents(self, batch: Sequence[Record]) -> Mapping[str, Any]:
         """What each record holds and says of itself, and what it must lead to if it is an input."""
-        contents: dict[str, list[Any]] = {}
-        expected: dict[str, list[Any]] = {}
+        told: dict[str, dict[str, list[Any]]] = {
+            "contents": {}, "keys": {}, "states": {}, "expected": {}, "adds": {}
+        }  # fmt: skip
         for message in batch:
-            key = partition_key(message.topic(), message.partition())
+            place = partition_key(message.topic(), message.partition())
+
+            def tell(what: str, row: Any, place: str = place) -> None:
+                told[what].setdefault(place, []).append(row)
+
             headers = message.headers() or []
             sources: list[Any] = []
             for topic, partition, offset in parse_sources(header(headers, SOURCE_HEADER)):
                 sources += [partition_key(topic, partition), offset]
-            contents.setdefault(key, []).append(
+            tell(
+                "contents",
                 [
                     message.offset(),
                     header(headers, VALUE_HEADER),
@@ -112,14 +129,25 @@ class FinalReader:
                     digest(message.key(), message.value(), headers),
                     message.timestamp()[1],
                     *sources,
-                ]
+                ],
             )
-            if not is_sentinel(message):
-                rows = self._expect(message.topic(), message.key() or b"", message.value() or b"")
-                for stage, slot, topic, held in rows:
-                    crc = held(message.partition(), message.offset())
-                    expected.setdefault(key, []).append([message.offset(), stage, slot, topic, crc])
-        return {"contents": contents, "expected": expected}
+            tell("keys", key_name(message.key()))
+            if is_sentinel(message):
+                tell("states", None)
+                continue
+            record = message.topic(), message.key() or b"", message.value() or b""
+            tell("states", self._expect.state(*record))
+            for stage, slot, topic, held in self._expect.outputs(*record):
+                crc = held(message.partition(), message.offset())
+                tell("expected", [message.offset(), stage, slot, topic, crc])
+            for stage, topic, to, adds in self._expect.adds(*record):
+                tell("adds", [message.offset(), stage, topic, key_name(to), adds])
+        told["states"] = {
+            place: states
+            for place, states in told["states"].items()
+            if any(state is not None for state in states)
+        }
+        return {what: rows for what, rows in told.items() if rows}
 
 
 def is_sentinel(message: Record) -> bool:

@@ -9,6 +9,8 @@ Headers = list[tuple[str, str | bytes | None]]
 """As the client library has them; ours are all bytes."""
 Place = tuple[str, int, int]
 """Topic, partition, offset."""
+KEY_LENGTH = 64
+"""A longer key is named by its length and its CRC-32."""
 
 
 def value_name(journal: str, op: int, n: int) -> str:
@@ -47,6 +49,22 @@ def digest(key: bytes | None, value: bytes | None, headers: Headers | tuple[()])
             held = _bytes(content)
             crc = zlib.crc32(held, zlib.crc32(b"%s %d " % (name.encode(), len(held)), crc))
     return crc
+
+
+def key_name(key: bytes | None) -> str | None:
+    """A key as the tables name it: its text if it is short and has one, else its length and CRC-32.
+
+    Two keys share a name as seldom as two records share a digest.
+    """
+    if key is None:
+        return None
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if (text or not key) and len(text) <= KEY_LENGTH and not text.startswith("#"):
+        return text
+    return f"#{len(key)}-{zlib.crc32(key):08x}"
 
 
 def header(headers: Headers | None, name: str) -> str | None:

@@ -31,6 +31,7 @@ STAGES = pa.schema(
         ("group", _str),
         ("in_topic", _str),
         ("promised", _str),  # the isolation that the workload promises for this stage's consumer
+        ("ordered", _bool),  # promised too: outputs of one key keep the order of their inputs' partition
     ]
 )
 """The consume-transform-produce loops of the workload."""
@@ -130,6 +131,8 @@ RECORDS = pa.schema(
         ("digest", _i64),
         ("timestamp_ms", _i64),
         ("sentinel", _bool),
+        ("key", _str),  # its name: see harness.record.naming.key_name; null: it has no key
+        ("state", _i64),  # what an aggregate's record says of its key; null: it is none
     ]
 )
 """Every data record that stood in a topic of the run at the end (final read-uncommitted reader)."""
@@ -172,9 +175,11 @@ EXPECTED = pa.schema(
         ("slot", _str),
         ("topic", _str),  # where the output must stand
         ("digest", _i64),  # null: the workload does not say what it holds
+        ("key", _str),  # of an aggregate: the key of `topic` to which the input adds
+        ("adds", _i64),  # null: the row is of an output; else it has no slot and no digest
     ]
 )
-"""What each record of an input topic must lead to, if it is visible: one row per output."""
+"""What each record of an input topic must lead to, if it is visible: one row per output, or per sum."""
 
 BATCHES = pa.schema(
     [
@@ -268,3 +273,22 @@ LOG: dict[str, pa.Schema] = {
     "transactions": TRANSACTIONS,
     "offsets": OFFSETS,
 }
+
+LATER: dict[str, frozenset[str]] = {
+    "stages": frozenset({"ordered"}),
+    "records": frozenset({"key", "state"}),
+    "expected": frozenset({"key", "adds"}),
+}
+"""Columns that stores of earlier versions lack: they are read as null."""
+
+
+def unfit(table: str, found: pa.Schema) -> str | None:
+    """The first column by which a file is not the table that it should be; None: it is."""
+    wanted = (HISTORY | LOG)[table]
+    for column in wanted:
+        if column.name not in found.names:
+            if column.name not in LATER.get(table, ()):
+                return str(column.name)
+        elif found.field(column.name).type != column.type:
+            return str(column.name)
+    return next((name for name in found.names if name not in wanted.names), None)

@@ -31,6 +31,7 @@ class StageFacts:
     group: str
     in_topic: str
     promised: str
+    ordered: bool = False
 
 
 @dataclass
@@ -81,7 +82,7 @@ class Tabulator:
                     path = folder / f"{table}.parquet"
                     self._sheets[table] = stack.enter_context(open_sheet(path, schema))
             for stage in self._stages.values():
-                self._row("stages", stage.name, stage.group, stage.in_topic, stage.promised)
+                self._row("stages", stage.name, stage.group, stage.in_topic, stage.promised, stage.ordered)
             for path in sorted(journals):
                 self._journal(path)
 
@@ -227,18 +228,32 @@ class Tabulator:
                 self._row("polls", number, n, tp, offset, value, read.role, promised, return_ns)
                 n += 1
         for key, contents in event.get("contents", {}).items():
-            self._contents(self._tp(key), contents)
+            names = event.get("keys", {}).get(key, ())  # journals of earlier versions have none
+            self._contents(self._tp(key), contents, names, event.get("states", {}).get(key, ()))
         for key, rows in event.get("expected", {}).items():
             tp = self._tp(key)
             for offset, named, slot, topic, digest in rows:
                 group = self._stages[named].group
-                self._row("expected", named, group, tp, offset, slot, topic, digest)
+                self._row("expected", named, group, tp, offset, slot, topic, digest, None, None)
+        for key, rows in event.get("adds", {}).items():
+            tp = self._tp(key)
+            for offset, named, topic, to, adds in rows:
+                group = self._stages[named].group
+                self._row("expected", named, group, tp, offset, None, topic, None, to, adds)
 
-    def _contents(self, tp: int, contents: Sequence[Sequence[Any]]) -> None:
-        for offset, value, slot, digest, timestamp_ms, *places in contents:
+    def _contents(
+        self,
+        tp: int,
+        contents: Sequence[Sequence[Any]],
+        keys: Sequence[str | None],
+        states: Sequence[int | None],
+    ) -> None:
+        for n, (offset, value, slot, digest, timestamp_ms, *places) in enumerate(contents):
             sentinel = value is not None and value.startswith(SENTINEL_VALUE)
+            key = keys[n] if n < len(keys) else None
+            state = states[n] if n < len(states) else None
             inputs = self._inputs(places)
-            self._row("records", tp, offset, value, slot, inputs, digest, timestamp_ms, sentinel)
+            self._row("records", tp, offset, value, slot, inputs, digest, timestamp_ms, sentinel, key, state)
 
     def _assigned(self, read: Journaled, event: Mapping[str, Any]) -> None:
         stage = self._stages.get(read.head.get("stage", ""))

@@ -3,70 +3,22 @@
 All alterations are copies of one real run, judged in one call.
 """
 
-import random
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from alterations import ONE_BY_ONE, Copy, Row
 from altered_log import ROOTS, WARNINGS
 
 import fencepost
 from fencepost.api import Result
 from harness.record.schema import HISTORY, LOG
 
-Row = dict[str, Any]
 UNKNOWN: frozenset[str] = frozenset({"unknown"})
 """The evidence is gone, so nothing is to be found."""
 VALID: frozenset[str] = frozenset()
 """Nothing is wrong."""
-
-
-class Copy:
-    """A copy of a store, whose tables can be rewritten."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.rng = random.Random(1)
-
-    def path(self, table: str) -> Path:
-        room = "history" if table in HISTORY else "log"
-        return self.folder / room / f"{table}.parquet"
-
-    def rows(self, table: str) -> list[Row]:
-        rows: list[Row] = pq.read_table(self.path(table)).to_pylist()
-        return rows
-
-    def write(self, table: str, rows: list[Row]) -> None:
-        schema = (HISTORY | LOG)[table]
-        pq.write_table(pa.Table.from_pylist(rows, schema=schema), self.path(table))
-
-    def tp(self, topic: str) -> set[int]:
-        return {row["tp"] for row in self.rows("partitions") if row["topic"] == topic}
-
-    def committed_output(self, topic: str) -> Row:
-        """A record of that topic which was given to the final read-committed reader.
-
-        Its writer was told that its transaction had committed, and wrote to more than one partition.
-        """
-        given = {(row["tp"], row["offset"]) for row in self.rows("polls") if row["role"] == "final"}
-        told = {row["op"] for row in self.rows("ops") if row["f"] == "txn" and row["outcome"] == "ok"}
-        sends = [row for row in self.rows("sends") if row["op"] in told]
-        reach: dict[int, set[int]] = {}
-        for row in sends:
-            reach.setdefault(row["op"], set()).add(row["tp"])
-        values = {row["value"] for row in sends if len(reach[row["op"]]) > 1}
-        tps = self.tp(topic)
-        records = [
-            row
-            for row in self.rows("records")
-            if row["tp"] in tps and row["value"] in values and (row["tp"], row["offset"]) in given
-        ]
-        return records[len(records) // 2]
 
 
 def without(rows: list[Row], gone: Row) -> list[Row]:
@@ -191,12 +143,22 @@ ALTERATIONS = {
         Alteration(
             hide_an_output_from_the_final_reader,
             frozenset({"lost-write"}),
-            frozenset({"torn-transaction", "lost-input", "unseen"}),
+            frozenset({"torn-transaction", "lost-input", "unseen", "vanished"}),
         ),
         Alteration(
             give_an_output_twice,
             frozenset({"duplicate"}),
-            frozenset({"lost-write", "lost-commit", "corrupt", "reprocessed-input", "lost-input", "unseen"}),
+            frozenset(
+                {
+                    "lost-write",
+                    "lost-commit",
+                    "corrupt",
+                    "reprocessed-input",
+                    "lost-input",
+                    "unseen",
+                    "inconsistent-offsets",
+                }
+            ),
         ),
         Alteration(change_what_an_output_holds, frozenset({"corrupt"})),
         Alteration(
@@ -228,6 +190,7 @@ ALTERATIONS = {
         Alteration(lose_a_sentinel, UNKNOWN),
         *(Alteration(change, frozenset({root}), frozenset(also)) for change, (root, also) in ROOTS.items()),
         *(Alteration(change, VALID, warns=frozenset({warning})) for change, warning in WARNINGS.items()),
+        *(Alteration(change, frozenset(root), frozenset(also)) for change, root, also in ONE_BY_ONE),
     )
 }
 EMPTIED = sorted(HISTORY | LOG)

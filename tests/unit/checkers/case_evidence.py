@@ -82,7 +82,7 @@ def without_logs_a_right_history_is_clean(h: History) -> None:
     plain(h)
 
 
-@case(reprocessed_input=1)
+@case(reprocessed_input=1, overlapping_commit=1)
 def an_allowed_anomaly_is_listed_all_the_same(h: History) -> None:
     h.feed(1)
     h.take(0)

@@ -172,7 +172,13 @@ def records_of_a_worker_killed_before_its_commit_are_a_ghost(h: History) -> None
     h.take(0, outcome="info", fate="commit", commit_ns=None)
 
 
-@case(ghost_commit=1, reprocessed_input=1, aborted_read=1, because={"reprocessed-input": "ghost-commit"})
+@case(
+    ghost_commit=1,
+    reprocessed_input=1,
+    aborted_read=1,
+    overlapping_commit=1,
+    because={"reprocessed-input": "ghost-commit", "overlapping-commit": "ghost-commit"},
+)
 def a_ghost_whose_inputs_are_taken_again_reprocesses_them(h: History) -> None:
     h.feed(1)
     h.take(0, outcome="fail", fate="commit")
@@ -246,7 +252,7 @@ def an_input_that_owes_nothing_may_be_claimed_without_output(h: History) -> None
 # group-offset-regression
 
 
-@case(group_offset_regression=1, reprocessed_input=1)
+@case(group_offset_regression=1, reprocessed_input=1, overlapping_commit=1)
 def an_offset_that_goes_down_is_a_regression(h: History) -> None:
     h.feed(2)
     h.take(0)

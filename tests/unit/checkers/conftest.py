@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from checkers.judge import StoredRun, judge
 from harness.verdict import Judgement
 
-for family in ("transactions", "records", "inputs", "evidence", "log", "warnings"):
+for family in ("transactions", "records", "inputs", "reads", "order", "evidence", "log", "warnings"):
     import_module(f"case_{family}")
 
 

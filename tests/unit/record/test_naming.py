@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.history import SOURCE_HEADER, VALUE_HEADER
-from harness.record.naming import digest, header, output_headers, parse_sources
+from harness.record.naming import digest, header, key_name, output_headers, parse_sources
 
 BYTES = st.binary(max_size=20)
 
@@ -36,3 +36,12 @@ def test_sources_are_read_back_and_nonsense_names_none() -> None:
     assert parse_sources("x/1/-2,,a/b/c,/1/2") == []
     assert header(headers, VALUE_HEADER) == "v"
     assert header(None, VALUE_HEADER) is None
+
+
+def test_a_short_key_is_named_by_its_text_and_any_other_by_length_and_crc() -> None:
+    assert key_name(None) is None
+    assert [key_name(key) for key in (b"", b"customer-7", "ö".encode())] == ["", "customer-7", "ö"]
+    others = [b"\xff", b"#1-ff", b"x" * 65, b"x" * 66]
+    names = [key_name(key) for key in others]
+    assert len(set(names)) == len(others)
+    assert all(name is not None and name.startswith("#") for name in names)

@@ -3,11 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from harness.record.journal import Journal
 from harness.record.partitions import PartitionIds
+from harness.record.schema import HISTORY, LATER, unfit
 from harness.record.tables import StageFacts, Tabulator
 
 STAGES = (StageFacts("shop", "g", "in", "read_committed"),)
@@ -131,3 +133,48 @@ def test_a_poll_keeps_the_order_of_delivery(desk: Desk) -> None:
     polls = desk.table("polls")
     assert [(poll["n"], poll["offset"], poll["value"]) for poll in polls] == [(0, 5, "a"), (1, 4, "b")]
     assert {poll["promised"] for poll in polls} == {"read_committed"}
+
+
+FINAL_POLL = {
+    "f": "poll",
+    "process": 0,
+    "op": 0,
+    "call": 0,
+    "contents": {"in/0": [[5, "a", None, 9, 1, "raw/0", 3], [6, "b", None, 9, 1]]},
+    "expected": {"in/0": [[5, "shop", "invoice", "out", 77]]},
+}
+
+
+def test_the_final_reader_tells_keys_sums_and_what_inputs_add(desk: Desk) -> None:
+    more = {
+        "keys": {"in/0": ["k", None]},
+        "states": {"in/0": [None, 7]},
+        "adds": {"in/0": [[6, "shop", "sums", "k", 3]]},
+    }
+    with desk.journal() as journal:
+        journal.write("ok", FINAL_POLL | more)
+    assert [(row["key"], row["state"]) for row in desk.table("records")] == [("k", None), (None, 7)]
+    output, added = desk.table("expected")
+    assert (output["slot"], output["digest"], output["adds"]) == ("invoice", 77, None)
+    assert (added["slot"], added["topic"], added["key"], added["adds"]) == (None, "sums", "k", 3)
+
+
+def test_a_journal_of_an_earlier_version_tells_no_keys(desk: Desk) -> None:
+    with desk.journal() as journal:
+        journal.write("ok", FINAL_POLL)
+    assert [(row["offset"], row["key"], row["state"]) for row in desk.table("records")] == [
+        (5, None, None),
+        (6, None, None),
+    ]
+
+
+def test_a_table_of_an_earlier_version_may_lack_what_came_later() -> None:
+    for table, columns in LATER.items():
+        schema = HISTORY[table]
+        earlier = pa.schema([column for column in schema if column.name not in columns])
+        assert unfit(table, schema) is None
+        assert unfit(table, earlier) is None
+    assert unfit("stages", pa.schema([("run", pa.int64())])) == "stage"
+    assert unfit("stages", HISTORY["stages"].append(pa.field("more", pa.int64()))) == "more"
+    other = HISTORY["stages"].set(5, pa.field("ordered", pa.string()))
+    assert unfit("stages", other) == "ordered"

@@ -12,6 +12,11 @@ T7 = operation(7, "payments-1.0")
 X = record(17, value="x=1")
 STATE = {"topic": "__transaction_state", "partition": 4, "offset": 90, "epoch": 2}
 INPUT = {"topic": "purchases", "partition": 1, "offset": 812}
+STEP = {"records": [X, record(20, value="x=4")], "reader": T7}
+STEPPED = "payments-1.0:7 went from x=1 at invoices/3 offset 17 to x=4 at invoices/3 offset 20"
+WENT_BACK = "payments-1.0:7 was given x=1 at invoices/3 offset 17, and then x=4 at invoices/3 offset 20"
+SENT = {"records": [X, record(12, value="x=2")], "operations": [T3, T7]}
+SENT_BACK = "shop-2.0:3 sent x=1 at invoices/3 offset 17 first, and what its process sent after it stands at x=2 at invoices/3 offset 12"
 
 EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
     "lost-write": [
@@ -269,6 +274,69 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
             },
             "group g committed nothing for 60.0 s (the bound is 47.0 s), and not by the time of payments-1.0:7, with input purchases/1 offset 812 before it",
         ),
+    ],
+    "read-above-lso": [
+        (
+            {"record": X, "record_open": record(12, value="x=0", fate="open"), "reader": T7},
+            "payments-1.0:7 read x=1 at invoices/3 offset 17, above x=0 at invoices/3 offset 12, which is open to this day",
+        )
+    ],
+    "vanished": [
+        (
+            {"record": X, "reader": T7},
+            "payments-1.0:7 read x=1 at invoices/3 offset 17, and the final reader came past it and was not given it",
+        )
+    ],
+    "inconsistent-offsets": [
+        (
+            {
+                "place": {"topic": "invoices", "partition": 3, "offset": 17},
+                "records": [X, record(17, value="x=2")],
+            },
+            "invoices/3 offset 17 was seen with different values: x=1 and x=2",
+        )
+    ],
+    "precommitted-read": [
+        (
+            {"record": X, "operation": T7},
+            "payments-1.0:7 was given x=1 at invoices/3 offset 17, which it had itself sent",
+        )
+    ],
+    "poll-skip": [(STEP | {"skipped": 2}, f"{STEPPED} and skipped 2 between them")],
+    "int-poll-skip": [(STEP | {"skipped": 2}, f"{STEPPED} and skipped 2 between them")],
+    "nonmonotonic-poll": [(STEP, WENT_BACK)],
+    "int-nonmonotonic-poll": [(STEP, WENT_BACK)],
+    "nonmonotonic-send": [(SENT, SENT_BACK)],
+    "int-nonmonotonic-send": [(SENT, SENT_BACK)],
+    "stale-offset": [
+        (
+            {"group": "shop", "input": INPUT, "committed": 816, "reader": T7, "operation": T3},
+            "payments-1.0:7 began at input purchases/1 offset 812, though shop-2.0:3 had committed up to 816",
+        )
+    ],
+    "overlapping-commit": [
+        (
+            {"group": "shop", "input": INPUT, "shared": 4, "operations": [T3, T7]},
+            "shop-2.0:3 and payments-1.0:7 both committed input purchases/1 offset 812 (4 offsets in both ranges)",
+        )
+    ],
+    "premature-offset": [
+        (
+            {"operation": T7, "given_to": 811, "inputs_not_given": 4},
+            "payments-1.0:7 committed an offset beyond 4 inputs that its process had never been given",
+        )
+    ],
+    "aggregate-mismatch": [
+        (
+            {"output_topic": "sums", "key": "north", "state": 4, "due": 7, "inputs": 2},
+            "key north of sums has the last sum 4, and its 2 inputs add up to 7",
+        )
+    ],
+    "order-violation": [
+        (
+            {"key": "k", "slot": "invoice", "input": INPUT, "records": [X, record(19, value="x=0")]},
+            "of key k, x=0 at invoices/3 offset 19 stands above x=1 at invoices/3 offset 17, and comes of the earlier input purchases/1 offset 812",
+        )
     ],
 }
 

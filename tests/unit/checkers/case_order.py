@@ -1,0 +1,225 @@
+"""Order: of what a consumer was given, of what a producer sent, and of outputs."""
+
+from cases import case
+from histories import History
+
+# polls: an observer keeps its partitions, so every step of it counts
+
+
+def _three(h: History) -> None:
+    h.feed(3)
+    h.take(0, 1)
+    h.take(2)
+
+
+@case(poll_skip=1)
+def a_visible_record_between_two_polls_was_skipped(h: History) -> None:
+    _three(h)
+    h.observe("x", 0)
+    h.observe("x", 3)
+
+
+@case()
+def a_marker_between_two_polls_was_not(h: History) -> None:
+    _three(h)
+    for at in (0, 1, 3):
+        h.observe("x", at)
+
+
+@case()
+def an_aborted_record_between_two_polls_was_not(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.take(1, outcome="fail")
+    h.take(1)
+    h.observe("x", 0)
+    h.observe("x", 4)
+
+
+@case()
+def an_aborted_record_that_was_read_uncommitted_is_no_step(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.take(1, outcome="fail")
+    h.take(1)
+    for at in (0, 2, 4):
+        h.observe("x", at, promised="read_uncommitted")
+
+
+@case(int_poll_skip=1)
+def a_record_skipped_inside_one_poll_is_told_apart(h: History) -> None:
+    _three(h)
+    op = h.op("o", "poll")
+    for at in (0, 3):
+        h.poll(op, "x", at, h.entries["x"][at]["value"], role="observer")
+
+
+@case(nonmonotonic_poll=1)
+def a_reader_that_goes_back_is_nonmonotonic(h: History) -> None:
+    _three(h)
+    for at in (0, 1, 0):
+        h.observe("x", at)
+
+
+@case(nonmonotonic_poll=1)
+def a_record_given_twice_goes_back(h: History) -> None:
+    _three(h)
+    for at in (0, 0):
+        h.observe("x", at)
+
+
+@case(int_nonmonotonic_poll=1)
+def a_step_back_inside_one_poll_is_told_apart(h: History) -> None:
+    _three(h)
+    op = h.op("o", "poll")
+    for at in (0, 1, 0):
+        h.poll(op, "x", at, h.entries["x"][at]["value"], role="observer")
+
+
+@case()
+def two_readers_are_not_mixed(h: History) -> None:
+    _three(h)
+    for journal, at in (("o1", 0), ("o2", 0), ("o2", 1), ("o1", 1), ("o1", 3)):
+        h.poll(h.op(journal, "poll"), "x", at, h.entries["x"][at]["value"], role="observer")
+
+
+def _again(h: History) -> None:
+    """w is given input 1 once more."""
+    h.poll(h.op("w", "poll"), "a", 1, "f:1:0")
+
+
+@case(nonmonotonic_poll=1)
+def a_worker_that_is_given_an_input_again_goes_back(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.take(1)
+    _again(h)
+
+
+@case()
+def after_an_abort_of_its_own_it_may(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.take(1, outcome="fail")
+    _again(h)
+    h.take(1, poll=False)
+
+
+@case()
+def after_an_info_of_its_own_it_may(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.take(1, outcome="info", fate="abort")
+    _again(h)
+    h.take(1, poll=False)
+
+
+@case()
+def after_a_rebalance_it_may(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.poll(h.op("w", "poll"), "a", 1, "f:1:0")
+    h.assign("w", gained=False)
+    h.assign("w")
+    _again(h)
+    h.take(1, poll=False)
+
+
+@case()
+def the_first_poll_after_a_rebalance_may_hold_records_of_before(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.poll(h.op("w", "poll"), "a", 1, "f:1:0")
+    h.assign("w")
+    op = h.op("w", "poll")
+    for at in (1, 0):
+        h.poll(op, "a", at, f"f:{at}:0")
+    _again(h)
+    h.take(1, poll=False)
+
+
+# sends
+
+
+@case(nonmonotonic_send=1)
+def an_acknowledged_send_below_the_one_before_is_nonmonotonic(h: History) -> None:
+    _fed_in_reverse(h, "f", "f")
+
+
+@case()
+def two_senders_are_not_mixed(h: History) -> None:
+    _fed_in_reverse(h, "f1", "f2")
+
+
+def _fed_in_reverse(h: History, first: str, second: str) -> None:
+    one, two = h.op(first, "send"), h.op(second, "send")
+    for op in (two, one):
+        h.expect(h.put("a", f"{op.name}:0", digest=7))
+    h.send(one, "a", 1)
+    h.send(two, "a", 0)
+    h.take(0, 1)
+
+
+@case(int_nonmonotonic_send=1)
+def two_sends_of_one_operation_in_reverse_are_told_apart(h: History) -> None:
+    op = h.op("f", "send")
+    for n in (1, 0):
+        h.expect(h.put("a", f"{op.name}:{n}", digest=7))
+    h.send(op, "a", 1)
+    h.send(op, "a", 0)
+    h.take(0, 1)
+
+
+@case()
+def a_send_whose_place_nobody_told_has_no_order(h: History) -> None:
+    h.feed(1)
+    op = h.op("f", "send", "info")
+    h.send(op, "a")
+    h.feed(1)
+    h.take(0, 1)
+
+
+# outputs of one key
+
+ORDERED = {"ordered": True}
+
+
+def _reversed(h: History, **more: object) -> None:
+    """The output of input 1, and above it that of input 0."""
+    h.feed(2)
+    h.take(1, key="k")
+    h.take(0, worker="v", pid=2, offsets_fate="", **({"key": "k"} | more))  # type: ignore[arg-type]
+
+
+@case(order_violation=1, options=ORDERED)
+def two_outputs_of_one_key_in_reverse_order_violate_it(h: History) -> None:
+    _reversed(h)
+
+
+@case(not_checked=("order-violation",))
+def where_no_order_is_promised_it_is_not_checked(h: History) -> None:
+    _reversed(h)
+
+
+@case(options=ORDERED)
+def two_outputs_of_two_keys_may_be_reversed(h: History) -> None:
+    _reversed(h, key="j")
+
+
+@case(options=ORDERED)
+def an_aborted_output_in_reverse_order_is_none(h: History) -> None:
+    _reversed(h, outcome="fail")
+    h.take(0, key="j", worker="v", pid=2, offsets_fate="")
+
+
+@case(options=ORDERED, order_violation=1)
+def an_info_that_was_committed_in_reverse_order_is_one(h: History) -> None:
+    _reversed(h, outcome="info", fate="commit")
+
+
+@case(options=ORDERED, reprocessed_input=1)
+def a_repeat_above_a_later_input_is_a_repeat_and_no_more(h: History) -> None:
+    h.feed(2)
+    h.take(0, key="k")
+    h.take(1, key="k")
+    h.take(0, key="k", worker="v", pid=2, offsets_fate="")

@@ -1,0 +1,145 @@
+"""What readers were given: too early, twice otherwise, or never again."""
+
+from cases import case
+from histories import History
+
+RU = "read_uncommitted"
+
+# read-above-lso
+
+
+def _open(h: History, fate: str = "open") -> None:
+    """x holds a record of w that is open, and above it one of v that was committed."""
+    h.feed(2)
+    state = "CompleteAbort"
+    h.take(0, outcome="fail", fate=fate, offsets_fate="abort", state=state)
+    h.take(0, worker="v", pid=2)
+    h.take(1, worker="v", pid=2)
+
+
+@case(
+    read_above_lso=1,
+    hanging_transaction=1,
+    because={"read-above-lso": "hanging-transaction"},
+    broken=("did not come to the end of x/0",),
+)
+def a_record_given_above_an_open_one_is_above_the_lso(h: History) -> None:
+    _open(h)
+    h.observe("x", 1)
+
+
+@case(dirty_read=1, aborted_read=1, hanging_transaction=1, broken=("did not come to the end of x/0",))
+def the_first_open_record_itself_is_a_dirty_read_and_not_above_the_lso(h: History) -> None:
+    _open(h)
+    h.observe("x", 0)
+
+
+@case()
+def a_record_given_above_one_that_was_ended_is_none(h: History) -> None:
+    _open(h, "abort")
+    h.observe("x", 2)
+
+
+@case(hanging_transaction=1, broken=("did not come to the end of x/0",))
+def who_reads_uncommitted_may_read_above_the_lso(h: History) -> None:
+    _open(h)
+    h.observe("x", 1, promised=RU)
+
+
+# vanished
+
+
+@case(vanished=1)
+def a_record_that_the_final_reader_passed_without_being_given_it_has_vanished(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.observe("x", 1, "w:8:0")
+
+
+@case(vanished=1, options={"log": False})
+def without_logs_a_record_that_is_gone_has_vanished(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.observe("x", 1, "w:8:0")
+
+
+@case()
+def what_was_given_to_a_read_uncommitted_reader_may_vanish(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.observe("x", 1, "w:8:0", promised=RU)
+
+
+@case(dirty_read=1)
+def an_aborted_record_that_was_read_has_not_vanished(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="info", fate="abort")
+    h.observe("x", 0)
+    h.take(0)
+
+
+@case(broken=("did not come to the end of x/0",))
+def a_record_beyond_the_place_where_the_final_reader_stopped_has_not_vanished(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.observe("x", 1, "w:8:0")
+    h.alter("ends", lambda row: row | {"next": 1, "sentinel_offset": None} if row["tp"] == 1 else row)
+
+
+@case(vanished=1, lost_write=1, because={"vanished": "lost-write"})
+def an_acknowledged_record_that_was_read_and_is_gone_is_lost_first_of_all(h: History) -> None:
+    h.feed(2)
+    op = h.take(0, gives="xy")
+    h.take(1, gives="xy")
+    h.observe("y", 0)
+    h.alter("polls", lambda row: None if row["value"] == op.values[1] and row["role"] == "final" else row)
+
+
+# inconsistent-offsets
+
+
+@case(inconsistent_offsets=1)
+def two_readers_that_are_given_different_values_at_one_offset_are_told_apart(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.poll(h.op("o1", "poll"), "x", 0, "w:0:0", role="observer")
+    h.poll(h.op("o2", "poll"), "x", 0, "w:8:0", role="observer")
+
+
+@case()
+def a_reader_that_was_given_no_name_is_no_contradiction(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.poll(h.op("o", "poll"), "x", 0, None, role="observer")
+
+
+@case()
+def one_value_at_one_offset_of_two_partitions_is_none(h: History) -> None:
+    h.feed(1)
+    h.take(0, gives="xy")
+    h.observe("x", 0)
+    h.observe("y", 0)
+
+
+# precommitted-read
+
+
+@case(precommitted_read=1)
+def an_operation_that_is_given_what_it_sent_reads_its_own(h: History) -> None:
+    h.feed(1)
+    op = h.take(0)
+    h.poll(op, "x", 0, op.values[0])
+
+
+@case()
+def the_next_operation_of_the_process_may_read_it(h: History) -> None:
+    h.feed(1)
+    op = h.take(0)
+    h.poll(h.op("w", "poll"), "x", 0, op.values[0])
+
+
+@case(precommitted_read=1)
+def an_info_that_reads_its_own_is_one_too(h: History) -> None:
+    h.feed(1)
+    op = h.take(0, outcome="info", fate="commit")
+    h.poll(op, "x", 0, op.values[0])
