@@ -8,11 +8,11 @@ it (`position`, smallest first; then the detail's text).
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial, reduce
-from typing import TypeVar
+from functools import reduce
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window
@@ -30,8 +30,20 @@ from checkers.told import Told
 
 log = logging.getLogger(__name__)
 
-SHARES = 2
-"""How many jobs the checkers are shared among: most of their time is planning, which has one thread a job."""
+AT_ONCE = 3
+"""Checkers at work together. Each has a job of its own: Spark takes more than twice as long to plan them as
+one, for it looks at a union as a whole each time that another is added.
+"""
+FINDINGS = pa.schema(
+    [
+        ("run", pa.int64()),
+        ("anomaly", pa.string()),
+        ("absence", pa.bool_()),
+        ("position", pa.list_(pa.int64())),
+        ("ops", pa.list_(pa.int64())),
+        ("detail", pa.string()),
+    ]
+)
 FEW = 5_000
 """Findings that are ranked here, without Spark."""
 T = TypeVar("T")
@@ -53,7 +65,7 @@ class Materialised:
 class Found:
     """Findings, here or in Spark."""
 
-    few: pa.Table | None = None
+    few: Sequence[Mapping[str, Any]] = ()
     many: DataFrame | None = None
 
 
@@ -79,39 +91,24 @@ def materialise(s: Sources, t: Tables, checkers: Sequence[Checker], examples: in
 def collect(t: Tables | Told, checkers: Sequence[Checker], examples: int) -> Collected:
     """Run all checkers on the shared tables; keep the first findings of each."""
     crashed: dict[str, str] = {}
-    shares = [checkers[at::SHARES] for at in range(SHARES)]
-    with ThreadPoolExecutor(max_workers=SHARES, thread_name_prefix="checkers") as pool:
-        parts = list(pool.map(lambda share: _find(share, t, crashed), shares))
-    few = [part.few for found in parts for part in found if part.few is not None]
-    many = [part.many for found in parts for part in found if part.many is not None]
+    with ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="checkers") as pool:
+        told = pool.map(lambda checker: _guarded(checker, lambda: _found(checker.find(t)), crashed), checkers)
+        parts = [found for found in told if found is not None]
+    few = [row for part in parts for row in part.few]
+    many = [part.many for part in parts if part.many is not None]
     if not many:
-        all_rows = [row for part in few for row in part.to_pylist()]
-        return Collected(first_of_few(all_rows, examples), crashed, causes_of_few(all_rows))
-    spark = many[0].sparkSession
-    found = reduce(DataFrame.unionByName, [*many, *map(spark.createDataFrame, few)])
+        return Collected(first_of_few(few, examples), crashed, causes_of_few(few))
+    here = many[0].sparkSession.createDataFrame(pa.Table.from_pylist(few, FINDINGS))
+    found = reduce(DataFrame.unionByName, many, here)
     rows = _first(found, examples)
     several = len({(run, name) for run, name, _ in rows}) > 1
     return Collected(rows, crashed, _caused(found) if several else set())
 
 
-def _find(checkers: Sequence[Checker], t: Tables | Told, crashed: dict[str, str]) -> list[Found]:
-    """The findings of some checkers, from one job; if it fails, one by one: the others still count."""
-    built = {checker: _guarded(checker, partial(checker.find, t), crashed) for checker in checkers}
-    frames = {checker: frame for checker, frame in built.items() if frame is not None}
-    if not frames:
-        return []
-    try:
-        return [_found(reduce(DataFrame.unionByName, frames.values()))]
-    except SPARK_ERRORS as error:
-        log.warning("a job of several checkers failed, so they run one by one: %s", cause(str(error)))
-    alone = [_guarded(checker, partial(_found, frame), crashed) for checker, frame in frames.items()]
-    return [found for found in alone if found is not None]
-
-
 def _found(findings: DataFrame) -> Found:
-    """Here, if they are few; most runs have none, and then this job is the only one."""
-    few = findings.limit(FEW + 1).toArrow()
-    return Found(few=few) if few.num_rows <= FEW else Found(many=keep(findings))
+    """Here, if they are few; most runs have none."""
+    few = findings.limit(FEW + 1).collect()
+    return Found(few=[row.asDict() for row in few]) if len(few) <= FEW else Found(many=keep(findings))
 
 
 def _guarded(checker: Checker, act: Callable[[], T], crashed: dict[str, str]) -> T | None:

@@ -41,12 +41,12 @@ def causes_of_few(rows: Rows) -> set[tuple[int, str, str]]:
     """Run, effect and cause, where every finding of the effect shares an operation with one of the cause."""
     touched: dict[tuple[int, int], set[str]] = defaultdict(set)
     for row in rows:
-        for op in row["ops"]:
+        for op in row["ops"] or ():
             if op is not None:
                 touched[row["run"], op].add(row["anomaly"])
     common: dict[tuple[int, str], set[str]] = {}
     for row in rows:
-        shared = set().union(*(touched.get((row["run"], op), set()) for op in row["ops"]))
+        shared = set().union(*(touched.get((row["run"], op), set()) for op in row["ops"] or ()))
         key = (row["run"], row["anomaly"])
         common[key] = common[key] & shared if key in common else shared
     pairs = ((key, cause) for key, causes in common.items() for cause in causes)

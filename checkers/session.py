@@ -190,6 +190,7 @@ def spark_conf(settings: SparkSettings, folder: Path, here: str | None = None) -
         "spark.sql.shuffle.partitions": "2" if small else "64",
         # About a million micro-operations: what a task of `checkers.by_key` has in memory, ten times over.
         "spark.sql.adaptive.advisoryPartitionSizeInBytes": "32m",
+        "spark.sql.limit.initialNumPartitions": "64",  # all of them: a few findings may stand in any
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
