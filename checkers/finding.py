@@ -29,13 +29,14 @@ def finding(
 
     `anomaly`: its name, or the column that has it.
     """
+    nobody = F.array().cast("array<bigint>")
     columns = [F.col(column) if isinstance(column, str) else column for column in order]
     return found.select(
         "run",
         (F.lit(anomaly) if isinstance(anomaly, str) else anomaly).alias("anomaly"),
         (absence if isinstance(absence, Column) else F.lit(absence)).alias("absence"),
         F.array(*(F.coalesce(column.cast("bigint"), F.lit(-1)) for column in columns)).alias("position"),
-        (ops if ops is not None else F.array().cast("array<bigint>")).alias("ops"),
+        (F.coalesce(ops, nobody) if ops is not None else nobody).alias("ops"),
         F.to_json(F.struct(*(column.alias(name) for name, column in detail.items()))).alias("detail"),
     )
 
