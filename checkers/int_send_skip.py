@@ -13,6 +13,7 @@ Reference: Jepsen's Kafka checker, `int-send-skip`.
 """
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from checkers.finding import jump
 from checkers.jumps import SKIPS
@@ -21,4 +22,4 @@ from checkers.told import Told
 
 def int_send_skip_told(t: Told) -> DataFrame:
     """One row for each pair of neighbours."""
-    return jump(t.jumps.where("not polled and inside").where(SKIPS), "int-send-skip")
+    return jump(t.jumps.where("not polled and inside").where(SKIPS), F.lit("int-send-skip"))
