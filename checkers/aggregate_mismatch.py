@@ -56,7 +56,7 @@ def aggregate_mismatch(t: Tables) -> DataFrame:
         keys.where(whole & wrong),
         "aggregate-mismatch",
         order=["last.tp", "last.offset"],
-        ops=F.transform(F.col("last.acks"), lambda ack: ack["op"]),
+        ops=F.coalesce(F.transform("last.acks", lambda ack: ack["op"]), F.array().cast("array<bigint>")),
         absence=True,
         output_topic=F.col("topic"),
         key=F.col("key"),

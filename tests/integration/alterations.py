@@ -258,7 +258,7 @@ ONE_BY_ONE = (
     (
         take_away_the_end_of_a_transaction,
         {"read-above-lso", "hanging-transaction"},
-        {"torn-transaction", "dirty-read"},
+        {"torn-transaction", "dirty-read", "sequence-violation", "unmarked-partition"},
     ),
     (give_a_record_where_there_is_none, {"vanished"}, set()),
     (tell_an_observer_another_value, {"inconsistent-offsets"}, set()),
