@@ -157,6 +157,7 @@ ALTERATIONS = {
                     "lost-input",
                     "unseen",
                     "inconsistent-offsets",
+                    "offset-output-mismatch",
                 }
             ),
         ),
