@@ -43,8 +43,14 @@ lint: setup
 docs: setup
 	@$(BIN)/python -P -m checkers.pages docs/anomalies
 
+# What a run costs, and what a verdict costs; with SIZE (1m, 10m, 50m, 100m) a verdict on as many records alone.
 bench: setup
+ifdef SIZE
+	@$(BIN)/python -m bench.scale $(SIZE)
+else
 	@$(BIN)/python -m bench.run
+	@$(BIN)/python -m bench.scale 1m 10m
+endif
 
 # The store is yours: it stays.
 clean:
