@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/ready
 CODE := fencepost harness workloads nemeses checkers reports bench tests
 
-.PHONY: setup demo test chaos lint docs bench clean
+.PHONY: setup demo test chaos mutants lint docs bench clean
 
 setup: $(READY)
 
@@ -33,6 +33,10 @@ test: setup
 # Hours: many seeds, every defect, runs that are killed.
 chaos: setup
 	@$(BIN)/python -P -m pytest --timeout 1200 tests/chaos
+
+# An hour: the checkers with one thing changed, each of which the exhaustive tests must catch.
+mutants: setup
+	@PYTHONPATH=.:tests $(BIN)/python -m mutants
 
 lint: setup
 	@$(BIN)/ruff check $(CODE)

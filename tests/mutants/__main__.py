@@ -1,0 +1,122 @@
+"""`make mutants`: every mutant of the checkers against the exhaustive histories; resumable.
+
+    python -m mutants [--file checkers/told.py ...] [--results FILE]
+
+Each is judged on the smallest histories first, and on more of them if it survives those. What became of it is
+added to the file of results, and what stands there is not done again. `equivalent.toml` says of survivors why
+they mean the same.
+"""
+
+import argparse
+import json
+import signal
+import sys
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from mutants.changed import changed
+from mutants.mutate import Mutant, mutants
+from mutants.subjects import SUBJECTS, Subject, subjects_of
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+LIMIT_S = 240
+
+
+def main() -> None:
+    """Judge what is not judged yet, and tell what survives."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--file", nargs="*", help="these files alone, as checkers/told.py")
+    parser.add_argument("--results", type=Path, default=HERE / "results.jsonl")
+    asked = parser.parse_args()
+    files = asked.file or sorted(subjects_of())
+    known = {}
+    if asked.results.exists():
+        known = {row["key"]: row for row in map(json.loads, asked.results.read_text().splitlines())}
+    every = [mutant for file in files for mutant in mutants(file, (ROOT / file).read_text())]
+    todo = [mutant for mutant in every if mutant.key not in known]
+    print(f"{len(every)} mutants, {len(todo)} to be judged", flush=True)
+    if todo:
+        with asked.results.open("a") as out:
+            for row in judged(todo):
+                known[row["key"]] = row
+                out.write(json.dumps(row) + "\n")
+                out.flush()
+    tell([known[mutant.key] for mutant in every])
+
+
+def judged(todo: list[Mutant]) -> Iterator[dict[str, object]]:
+    """What becomes of each, in one Spark session."""
+    from checkers.session import SparkSettings, session
+
+    with session(SparkSettings(size="large")) as spark:
+        ready: dict[str, Subject] = {}
+        signal.signal(signal.SIGALRM, _late)
+        for number, mutant in enumerate(todo, 1):
+            began_s = time.monotonic()
+            fate = "survived"
+            for name in subjects_of()[mutant.file]:
+                if name not in ready:
+                    ready[name] = SUBJECTS[name](spark)
+                    with changed(None):
+                        assert ready[name].differs() is None, f"{name}: the checkers are wrong unchanged"
+                fate = _fate(ready[name], mutant)
+                spark.catalog.clearCache()
+                if fate != "survived":
+                    break
+            took_s = round(time.monotonic() - began_s, 1)
+            print(
+                f"{number}/{len(todo)} {took_s} s {mutant.file}:{mutant.line} {mutant.change}: {fate}",
+                flush=True,
+            )
+            yield {
+                "key": mutant.key,
+                "file": mutant.file,
+                "line": mutant.line,
+                "change": mutant.change,
+                "fate": fate,
+            }
+
+
+class TooLong(Exception):
+    """A mutant has gone on for too long."""
+
+
+def _late(*_: object) -> None:
+    raise TooLong
+
+
+def _fate(subject: Subject, mutant: Mutant) -> str:
+    """survived, or how it was caught. Whatever a mutant raises has caught it."""
+    signal.alarm(LIMIT_S)
+    try:
+        with changed(mutant):
+            difference = subject.differs()
+        return "survived" if difference is None else f"killed: {difference[:200]}"
+    except TooLong:
+        subject.spark.sparkContext.cancelAllJobs()
+        return "killed: it does not end"
+    except Exception as error:  # noqa: BLE001 - a mutant may raise anything
+        return f"killed: {type(error).__name__}"
+    finally:
+        signal.alarm(0)
+
+
+def tell(rows: list[dict[str, object]]) -> None:
+    """Figures by file, and the survivors for which nobody has a reason."""
+    reasons = tomllib.loads((HERE / "equivalent.toml").read_text())["same"]
+    by_file = Counter((row["file"], str(row["fate"]).startswith("killed")) for row in rows)
+    for file in sorted({str(row["file"]) for row in rows}):
+        killed, survived = by_file[file, True], by_file[file, False]
+        print(f"{file}: {killed} of {killed + survived} killed")
+    left = [row for row in rows if row["fate"] == "survived" and row["key"] not in reasons]
+    for row in left:
+        print(f"survives: {row['file']}:{row['line']} {row['change']}  ({row['key']})")
+    sys.exit(1 if left else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""Importing the checkers anew, with one file changed, in a process and on its Spark workers alike."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
+from types import CodeType, ModuleType
+from typing import Any
+
+from pyspark import cloudpickle
+
+from mutants.mutate import Mutant
+
+STAYS = ("checkers.session", "checkers.jvm", "checkers.cluster")
+"""What the running session belongs to."""
+ON_WORKERS = ("checkers.by_key", "checkers.graph", "checkers.told")
+"""What tasks run: sent to them by value, for they would import the file that is not changed."""
+
+
+class _Source(Loader):
+    """Executes a text instead of the file."""
+
+    def __init__(self, text: str, path: str) -> None:
+        self._code: CodeType = compile(text, path, "exec")
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(self._code, module.__dict__)
+
+
+class _Finder(MetaPathFinder):
+    """Finds one module."""
+
+    def __init__(self, name: str, text: str, path: str) -> None:
+        self._name, self._text, self._path = name, text, path
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
+        if fullname != self._name:
+            return None
+        return spec_from_loader(fullname, _Source(self._text, self._path))
+
+
+def forget() -> None:
+    """Have the next import read the checkers again."""
+    for name in [name for name in sys.modules if name.startswith("checkers.") and name not in STAYS]:
+        del sys.modules[name]
+
+
+@contextmanager
+def changed(mutant: Mutant | None) -> Iterator[None]:
+    """Import the checkers with the mutant in the place of its file; afterwards they are forgotten."""
+    finder = None
+    if mutant is not None:
+        name = mutant.file.removesuffix(".py").replace("/", ".")
+        finder = _Finder(name, mutant.source, mutant.file)
+        sys.meta_path.insert(0, finder)
+    forget()
+    try:
+        for module in (
+            "checkers.judge_told",
+            "checkers.judge",
+            "checkers.by_key.kernel",
+            "checkers.graph.make",
+        ):
+            import_module(module)
+        for name in [name for name in sys.modules if name.startswith(ON_WORKERS)]:
+            cloudpickle.register_pickle_by_value(sys.modules[name])
+        yield
+    finally:
+        if finder is not None:
+            sys.meta_path.remove(finder)
+        forget()

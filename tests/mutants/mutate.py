@@ -1,0 +1,140 @@
+"""The mutants of a file: what it says, with one condition, join key, bound or comparison changed."""
+
+import ast
+import copy
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+}  # fmt: skip
+OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.Add: ast.Sub, ast.Sub: ast.Add,
+}  # fmt: skip
+NAMES = {
+    "min": "max", "max": "min", "min_by": "max_by", "max_by": "min_by", "lag": "lead", "lead": "lag",
+    "every": "some", "some": "every", "exists": "forall", "forall": "exists",
+    "first": "last", "last": "first", "asc": "desc", "desc": "asc",
+    "minimum": "maximum", "maximum": "minimum",
+}  # fmt: skip
+JOINS = {"left": "inner", "inner": "left", "left_semi": "left_anti", "left_anti": "left_semi"}
+KEYED = frozenset({"partitionBy", "groupBy", "order_by", "begins", "codes", "orderBy", "repartition"})
+"""Calls whose arguments are keys: each can be left out."""
+TEXTS = frozenset({"where", "filter", "expr", "selectExpr"})
+"""Calls whose text is a condition in SQL."""
+IN_SQL = (
+    (r"\band\b", "or"), (r"\bor\b", "and"), (r"\bnot\b", ""), (r"<=", "<"), (r">=", ">"), (r"!=", "="),
+    (r"(?<![<>!])=", "!="), (r"<(?!=)", "<="), (r"(?<![-])>(?!=)", ">="), (r"\+ 1\b", ""), (r"- 1\b", ""),
+    (r"\bis not null\b", "is null"), (r"\bis null\b", "is not null"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A changed file."""
+
+    file: str
+    line: int
+    change: str
+    source: str
+
+    @property
+    def key(self) -> str:
+        """The same as long as the file says the same, whatever its comments and its form."""
+        digest = hashlib.sha256(self.source.encode()).hexdigest()[:16]
+        return f"{self.file}:{digest}"
+
+
+def mutants(file: str, source: str) -> Iterator[Mutant]:
+    """Every one of a file, in the order of its lines."""
+    tree = ast.parse(source)
+    sites = list(ast.walk(tree))
+    found = []
+    for number, node in enumerate(sites):
+        for turn in range(len(list(_changes(copy.deepcopy(node))))):
+            changed = copy.deepcopy(tree)
+            here = list(ast.walk(changed))[number]
+            described, act = list(_changes(here))[turn]
+            act()
+            text = ast.unparse(ast.fix_missing_locations(changed))
+            found.append(Mutant(file, getattr(node, "lineno", 0), described, text))
+    plain = ast.unparse(tree)
+    yield from sorted((one for one in found if one.source != plain), key=lambda one: one.line)
+
+
+Change = tuple[str, "Act"]
+
+
+class Act:
+    """Sets an attribute, or an item, of a node."""
+
+    def __init__(self, target: object, where: str | int, value: object) -> None:
+        self._target, self._where, self._value = target, where, value
+
+    def __call__(self) -> None:
+        if isinstance(self._where, int):
+            assert isinstance(self._target, list)
+            if self._value is None:
+                del self._target[self._where]
+            else:
+                self._target[self._where] = self._value
+        else:
+            setattr(self._target, self._where, self._value)
+
+
+def _changes(node: ast.AST) -> Iterator[Change]:
+    """What can be changed at one node, and how."""
+    if isinstance(node, ast.Compare):
+        for at, op in enumerate(node.ops):
+            if type(op) in COMPARISONS:
+                other = COMPARISONS[type(op)]()
+                yield f"{_name(op)} becomes {_name(other)}", Act(node.ops, at, other)
+    elif isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+        other_op = OPERATORS[type(node.op)]()
+        yield f"{_name(node.op)} becomes {_name(other_op)}", Act(node, "op", other_op)
+    elif isinstance(node, ast.BoolOp):
+        swapped = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+        yield f"{_name(node.op)} becomes {_name(swapped)}", Act(node, "op", swapped)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert | ast.Not):
+        yield f"{_name(node.op)} goes", _unwrap(node)
+    elif isinstance(node, ast.Call):
+        yield from _of_call(node)
+
+
+def _unwrap(node: ast.UnaryOp) -> "Act":
+    """`~~x` is `x`, for columns, arrays and booleans alike."""
+    return Act(node, "operand", ast.UnaryOp(node.op, node.operand))
+
+
+def _of_call(call: ast.Call) -> Iterator[Change]:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if name in NAMES and isinstance(call.func, ast.Attribute):
+        yield f"{name} becomes {NAMES[name]}", Act(call.func, "attr", NAMES[name])
+    for keyword in call.keywords:
+        if keyword.arg == "how" and isinstance(keyword.value, ast.Constant):
+            other = JOINS.get(str(keyword.value.value))
+            if other:
+                yield (
+                    f"a {keyword.value.value} join becomes {other}",
+                    Act(keyword, "value", ast.Constant(other)),
+                )
+        if keyword.arg == "on" and isinstance(keyword.value, ast.List) and len(keyword.value.elts) > 1:
+            for at, element in enumerate(keyword.value.elts):
+                yield f"the join key {ast.unparse(element)} goes", Act(keyword.value.elts, at, None)
+    if name in KEYED and len(call.args) > 1:
+        for at, argument in enumerate(call.args):
+            yield f"{ast.unparse(argument)} goes from {name}", Act(call.args, at, None)
+    if name in TEXTS and call.args and isinstance(call.args[0], ast.Constant):
+        text = str(call.args[0].value)
+        for pattern, instead in IN_SQL:
+            for match in re.finditer(pattern, text):
+                changed = text[: match.start()] + instead + text[match.end() :]
+                yield f"in SQL: {changed}", Act(call.args, 0, ast.Constant(changed))
+    if name == "where" and isinstance(call.func, ast.Attribute) and len(call.args) == 1:
+        yield f"where {ast.unparse(call.args[0])} goes", Act(call.args, 0, ast.Constant("true"))
+
+
+def _name(op: ast.AST) -> str:
+    return type(op).__name__

@@ -1,0 +1,38 @@
+"""What the mutants of a file are."""
+
+from mutants.mutate import mutants
+
+
+def changes(source: str) -> set[str]:
+    """The mutants of a line, as text."""
+    return {mutant.source for mutant in mutants("checkers/x.py", source)}
+
+
+def test_a_comparison_loses_or_gains_its_bound() -> None:
+    assert changes("a < b") == {"a <= b"}
+    assert changes("a == b") == {"a != b"}
+
+
+def test_conditions_in_sql_are_changed_one_by_one() -> None:
+    assert changes("x.where('a and not b')") == {
+        "x.where('a or not b')",
+        "x.where('a and  b')",
+        "x.where('true')",
+    }
+
+
+def test_a_join_loses_a_key_and_changes_its_kind() -> None:
+    assert changes("a.join(b, on=['run', 'op'], how='left')") == {
+        "a.join(b, on=['run', 'op'], how='inner')",
+        "a.join(b, on=['op'], how='left')",
+        "a.join(b, on=['run'], how='left')",
+    }
+
+
+def test_a_negation_goes() -> None:
+    assert changes("~a") == {"~~a"}
+
+
+def test_a_comment_changes_no_name() -> None:
+    one, other = (next(iter(mutants("x.py", text))) for text in ("a < b", "a < b  # why"))
+    assert one.key == other.key
