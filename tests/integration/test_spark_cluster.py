@@ -15,7 +15,6 @@ from plain.generate import random_history, to_edn
 
 from bench.scale import write
 from checkers.cluster import require_whole
-from checkers.session import SparkSettings, session
 from harness.environment.java import java
 from harness.errors import EnvironmentFailure
 from harness.processes.child import Child
@@ -97,12 +96,25 @@ def test_a_cluster_gives_the_verdict_that_this_process_gives(master: str, tmp_pa
     }
 
 
+WHERE_FROM = """
+import sys
+from checkers.session import SparkSettings, session
+from harness.environment.java import java
+
+with session(SparkSettings(java_home=java("auto").home, master=sys.argv[1])) as spark:
+    tasks = spark.sparkContext.parallelize(range(8), 8)
+    print(*tasks.map(lambda _: __import__("harness.history_files.blocks").__file__).collect())
+"""
+
+
 def test_the_workers_run_the_code_that_was_sent_to_them(master: str) -> None:
-    with session(SparkSettings(java_home=java("auto").home, master=master)) as spark:
-        tasks = spark.sparkContext.parallelize(range(8), 8)
-        files = tasks.map(lambda _: __import__("harness.history_files.blocks").__file__).collect()
-    assert len(files) == 8
-    assert set(files) == {"./fencepost-rooms.zip/harness/__init__.py"}  # in the executor's own folder
+    # A process of its own: one has one Spark, and this one's may be local.
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", WHERE_FROM, master], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    # In the executor's own folder.
+    assert done.stdout.split() == ["./fencepost-rooms.zip/harness/__init__.py"] * 8
 
 
 def test_a_python_that_workers_lack_is_one_sentence_and_4(master: str, tmp_path: Path) -> None:
