@@ -1,8 +1,10 @@
 """Importing the checkers anew, with one file changed, in a process and on its Spark workers alike."""
 
+import copyreg
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -40,6 +42,17 @@ class _Finder(MetaPathFinder):
         if fullname != self._name:
             return None
         return spec_from_loader(fullname, _Source(self._text, self._path))
+
+
+def _property(function: Callable[[Any], Any], name: str) -> cached_property[Any]:
+    """One that has come over a wire: its lock cannot."""
+    made: cached_property[Any] = cached_property(function)
+    made.__set_name__(object, name)
+    return made
+
+
+copyreg.pickle(cached_property, lambda one: (_property, (one.func, one.attrname)))  # type: ignore[arg-type, return-value]
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 def forget() -> None:
