@@ -10,7 +10,10 @@ besides), and the wr and ww edges of the dependency graph.
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import pyarrow as pa
 
 VIEWS = """
 create view micro as select *, case when "offset" >= 0 and (polled or outcome = 0) then "offset" end as place
@@ -70,7 +73,6 @@ def with_spark(folder: Path) -> dict[str, object]:
     """By check, what the tables count of which the checkers make their findings."""
     from pyspark.sql import functions as F
 
-    from checkers.graph.make import count_edges
     from checkers.graph.names import WR, WW
     from checkers.history_files import HistoryFile
     from checkers.history_folders import read_folders
@@ -89,7 +91,8 @@ def with_spark(folder: Path) -> dict[str, object]:
         }
         counted = values.select(*(F.count_if(test).alias(name) for name, test in of_values.items())).first()
         assert counted is not None
-        edges = count_edges(keyed.packs)
+        edges = keyed.packs.mapInArrow(_counted, "kind bigint, edges bigint").groupBy("kind").sum("edges")
+        of_kind = {row["kind"]: row["sum(edges)"] for row in edges.collect()}
         return {
             "duplicates": counted.duplicates,
             "inconsistent": keyed.steps.where("clash").select("key", "offset").distinct().count(),
@@ -97,9 +100,19 @@ def with_spark(folder: Path) -> dict[str, object]:
             "torn": make_siblings(keyed.steps, keyed.packs).select("op").distinct().count(),
             "jumps": keyed.jumps.where("polled").count(),
             "fused": [counted.aborted, counted.unseen, counted.phantom],
-            "wr": edges[WR],
-            "ww": edges[WW],
+            "wr": of_kind[WR],
+            "ww": of_kind[WW],
         }
+
+
+def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In a task: how many edges of each kind its packs have."""
+    from checkers.by_key.packs import read_packs
+    from checkers.graph.edges import edges_of
+
+    for _, pack in read_packs(batches):
+        made = {kind: len(edges.src) for kind, edges in edges_of(pack).items()}
+        yield pa.RecordBatch.from_pydict({"kind": list(made), "edges": list(made.values())})
 
 
 if __name__ == "__main__":

@@ -1,19 +1,9 @@
-"""A finding: one row, the same shape for every anomaly, so that all of them go through one job.
-
-Columns: run, anomaly, absence (it rests on something not being there, and is dropped where evidence is
-gone), position (array of bigint: the stated order, smallest first), ops (array of bigint: the operations
-that it touches, by which effects are joined to causes), detail (JSON).
-
-In `detail` an object bears a `tp` where it means a partition and an `op` where it means an operation;
-`checkers.materialise` adds their names.
-"""
+"""What makes findings, rows of the form `checkers.form.FINDING`, of a checker's rows."""
 
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-
-COLUMNS = ("run", "anomaly", "absence", "position", "ops", "detail")
 
 
 def finding(

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -184,9 +184,3 @@ def _sentence(step: Mapping[str, Any]) -> str:
     if kind == "ww":
         return f"{other} wrote {following} to {key}, next after {value}, which {one} wrote"
     return f"{one} read {value} from {key} and not {following}, next after it, which {other} wrote"
-
-
-def names_of(names: Iterable[str]) -> frozenset[str]:
-    """Those of `names` that are no anomaly."""
-    known = {name for checker in CHECKERS for name in checker.anomalies}
-    return frozenset(names) - known

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from checkers.evidence import evidence
 from checkers.examples import Finding, explain
+from checkers.form import FINDING
 from checkers.jvm import cause
 from checkers.parts import SPARK_ERRORS
 from checkers.ranking import causes_of_few, first_of_few
@@ -34,16 +35,6 @@ AT_ONCE = 3
 """Checkers at work together. Each has a job of its own: Spark takes more than twice as long to plan them as
 one, for it looks at a union as a whole each time that another is added.
 """
-FINDINGS = pa.schema(
-    [
-        ("run", pa.int64()),
-        ("anomaly", pa.string()),
-        ("absence", pa.bool_()),
-        ("position", pa.list_(pa.int64())),
-        ("ops", pa.list_(pa.int64())),
-        ("detail", pa.string()),
-    ]
-)
 FEW = 5_000
 """Findings that are ranked here, without Spark."""
 T = TypeVar("T")
@@ -98,7 +89,7 @@ def collect(t: Tables | Told, checkers: Sequence[Checker], examples: int) -> Col
     many = [part.many for part in parts if part.many is not None]
     if not many:
         return Collected(first_of_few(few, examples), crashed, causes_of_few(few))
-    here = many[0].sparkSession.createDataFrame(pa.Table.from_pylist(few, FINDINGS))
+    here = many[0].sparkSession.createDataFrame(pa.Table.from_pylist(few, FINDING))
     found = reduce(DataFrame.unionByName, many, here)
     rows = _first(found, examples)
     several = len({(run, name) for run, name, _ in rows}) > 1

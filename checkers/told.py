@@ -22,12 +22,12 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.by_key.kernel import FOUND, by_key
-from checkers.by_key.packs import FOLLOWED, LINES, READ, open_pack
+from checkers.by_key.packs import FOLLOWED, LINES, READ, read_packs
 from checkers.graph.make import make_components
 from checkers.jumps import make_jumps
 from checkers.tables import keep
@@ -110,7 +110,7 @@ def make_told(
     return Told(
         ops=ops,
         steps=keyed.steps,
-        jumps=make_jumps(keyed.jumps, ops),
+        jumps=keep(make_jumps(keyed.jumps, ops)),  # three checks look at them
         siblings=siblings,
         components=keep(cycles.components),
         too_large=cycles.too_large,
@@ -132,7 +132,7 @@ class Keyed:
 
 def make_keyed(micro: DataFrame, *, certain: bool) -> Keyed:
     """One job over all micro-operations, or two, where it is not certain which operations have committed."""
-    settled = micro.withColumn("committed", F.col("outcome") == OK) if certain else _committed(micro)
+    settled = micro.withColumn("committed", _as_told()) if certain else _committed(micro)
     found = keep(settled.repartition(*KEY).mapInArrow(by_key, from_arrow_schema(FOUND)))
     small = _small(found)
     return Keyed(small("step"), small("jump"), small("counted"), _part(found, "pack"))
@@ -157,6 +157,17 @@ def _small(found: DataFrame) -> Callable[[str], DataFrame]:
         return spark.createDataFrame(pa.Table.from_struct_array(told) if len(told) else empty)
 
     return cut
+
+
+def _as_told() -> Column:
+    """Whether an operation has committed, where every outcome is said to be known; fails if one is not."""
+    known = F.col("polled") | F.col("outcome").isin(OK, FAIL)
+    unknown = F.format_string(
+        "of history %d the table micro does not know the outcome of operation %d, though the table ops does",
+        "run",
+        "op",
+    )
+    return F.when(known, F.col("outcome") == OK).otherwise(F.raise_error(unknown).cast("boolean"))
 
 
 def _committed(micro: DataFrame) -> DataFrame:
@@ -193,13 +204,11 @@ LOST = "due and not ok_read and highest <= bound"
 
 def _written_by(writers: np.ndarray) -> Callable[[Batches], Batches]:
     def chosen(batches: Batches) -> Batches:
-        for batch in batches:
-            for row in batch.to_pylist():
-                pack = open_pack(row)
-                at = np.flatnonzero(((pack.flags & READ) != 0) & np.isin(pack.writer, writers))
-                line = pack.writer[at]
-                columns = [line // LINES, line % LINES, pack.key[at], pack.value[at]]
-                yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), ["run", "op", "key", "value"])
+        for _, pack in read_packs(batches):
+            at = np.flatnonzero(((pack.flags & READ) != 0) & np.isin(pack.writer, writers))
+            line = pack.writer[at]
+            columns = [line // LINES, line % LINES, pack.key[at], pack.value[at]]
+            yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), ["run", "op", "key", "value"])
 
     return chosen
 
@@ -213,15 +222,14 @@ def records_of(packs: DataFrame, references: Set[int]) -> dict[int, dict[str, in
     wanted = np.array(sorted(references), np.int64)
 
     def looked_up(batches: Batches) -> Batches:
-        for batch in batches:
-            for row in batch.to_pylist():
-                here = wanted[wanted >> 32 == row["id"]]
-                pack, at = open_pack(row), here & 0xFFFFFFFF
-                followed = (pack.flags[at] & FOLLOWED) != 0
-                following = pack.value[np.where(followed, at + 1, at)]
-                columns = [here, pack.key[at], pack.value[at], following]
-                names = ["reference", "key", "value", "following"]
-                yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), names)
+        for number, pack in read_packs(batches):
+            here = wanted[wanted >> 32 == number]
+            at = here & 0xFFFFFFFF
+            followed = (pack.flags[at] & FOLLOWED) != 0
+            following = pack.value[np.where(followed, at + 1, at)]
+            columns = [here, pack.key[at], pack.value[at], following]
+            names = ["reference", "key", "value", "following"]
+            yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), names)
 
     rows = packs.mapInArrow(looked_up, RECORDS).toArrow().to_pylist()
     return {row.pop("reference"): row for row in rows}

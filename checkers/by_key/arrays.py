@@ -1,7 +1,5 @@
 """Numbering and sorting rows, as numpy and Arrow do them fastest."""
 
-from itertools import pairwise
-
 import numpy as np
 import pyarrow as pa
 
@@ -50,8 +48,3 @@ def begins(*columns: np.ndarray) -> np.ndarray:
     for column in columns:
         first[1:] |= column[1:] != column[:-1]
     return first
-
-
-def groups(first: np.ndarray) -> list[tuple[int, int]]:
-    """The begin and the end of each group of sorted rows, of which `first` are the first."""
-    return list(pairwise([*np.flatnonzero(first).tolist(), len(first)]))

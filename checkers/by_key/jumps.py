@@ -24,10 +24,11 @@ def find_jumps(
     number = np.arange(len(in_order))
     inside = ~(by_process | begins(rows.op[in_order]))
     moved = np.maximum.accumulate(np.where(moves[in_order], number, NONE))
-    before = np.where(inside, number - 1, np.concatenate([[NONE], moved[:-1]]) if len(moved) else number)
-    start = np.maximum.accumulate(np.where(by_process, number, 0)) if len(number) else number
+    before = np.where(inside, number - 1, np.roll(moved, 1))
+    start = np.maximum.accumulate(np.where(by_process, number, 0))
     index = records.index[records.of_row[in_order]]
-    there = before >= start  # what moved an earlier process, or in another key, is not before this one
+    # What moved an earlier process, or in another key, is not before this one.
+    there = (before >= start) & (before < number)
     index_before = np.where(there, index[before], 0)
     jumps = np.flatnonzero(
         (index > 0)

@@ -41,11 +41,11 @@ FOUND = pa.schema([("step", STEP), ("jump", JUMP), ("counted", COUNTED), ("pack"
 
 def by_key(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """FOUND of the rows of a partition, which holds all rows of each of its keys."""
-    table = pa.Table.from_batches(list(batches)) if batches else None
-    if table is None or not table.num_rows:
+    parts = [batch for batch in batches if len(batch)]
+    if not parts:
         return
-    rows = Rows(table.combine_chunks())
-    del table
+    rows = Rows(pa.Table.from_batches(parts).combine_chunks())
+    del parts
     records = make_records(rows)
     yield _batch("step", _steps(rows, records))
     done = rows.sends[rows.outcome[rows.sends] != OPEN]

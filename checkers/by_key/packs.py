@@ -4,6 +4,7 @@ All edges follow from that (`checkers.graph.edges`), so none is stored. An opera
 its number, and above it that of its run, so that one number sorts the operations of many runs.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -48,9 +49,11 @@ KINDS = {
 }  # fmt: skip
 
 
-def open_pack(row: dict[str, object]) -> Pack:
-    """From a row of PACK."""
-    return Pack(**{name: np.frombuffer(row[name], kind) for name, kind in KINDS.items()})  # type: ignore[call-overload]
+def read_packs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Pack]]:
+    """The packs in rows of PACK, each with its id."""
+    for batch in batches:
+        for row in batch.to_pylist():
+            yield row["id"], Pack(**{name: np.frombuffer(row[name], kind) for name, kind in KINDS.items()})
 
 
 def make_pack(rows: Rows, records: Records) -> Pack:

@@ -29,8 +29,8 @@ class Rows:
         self.polled = table["polled"].to_numpy()
         self.outcome = table["outcome"].to_numpy()
         self.committed = table["committed"].to_numpy()
-        self.told = table["offset"].fill_null(NONE).to_numpy()
-        self.offset = np.where(self.polled | self.committed, np.maximum(self.told, NONE), NONE)
+        told = table["offset"].fill_null(NONE).to_numpy()
+        self.offset = np.where(self.polled | self.committed, np.maximum(told, NONE), NONE)
 
     def __len__(self) -> int:
         return len(self.run)
@@ -130,7 +130,7 @@ def _places(rows: Rows, of_row: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     place = np.cumsum(new_place) - 1
     starts = np.flatnonzero(new_place)
     # The number of the place, less the number of the first place of its key: gaps vanish.
-    first_of_key = np.maximum.accumulate(np.where(begins(group), place, 0)) if len(place) else place
+    first_of_key = np.maximum.accumulate(np.where(begins(group), place, 0))
     rank = np.zeros(len(rows), np.int64)
     rank[placed] = place - first_of_key + 1
     clash = np.zeros(len(rows), bool)

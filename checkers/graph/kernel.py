@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from checkers.by_key.arrays import codes
 from checkers.by_key.packs import LINES
+from checkers.form import FINDING
 from checkers.graph.components import Component, Components, Part, add_orders, components
 from checkers.graph.cycles import Step, cycle_with_one_rw, shortest_cycle
 from checkers.graph.names import GRAPHS, RW, WORDS, WR, WW, Graph
@@ -25,11 +26,9 @@ PIECE = pa.schema(
 )
 """Of edges: lines, and third the pack and record of each. Of operations: src their lines, dst those of
 their invocations, third their processes, fourth whether they were ok."""
-FOUND = "run bigint, anomaly string, position array<bigint>, ops array<bigint>, detail string"
-_FOUND_TYPES = (pa.int64(), pa.string(), pa.list_(pa.int64()), pa.list_(pa.int64()), pa.string())
-_FOUND_NAMES = ["run", "anomaly", "position", "ops", "detail"]
 MEMBERS = 100
-Row = tuple[int, str, list[int], list[int], str]
+NO_OPERATION = "of history {} the table ops has no operation {}, though the table micro has"
+Row = dict[str, Any]
 
 
 def name_components(examples: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -44,6 +43,9 @@ def name_components(examples: int) -> Callable[[Iterator[pa.RecordBatch]], Itera
                         arrays[piece["kind"], name].append(piece[name])
         if (OPERATION, "src") in arrays:
             yield from _found(_Looked(arrays), examples)
+        elif arrays:
+            first = np.frombuffer(next(iter(arrays.values()))[0], np.int64)[0]
+            raise ValueError(NO_OPERATION.format(*divmod(int(first), LINES)))
 
     return named
 
@@ -82,12 +84,22 @@ class _Looked:
 
 def _numbering(lines: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """What finds the vertices of lines; by a table where they lie close, for that is many times faster."""
-    low, extent = int(lines[0]), int(lines[-1] - lines[0]) + 1
-    if extent > 16 * len(lines) + 1_000_000:
-        return lambda wanted: np.searchsorted(lines, wanted).astype(np.int32)
-    table = np.zeros(extent, np.int32)
-    table[lines - low] = np.arange(len(lines), dtype=np.int32)
-    return lambda wanted: table[wanted - low]
+    low, high = int(lines[0]), int(lines[-1])
+    table = None
+    if high - low <= 16 * len(lines) + 1_000_000:
+        table = np.zeros(high - low + 1, np.int32)
+        table[lines - low] = np.arange(len(lines), dtype=np.int32)
+
+    def vertices(wanted: np.ndarray) -> np.ndarray:
+        inside = np.clip(wanted, low, high)
+        found: np.ndarray = (
+            table[inside - low] if table is not None else np.searchsorted(lines, inside).astype(np.int32)
+        )
+        if len(strange := wanted[lines[found] != wanted]):
+            raise ValueError(NO_OPERATION.format(*divmod(int(strange[0]), LINES)))
+        return found
+
+    return vertices
 
 
 def _found(looked: _Looked, examples: int) -> Iterator[pa.RecordBatch]:
@@ -104,16 +116,15 @@ def _found(looked: _Looked, examples: int) -> Iterator[pa.RecordBatch]:
             shown = np.flatnonzero(turn < examples)
             rest = np.flatnonzero(turn >= examples)
             cycles = [(graph.name, one, shortest_cycle(looked.part, one)) for one in found.some(shown)]
-            yield _batch([_row(looked, *cycle) for cycle in cycles])
+            yield pa.RecordBatch.from_pylist([_row(looked, *cycle) for cycle in cycles], FINDING)
             yield _counted(looked, found, rest, runs)
         else:
             every = found.some(np.arange(len(found)))
-            yield _batch(
-                [
-                    _row(looked, *_single(looked.part, graph, one, wanted=bool(turn[number] < examples)))
-                    for number, one in enumerate(every)
-                ]
-            )
+            rows = [
+                _row(looked, *_single(looked.part, graph, one, wanted=bool(turn[number] < examples)))
+                for number, one in enumerate(every)
+            ]
+            yield pa.RecordBatch.from_pylist(rows, FINDING)
 
 
 def _single(
@@ -131,7 +142,10 @@ def _row(looked: _Looked, name: str, component: Component, steps: list[Step]) ->
     lines = looked.lines[component.vertices[:MEMBERS]]
     members = (lines % LINES).tolist()
     body = {"operations": len(component.vertices), "cycle": [looked.told(step) for step in steps]}
-    return int(lines[0] // LINES), name, members[:1], members, json.dumps(body)
+    return {
+        "run": int(lines[0] // LINES), "anomaly": name, "absence": False,
+        "position": members[:1], "ops": members, "detail": json.dumps(body),
+    }  # fmt: skip
 
 
 def _counted(looked: _Looked, found: Components, rest: np.ndarray, runs: np.ndarray) -> pa.RecordBatch:
@@ -139,12 +153,7 @@ def _counted(looked: _Looked, found: Components, rest: np.ndarray, runs: np.ndar
     ops = pa.ListArray.from_arrays(
         np.arange(len(rest) + 1, dtype=np.int32), looked.lines[found.first[rest]] % LINES
     )
-    columns = [runs[rest], pa.array([found.graph.name] * len(rest), pa.string()), ops, ops]
-    detail = pa.array(['{"cycle": []}'] * len(rest), pa.string())
-    return pa.RecordBatch.from_arrays([*map(pa.array, columns), detail], names=_FOUND_NAMES)
-
-
-def _batch(rows: list[Row]) -> pa.RecordBatch:
-    columns = list(zip(*rows, strict=True)) or [()] * len(_FOUND_TYPES)
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, _FOUND_TYPES, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, names=_FOUND_NAMES)
+    same = {"anomaly": found.graph.name, "absence": False, "detail": '{"cycle": []}'}
+    repeated = {name: pa.repeat(pa.scalar(value), len(rest)) for name, value in same.items()}
+    columns = {"run": pa.array(runs[rest]), "position": ops, "ops": ops, **repeated}
+    return pa.RecordBatch.from_arrays([columns[name] for name in FINDING.names], schema=FINDING)

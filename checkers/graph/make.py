@@ -7,11 +7,13 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from checkers.by_key.packs import LINES, open_pack
+from checkers.by_key.packs import LINES, read_packs
+from checkers.form import FINDING
 from checkers.graph.edges import edges_of
 from checkers.graph.intervals import Spans, make_spans, merged, reaches
-from checkers.graph.kernel import FOUND, OPERATION, PIECE, name_components
+from checkers.graph.kernel import OPERATION, PIECE, name_components
 from checkers.graph.names import RW, WR, WW
 from harness.history_files.schema import OK, OPEN
 
@@ -21,14 +23,13 @@ LINES_A_GROUP = 1_000_000
 """Of a history with one operation for every two lines: half a million operations are looked at together."""
 LARGEST_LINES = 4_000_000
 """Two million operations, with some twenty million edges: what a task can hold in 2 GB."""
-PIECES = "group int, kind int, src binary, dst binary, third binary, fourth binary"
 
 
 @dataclass(frozen=True)
 class Cycles:
     """What was found in the dependency graphs, and where not all of a graph could be looked at."""
 
-    components: DataFrame  # run, anomaly, position, ops, detail: one row for each
+    components: DataFrame  # `FINDING`: one row for each
     too_large: Mapping[int, frozenset[int]]  # by run: kinds of edges that were left out of some interval
 
 
@@ -36,18 +37,20 @@ def make_components(ops: DataFrame, packs: DataFrame, examples: int) -> Cycles:
     """All components; the first of each name and run have a cycle."""
     spans, too_large = _find_spans(packs)
     if not len(spans.first):
-        return Cycles(packs.sparkSession.createDataFrame([], FOUND), too_large)
+        return Cycles(packs.sparkSession.createDataFrame(FINDING.empty_table()), too_large)
     vertices = ops.where(F.col("f").isin(*VERTICES) & (F.col("outcome") != OPEN)).select(
         (F.col("run") * LINES + F.col("op")).alias("line"),
         (F.col("run") * LINES + F.col("invoked")).alias("invoked"),
         "process",
         (F.col("outcome") == OK).alias("ok"),
     )
-    pieces = packs.mapInArrow(_edge_pieces(spans), PIECES).unionByName(
-        vertices.mapInArrow(_operation_pieces(spans), PIECES)
+    pieces = packs.mapInArrow(_edge_pieces(spans), from_arrow_schema(PIECE)).unionByName(
+        vertices.mapInArrow(_operation_pieces(spans), from_arrow_schema(PIECE))
     )
     groups = int(spans.group[-1]) + 1
-    found = pieces.repartition(groups, "group").mapInArrow(name_components(examples), FOUND)
+    found = pieces.repartition(groups, "group").mapInArrow(
+        name_components(examples), from_arrow_schema(FINDING)
+    )
     return Cycles(found, too_large)
 
 
@@ -82,30 +85,11 @@ def _find_spans(packs: DataFrame) -> tuple[Spans, dict[int, frozenset[int]]]:
 
 def _intervals(kinds: frozenset[int]) -> Callable[[Batches], Batches]:
     def of_packs(batches: Batches) -> Batches:
-        for batch in batches:
-            for row in batch.to_pylist():
-                low, high = merged(*reaches(edges_of(open_pack(row), kinds)))
-                yield pa.RecordBatch.from_pydict({"low": [low.tobytes()], "high": [high.tobytes()]})
+        for _, pack in read_packs(batches):
+            low, high = merged(*reaches(edges_of(pack, kinds)))
+            yield pa.RecordBatch.from_pydict({"low": [low.tobytes()], "high": [high.tobytes()]})
 
     return of_packs
-
-
-def count_edges(packs: DataFrame) -> dict[int, int]:
-    """How many wr, ww and rw edges there are."""
-
-    def counted(batches: Batches) -> Batches:
-        for batch in batches:
-            for row in batch.to_pylist():
-                made = {kind: len(edges.src) for kind, edges in edges_of(open_pack(row)).items()}
-                columns = [pa.array(list(made)), pa.array(list(made.values()))]
-                yield pa.RecordBatch.from_arrays(columns, ["kind", "edges"])
-
-    rows = (
-        packs.mapInArrow(counted, "kind bigint, edges bigint")
-        .groupBy("kind")
-        .agg(F.sum("edges").alias("edges"))
-    )
-    return {row["kind"]: row["edges"] for row in rows.toArrow().to_pylist()}
 
 
 def _joined(column: pa.ChunkedArray) -> np.ndarray:
@@ -114,12 +98,11 @@ def _joined(column: pa.ChunkedArray) -> np.ndarray:
 
 def _edge_pieces(spans: Spans) -> Callable[[Batches], Batches]:
     def cut(batches: Batches) -> Batches:
-        for batch in batches:
-            for row in batch.to_pylist():
-                for kind, edges in edges_of(open_pack(row)).items():
-                    kept, group = spans.within(edges)
-                    reference = (row["id"] << 32) + kept.record.astype(np.int64)
-                    yield from _pieces(kind, group, kept.src, kept.dst, reference, None)
+        for number, pack in read_packs(batches):
+            for kind, edges in edges_of(pack).items():
+                kept, group = spans.within(edges)
+                reference = (number << 32) + kept.record.astype(np.int64)
+                yield from _pieces(kind, group, kept.src, kept.dst, reference, None)
 
     return cut
 

@@ -51,9 +51,14 @@ class Copy:
         return [sorted(polls[op], key=lambda row: row["n"]) for op in sorted(polls)][1:]
 
     def committed_output(self, topic: str) -> Row:
-        """A record of that topic which was given to the final read-committed reader.
+        """One of the committed outputs of that topic."""
+        records = self.committed_outputs(topic)
+        return records[len(records) // 2]
 
-        Its writer was told that its transaction had committed, and wrote to more than one partition.
+    def committed_outputs(self, topic: str) -> list[Row]:
+        """The records of that topic which were given to the final read-committed reader.
+
+        Their writers were told that their transactions had committed, and wrote to several partitions.
         """
         given = {(row["tp"], row["offset"]) for row in self.rows("polls") if row["role"] == "final"}
         told = self.ops("txn")
@@ -63,12 +68,11 @@ class Copy:
             reach.setdefault(row["op"], set()).add(row["tp"])
         values = {row["value"] for row in sends if len(reach[row["op"]]) > 1}
         tps = self.tp(topic)
-        records = [
+        return [
             row
             for row in self.rows("records")
             if row["tp"] in tps and row["value"] in values and (row["tp"], row["offset"]) in given
         ]
-        return records[len(records) // 2]
 
     def neighbours(self, f: str, *, in_one_op: bool) -> tuple[Row, Row]:
         """Two acknowledged sends to one partition, the second next to the first."""

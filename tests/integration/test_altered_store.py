@@ -40,13 +40,10 @@ def hide_an_output_from_the_final_reader(copy: Copy) -> None:
 
 def give_an_output_twice(copy: Copy) -> None:
     """The same value at the place of another record of its partition."""
-    first = copy.committed_output("payments")
-    rows = copy.rows("records")
-    other = next(
-        row
-        for row in rows
-        if row["tp"] == first["tp"] and row["offset"] > first["offset"] and not row["sentinel"]
-    )
+    outputs = copy.committed_outputs("payments")
+    first = outputs[len(outputs) // 4]
+    other = next(row for row in reversed(outputs) if row["tp"] == first["tp"])
+    assert other["offset"] > first["offset"]
     for table in ("records", "polls"):
         changed = copy.rows(table)
         for row in changed:

@@ -1,15 +1,19 @@
 """What a task makes of the rows of its keys, and the few findings that are ranked without Spark."""
 
 import numpy as np
+import pyarrow as pa
 from micro import Row, given, sent, table
+from pyspark.sql import SparkSession
 
 from checkers.by_key.arrays import codes, order_by
 from checkers.by_key.jumps import find_jumps
 from checkers.by_key.kernel import by_key
 from checkers.by_key.packs import LINES, make_pack
 from checkers.by_key.rows import NONE, Rows, make_records
+from checkers.form import FINDING
 from checkers.graph.edges import edges_of
 from checkers.graph.names import RW, WR, WW
+from checkers.materialise import _caused, _first
 from checkers.ranking import causes_of_few, first_of_few
 from harness.history_files.schema import FAIL, INFO, OK, OPEN
 
@@ -129,3 +133,15 @@ def test_a_cause_shares_an_operation_with_every_finding_of_its_effect() -> None:
     rows = [finding("unseen", 1, 8), finding("unseen", 2, 9), finding("lost-write", 1, 8, 9)]
     assert causes_of_few(rows) == {(1, "unseen", "lost-write"), (1, "lost-write", "unseen")}
     assert causes_of_few([*rows, finding("unseen", 3, 4)]) == {(1, "lost-write", "unseen")}
+
+
+def test_many_findings_are_ranked_as_few_are(spark: SparkSession) -> None:
+    """Two ways that must say the same: without Spark, and with it."""
+    rows = [
+        *(finding("duplicate", number, number % 3) for number in range(9)),
+        finding("unseen", 4, 1), finding("unseen", 3),
+        finding("lost-write", 1, 1, 2), finding("lost-write", 2, 2),
+    ]  # fmt: skip
+    frame = spark.createDataFrame(pa.Table.from_pylist(rows, FINDING))
+    assert _first(frame, 4) == first_of_few(rows, 4)
+    assert _caused(frame) == causes_of_few(rows) != set()

@@ -13,8 +13,9 @@ from checkers.graph.cycles import Step, cycle_with_one_rw, shortest_cycle
 from checkers.graph.edges import Edges
 from checkers.graph.intervals import make_spans, merged
 from checkers.graph.names import GRAPHS, PROCESS, REALTIME, RW, WR, WW, Graph
+from checkers.parts import SPARK_ERRORS
 from checkers.told import make_told
-from harness.history_files.schema import NAMES, OK, OPS
+from harness.history_files.schema import INFO, NAMES, OK, OPS
 
 Pair = tuple[int, int]
 
@@ -143,3 +144,24 @@ def test_an_interval_that_is_too_large_is_looked_at_without_rw_edges(
     )
     assert told.too_large == {0: {RW}}
     assert [row.anomaly for row in told.components.collect()] == ["G1c"]
+
+
+def judged_with(spark: SparkSession, outcome: int, *ops: int) -> None:
+    """Two operations that read what the other wrote, of which `ops` has only these."""
+    micro = table(sent(5, 1, 0), sent(6, 2, 1, outcome), given(6, 1, 0), given(5, 2, 1)).drop(["committed"])
+    told = [{"run": 0, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1} for op in ops]
+    tables = (pa.Table.from_pylist(told, OPS), micro, NAMES.empty_table())
+    make_told(*map(spark.createDataFrame, tables), examples=1, certain=True)
+
+
+@pytest.mark.parametrize("ops", [(), (5,)])
+def test_an_operation_that_stands_in_one_table_alone_fails_the_job(
+    spark: SparkSession, ops: tuple[int, ...]
+) -> None:
+    with pytest.raises(SPARK_ERRORS, match="the table ops has no operation"):
+        judged_with(spark, OK, *ops)
+
+
+def test_an_outcome_that_one_table_does_not_know_fails_the_job(spark: SparkSession) -> None:
+    with pytest.raises(SPARK_ERRORS, match="does not know the outcome of operation 6"):
+        judged_with(spark, INFO, 5, 6)
