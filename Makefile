@@ -36,7 +36,7 @@ chaos: setup
 
 # An hour: the checkers with one thing changed, each of which the exhaustive tests must catch.
 mutants: setup
-	@PYTHONPATH=.:tests $(BIN)/python -m mutants
+	@PYTHONPATH=.:tests:tests/exhaustive:tests/unit/checkers $(BIN)/python -m mutants
 
 lint: setup
 	@$(BIN)/ruff check $(CODE)

@@ -53,6 +53,8 @@ class Histories:
     micro: DataFrame
     names: DataFrame
     errors: Mapping[int, Unreadable]  # by run
+    certain: bool | None = None  # the outcome of every operation is known; None: nobody has looked
+    files: Sequence[tuple[int, Path]] = ()  # all of `micro`, by run, if it lies in files that are here
 
     def with_more(self, more: "Histories") -> "Histories":
         """These and others, of other runs."""
@@ -61,6 +63,8 @@ class Histories:
             self.micro.unionByName(more.micro),
             self.names.unionByName(more.names),
             {**self.errors, **more.errors},
+            self.certain and more.certain,
+            [*self.files, *more.files] if self.files and more.files else (),
         )
 
 
@@ -98,7 +102,7 @@ def read_histories(
     }
     if errors:
         tables = {name: frame.where(~F.col("run").isin(list(errors))) for name, frame in tables.items()}
-    return Histories(**tables, errors=errors)
+    return Histories(tables["ops"], tables["micro"], tables["names"], errors)
 
 
 def _plan(histories: Sequence[HistoryFile], block_bytes: int) -> tuple[list[Block], dict[int, Unreadable]]:

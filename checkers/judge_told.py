@@ -3,6 +3,8 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -13,7 +15,7 @@ from checkers.graph.names import GRAPHS, WORDS, WR
 from checkers.judge import with_cause
 from checkers.materialise import Collected, collect
 from checkers.registry import CHECKERS, HISTORY_CHECKERS, SUBSCRIBED, checker_of
-from checkers.told import Told, make_told, records_of
+from checkers.told import Told, make_pieces, make_told, read_pieces, records_of
 from harness.history_files.schema import FAIL, INFO, NAMES_FROM, OK, OPEN, OUTCOMES
 from harness.verdict import Found, Judgement
 
@@ -32,17 +34,26 @@ def judge_told(
     names: DataFrame,
     runs: Sequence[int],
     *,
+    certain: bool | None = None,
+    files: Sequence[tuple[int, Path]] = (),
     allowed: frozenset[str] = frozenset(),
     examples: int = 10,
     phase: Callable[[str], None] = lambda name: None,
 ) -> dict[int, Judgement]:
     """What the checkers say of each history, by its number.
 
-    `allowed`: what the caller permits; `phase` is told what begins.
+    `certain`: whether the outcome of every operation is known; None: nobody has looked. `files`: where all of
+    `micro` lies in files, by the number of the history. `allowed`: what the caller permits; `phase` is told
+    what begins.
     """
-    numbers = _count_operations(ops)
-    certain = not any(counts["info"] or counts["open"] for counts in numbers.values())
-    told = make_told(ops, micro, names, examples, certain=certain, phase=phase)
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="operations") as pool:
+        counting = pool.submit(_count_operations, ops)
+        if certain is None:
+            certain = not any(counts["info"] or counts["open"] for counts in counting.result().values())
+        here = certain and files
+        pieces = read_pieces(ops.sparkSession, files) if here else make_pieces(micro, certain=certain)
+        told = make_told(ops, pieces, names, examples, phase=phase)
+        numbers = counting.result()
     phase("checks")
     found = collect(told, HISTORY_CHECKERS, examples)
     phase("evidence")

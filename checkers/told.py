@@ -15,23 +15,27 @@ known offsets of the key (gaps vanish). As Jepsen's checker decides:
   its index is null, and only `lowest` and `highest` tell where it stands.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from checkers.by_key.deal import PIECES, ROWS, SPANS, deal, deal_files, deal_settled
 from checkers.by_key.kernel import FOUND, by_key
 from checkers.by_key.packs import FOLLOWED, LINES, READ, read_packs
 from checkers.graph.make import make_components
 from checkers.jumps import make_jumps
 from checkers.tables import keep
-from harness.history_files.schema import FAIL, INFO, OK, OPEN
+from harness.history_files.schema import FAIL, INFO, MICRO, OK, OPEN
 
 __all__ = ["FAIL", "INFO", "LOST", "OK", "OPEN", "Told", "make_told", "records_of"]
 KEY = ("run", "key")
@@ -77,14 +81,14 @@ VALUE_COLUMNS = (
 
 def make_told(
     ops: DataFrame,
-    micro: DataFrame,
+    pieces: DataFrame,
     names: DataFrame,
     examples: int,
     *,
-    certain: bool = False,
     phase: Callable[[str], None] = lambda name: None,
 ) -> Told:
-    """The shared tables of histories whose tables have the form of `harness.history_files.schema`.
+    """The shared tables of histories whose tables have the form of `harness.history_files.schema`; of the
+    micro-operations, the pieces of `make_pieces` or `read_pieces`.
 
     `steps` has one row for each micro-operation whose record is not ordinary (see `checkers.by_key.kernel`),
     or that was given what its operation sent: run, key, value, offset, op, n, process, polled, outcome;
@@ -100,19 +104,22 @@ def make_told(
     `examples` of each name come with a cycle. `counted`: run, records, read, unsettled. `packs`: see
     `checkers.by_key.packs`. `too_large`: by run, the kinds of edges that `components` lacks in part.
 
-    `certain`: the caller knows that the outcome of every operation is known. `phase` is told what begins.
+    `phase` is told what begins.
     """
     phase("records, key by key")
-    keyed = make_keyed(micro, certain=certain)
-    siblings = make_siblings(keyed.steps, keyed.packs)
+    keyed = make_keyed(pieces)
     phase("cycles")
-    cycles = make_components(ops, keyed.packs, examples)
+    with ThreadPoolExecutor(max_workers=2, thread_name_prefix="told") as pool:
+        siblings = pool.submit(lambda: make_siblings(keyed.steps, keyed.packs))
+        jumps = pool.submit(lambda: keep(make_jumps(keyed.jumps, ops)))  # three checks look at them
+        cycles = make_components(ops, keyed.packs, examples)
+        components = keep(cycles.components)
     return Told(
         ops=ops,
         steps=keyed.steps,
-        jumps=keep(make_jumps(keyed.jumps, ops)),  # three checks look at them
-        siblings=siblings,
-        components=keep(cycles.components),
+        jumps=jumps.result(),
+        siblings=siblings.result(),
+        components=components,
         too_large=cycles.too_large,
         counted=keyed.counted,
         packs=keyed.packs,
@@ -130,10 +137,28 @@ class Keyed:
     packs: DataFrame
 
 
-def make_keyed(micro: DataFrame, *, certain: bool) -> Keyed:
-    """One job over all micro-operations, or two, where it is not certain which operations have committed."""
-    settled = micro.withColumn("committed", _as_told()) if certain else _committed(micro)
-    found = keep(settled.repartition(*KEY).mapInArrow(by_key, from_arrow_schema(FOUND)))
+def make_pieces(micro: DataFrame, *, certain: bool) -> DataFrame:
+    """`checkers.by_key.deal.PIECES` of all micro-operations. `certain`: the outcome of every operation is
+    known; else one job more finds out which of them have committed.
+    """
+    rows = micro.select(*MICRO.names) if certain else _committed(micro).select(*ROWS.names)
+    return rows.mapInArrow(deal_settled if certain else deal, from_arrow_schema(PIECES))
+
+
+def read_pieces(spark: SparkSession, files: Iterable[tuple[int, Path]]) -> DataFrame:
+    """The same of files that every task can open, each with the number of its history, if all is certain."""
+    spans = [
+        {"run": run, "path": str(path), "first": first, "groups": 1}
+        for run, path in files
+        for first in range(pq.read_metadata(path).num_row_groups)
+    ]
+    table = pa.Table.from_pylist(spans, SPANS)
+    return spark.createDataFrame(table).mapInArrow(deal_files, from_arrow_schema(PIECES))
+
+
+def make_keyed(pieces: DataFrame) -> Keyed:
+    """One job over all micro-operations."""
+    found = keep(pieces.repartition("group").mapInArrow(by_key, from_arrow_schema(FOUND)))
     small = _small(found)
     return Keyed(small("step"), small("jump"), small("counted"), _part(found, "pack"))
 
@@ -157,17 +182,6 @@ def _small(found: DataFrame) -> Callable[[str], DataFrame]:
         return spark.createDataFrame(pa.Table.from_struct_array(told) if len(told) else empty)
 
     return cut
-
-
-def _as_told() -> Column:
-    """Whether an operation has committed, where every outcome is said to be known; fails if one is not."""
-    known = F.col("polled") | F.col("outcome").isin(OK, FAIL)
-    unknown = F.format_string(
-        "of history %d the table micro does not know the outcome of operation %d, though the table ops does",
-        "run",
-        "op",
-    )
-    return F.when(known, F.col("outcome") == OK).otherwise(F.raise_error(unknown).cast("boolean"))
 
 
 def _committed(micro: DataFrame) -> DataFrame:

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
+from checkers.by_key.deal import collected
 from checkers.by_key.jumps import find_jumps
 from checkers.by_key.packs import PACK, make_pack
 from checkers.by_key.rows import NONE, Records, Rows, make_records
@@ -40,12 +41,12 @@ FOUND = pa.schema([("step", STEP), ("jump", JUMP), ("counted", COUNTED), ("pack"
 
 
 def by_key(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """FOUND of the rows of a partition, which holds all rows of each of its keys."""
-    parts = [batch for batch in batches if len(batch)]
-    if not parts:
+    """FOUND of the pieces of a partition, which hold all rows of each of its keys."""
+    table = collected(batches)
+    if table is None:
         return
-    rows = Rows(pa.Table.from_batches(parts).combine_chunks())
-    del parts
+    rows = Rows(table)
+    del table
     records = make_records(rows)
     yield _batch("step", _steps(rows, records))
     done = rows.sends[rows.outcome[rows.sends] != OPEN]

@@ -5,7 +5,8 @@ square of them. Here they lead through *moments*, one for each ok completion, in
 operations, and the same paths.
 
 A graph with more kinds of edges is looked at after one with fewer, with the components of that one drawn
-together: little is left to do then.
+together: little is left to do then. And as only wr, ww and rw edges ever go back, a graph is looked at only
+where those of its own kinds do (`checkers.graph.intervals`): without rw edges that is next to nowhere.
 """
 
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
+from checkers.graph.intervals import merged
 from checkers.graph.names import PROCESS, REALTIME, Graph
 
 _NONE = np.empty(0, np.int32)
@@ -27,18 +29,19 @@ class _Strong:
 
     labels: np.ndarray
     cyclic: np.ndarray
-    between: Ends  # the edges from one component to another
+    between: Ends | None  # the edges from one component to another; None: not all of them were looked at
 
 
 @dataclass
 class Part:
-    """A part of the graph: edges by kind between vertices; those from `count` upwards are moments."""
+    """A part of the graph: edges by kind, vertices in order; from `count` upwards they are moments."""
 
     count: int
     edges: dict[int, Ends]
     references: dict[int, np.ndarray] = field(default_factory=dict)  # by kind: which record an edge goes by
-    moments: int = 0
+    done: np.ndarray = field(default_factory=lambda: _NONE)  # of each moment, the operation that completes
     known: dict[frozenset[int], _Strong] = field(default_factory=dict)
+    spans: dict[frozenset[int], np.ndarray | None] = field(default_factory=dict)
 
 
 def add_orders(
@@ -52,7 +55,7 @@ def add_orders(
     same = (earlier >= 0) & (process[one] == process[next_one])
     part.edges[PROCESS] = (one[same].astype(np.int32), next_one[same].astype(np.int32))
     done = np.flatnonzero(ok)
-    part.moments = len(done)
+    part.done = done
     if not len(done):
         return
     moment = part.count + np.arange(len(done))
@@ -129,23 +132,63 @@ def _strong(part: Part, kinds: frozenset[int]) -> _Strong:
     """The components of the graph of these kinds of edges."""
     if kinds in part.known:
         return part.known[kinds]
-    size = part.count + part.moments
-    base = max((known for known in part.known if known < kinds), key=len, default=frozenset())
-    if base:
-        drawn, pieces = part.known[base].labels, [part.known[base].between]
-    else:
-        drawn, pieces = np.arange(size, dtype=np.int32), []
-    for kind in sorted(kinds - base):
+    base = max((known for known in part.known if known < kinds), key=len, default=None)
+    smaller = part.known[base] if base is not None else None
+    drawn = smaller.labels if smaller else np.arange(part.count + len(part.done), dtype=np.int32)
+    pieces: list[Ends] = []
+    added, span = kinds, _spans(part, kinds - {PROCESS, REALTIME})
+    if base is not None and smaller and smaller.between:
+        pieces, added = [smaller.between], kinds - base
+    for kind in sorted(added):
         src, dst = part.edges.get(kind, (_NONE, _NONE))
+        if span is not None:
+            inside = np.flatnonzero(span[src] >= 0)
+            inside = inside[span[src[inside]] == span[dst[inside]]]
+            src, dst = src[inside], dst[inside]
         pieces.append((drawn[src], drawn[dst]))
     src, dst = (np.concatenate(ends) for ends in zip(*pieces, strict=True))
+    labels, between = _drawn_together(drawn, src, dst) if span is None else (_few(drawn, src, dst), None)
+    cyclic = np.bincount(labels, minlength=1)[labels] > 1
+    part.known[kinds] = _Strong(labels, cyclic, between)
+    return part.known[kinds]
+
+
+def _spans(part: Part, kinds: frozenset[int]) -> np.ndarray | None:
+    """Of each vertex, the interval that holds it; -1: none does. None: it is not worth while to tell.
+
+    `kinds`: those of the edges that may go back. A moment stands where its operation does.
+    """
+    if kinds not in part.spans:
+        edges = [part.edges.get(kind, (_NONE, _NONE)) for kind in sorted(kinds)]
+        low = np.concatenate([dst[dst < src] for src, dst in edges])
+        low, high = merged(low, np.concatenate([src[dst < src] for src, dst in edges]))
+        place = np.concatenate([np.arange(part.count), part.done])
+        at = np.searchsorted(low, place, side="right") - 1
+        held = (at >= 0) & (place <= np.append(high, -1)[at])
+        few = 2 * int((high - low + 1).sum()) <= part.count
+        part.spans[kinds] = np.where(held, at, -1) if few else None
+    return part.spans[kinds]
+
+
+def _drawn_together(drawn: np.ndarray, src: np.ndarray, dst: np.ndarray) -> tuple[np.ndarray, Ends]:
+    """Labels of all vertices, and the edges that are left."""
     src, dst, found = _components(src, dst, int(drawn.max(initial=-1)) + 1)
-    labels = found[drawn]
     src, dst = found[src], found[dst]
     apart = src != dst
-    cyclic = np.bincount(labels, minlength=1)[labels] > 1
-    part.known[kinds] = _Strong(labels, cyclic, (src[apart], dst[apart]))
-    return part.known[kinds]
+    return found[drawn], (src[apart], dst[apart])
+
+
+def _few(drawn: np.ndarray, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+    """The same labels where few edges are to be looked at: what none of them touches stays what it was."""
+    touched, ends = np.unique(np.concatenate([src, dst]), return_inverse=True)
+    one, other = np.split(ends.astype(np.int32), 2)
+    _, _, found = _components(one, other, len(touched))
+    first = np.zeros(int(found.max(initial=-1)) + 1, np.int32)
+    first[found[::-1]] = touched[::-1]
+    label = np.arange(int(drawn.max(initial=-1)) + 1, dtype=np.int32)
+    label[touched] = first[found]
+    labels: np.ndarray = label[drawn]
+    return labels
 
 
 def _components(src: np.ndarray, dst: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

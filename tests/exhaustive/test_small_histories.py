@@ -8,10 +8,11 @@ three steps; all ways to claim inputs of which some were given. Three more, of t
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 import small_logs
@@ -19,6 +20,7 @@ from histories import History, write
 from pyspark.sql import SparkSession
 
 from checkers.judge import StoredRun, judge
+from harness.verdict import Judgement
 
 Found = dict[str, int]
 
@@ -291,46 +293,66 @@ ONLY = {"claims": {"premature-offset"}}
 """Families in which other anomalies are as they may be."""
 
 
+@dataclass(frozen=True)
+class Small:
+    """A history, and what must be said of it; `what` it is drawn from."""
+
+    family: str
+    history: History
+    meant: Found
+    what: object
+
+    def differs(self, judgement: Judgement) -> str | None:
+        """What is said of it otherwise."""
+        said = {
+            name: anomaly.count
+            for name, anomaly in judgement.anomalies.items()
+            if name in ONLY.get(self.family, {name})
+        }
+        return None if said == self.meant else f"{self.what}: judged {said}, defined {self.meant}"
+
+
+FAMILIES: dict[str, tuple[Callable[[], Iterable[Any]], Callable[[Any], History], Callable[[Any], Found]]] = {
+    "transactions": (transactions, draw, defined),
+    "inputs": (inputs, draw, defined),
+    "logs": (logs, draw_log, defined_log),
+    "partitions": (small_logs.partitions, small_logs.draw_partition, small_logs.defined_partition),
+    "states": (small_logs.states, small_logs.draw_states, small_logs.defined_states),
+    "marked": (small_logs.marked, small_logs.draw_marked, small_logs.defined_marked),
+    "reads": (reads, draw_reads, defined_reads),
+    "claims": (claims, draw_claim, defined_claim),
+}
+"""Each with what it is made of, how it is drawn, and how it is defined."""
+
+
+def smalls() -> list[Small]:
+    """All of all families."""
+    return [
+        Small(family, draws(one), defines(one), one)
+        for family, (every, draws, defines) in FAMILIES.items()
+        for one in every()
+    ]
+
+
+def store(smalls: Sequence[Small], folder: Path, first: int = 0) -> list[StoredRun]:
+    """The runs of one store, numbered from `first`."""
+    write(folder, [(run, small.history) for run, small in enumerate(smalls, first)], log=True)
+    return [StoredRun(run, folder) for run in range(first, first + len(smalls))]
+
+
 @pytest.fixture(scope="module")
 def differences(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """By family, each history that is judged otherwise than it is defined, smallest first."""
-    families = {
-        "transactions": [(draw(t), defined(t), t) for t in transactions()],
-        "inputs": [(draw(t), defined(t), t) for t in inputs()],
-        "logs": [(draw_log(log), defined_log(log), log) for log in logs()],
-        "partitions": [
-            (small_logs.draw_partition(one), small_logs.defined_partition(one), one)
-            for one in small_logs.partitions()
-        ],
-        "states": [
-            (small_logs.draw_states(one), small_logs.defined_states(one), one) for one in small_logs.states()
-        ],
-        "marked": [
-            (small_logs.draw_marked(one), small_logs.defined_marked(one), one) for one in small_logs.marked()
-        ],
-        "reads": [(draw_reads(steps), defined_reads(steps), steps) for steps in reads()],
-        "claims": [(draw_claim(claim), defined_claim(claim), claim) for claim in claims()],
-    }
-    cases = [(family, *case) for family, drawn in families.items() for case in drawn]
-    folder: Path = write(
-        tmp_path_factory.mktemp("store"), [(run, case[1]) for run, case in enumerate(cases)], log=True
-    )
-    judged = judge(spark, [StoredRun(run, folder) for run in range(len(cases))], examples=1)
-    found: dict[str, list[str]] = {family: [] for family in families}
-    for run, (family, _, meant, what) in enumerate(cases):
-        said = {
-            name: anomaly.count
-            for name, anomaly in judged[run].anomalies.items()
-            if name in ONLY.get(family, {name})
-        }
-        if said != meant:
-            found[family].append(f"{what}: judged {said}, defined {meant}")
+    every = smalls()
+    judged = judge(spark, store(every, tmp_path_factory.mktemp("store")), examples=1)
+    found: dict[str, list[str]] = {family: [] for family in FAMILIES}
+    for run, small in enumerate(every):
+        if difference := small.differs(judged[run]):
+            found[small.family].append(difference)
     return found
 
 
-@pytest.mark.parametrize(
-    "family", ["transactions", "inputs", "logs", "reads", "claims", "partitions", "states", "marked"]
-)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_every_small_history_is_judged_as_it_is_defined(
     family: str, differences: dict[str, list[str]]
 ) -> None:

@@ -72,7 +72,8 @@ def judged(todo: list[Mutant]) -> Iterator[dict[str, object]]:
                 if name not in ready:
                     ready[name] = SUBJECTS[name](spark)
                     with changed(None):
-                        assert ready[name].differs() is None, f"{name}: the checkers are wrong unchanged"
+                        difference = ready[name].differs(None)
+                        assert difference is None, f"{name}: wrong, unchanged: {difference}"
                 fate = _fate(ready[name], mutant)
                 spark.catalog.clearCache()
                 if fate != "survived":
@@ -104,7 +105,7 @@ def _fate(subject: Subject, mutant: Mutant) -> str:
     signal.alarm(LIMIT_S)
     try:
         with changed(mutant):
-            difference = subject.differs()
+            difference = subject.differs(mutant.file)
         return "survived" if difference is None else f"killed: {difference[:200]}"
     except TooLong:
         subject.spark.sparkContext.cancelAllJobs()

@@ -1,12 +1,26 @@
 """What mutants are judged by: the exhaustive tests' own histories and definitions."""
 
-from collections.abc import Callable, Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Protocol
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+
+if TYPE_CHECKING:
+    from cases import Case
+    from test_small_histories import Small
+
+    from checkers.materialise import Collected, Materialised
+    from checkers.registry import Checker
+    from checkers.tables import Tables
+    from checkers.told import Told as Tables_
+    from harness.verdict import Judgement
 
 SMALL, STRIDE = 3_000, 7
 ROOT = Path(__file__).parent.parent.parent
@@ -17,8 +31,11 @@ class Subject(Protocol):
 
     spark: SparkSession
 
-    def differs(self) -> str | None:
-        """The first history that the checkers, as they are imported now, judge otherwise; None: none."""
+    def differs(self, file: str | None) -> str | None:
+        """The first history that the checkers, as they are imported now, judge otherwise; None: none.
+
+        `file`: the one that is changed; what does not depend on it need not be done again.
+        """
         ...
 
 
@@ -26,7 +43,7 @@ class Told:
     """Histories of what clients told: the small ones; of the rest every seventh, and all random ones."""
 
     def __init__(self, spark: SparkSession) -> None:
-        from exhaustive import test_told_histories as told
+        import test_told_histories as told
         from plain.jepsen import verdict
 
         self.spark = spark
@@ -35,34 +52,141 @@ class Told:
         self._parts = []
         for part in parts:
             ops, micro = (spark.createDataFrame(table).localCheckpoint() for table in told.tables(part))
-            self._parts.append((ops, micro, [verdict(events) for events in part]))
+            self._parts.append(Part(ops, micro, [verdict(events) for events in part]))
 
-    def differs(self) -> str | None:
-        """Small ones first."""
-        from checkers.judge_told import judge_told
-        from harness.history_files.schema import NAMES
+    def differs(self, file: str | None) -> str | None:
+        """Small ones first. All is judged again; of a checker that has changed, only what itself finds."""
+        from checkers.registry import HISTORY_CHECKERS
 
-        names = self.spark.createDataFrame(NAMES.empty_table())
-        for ops, micro, defined in self._parts:
-            found = judge_told(ops, micro, names, range(len(defined)), examples=1)
-            for run, (_, counts, allowed) in enumerate(defined):
-                said = found[run].anomalies
+        changed = [c for c in HISTORY_CHECKERS if file == f"checkers/{c.module}.py" and c.module != "cycles"]
+        for part in self._parts:
+            again = bool(changed) and part.kept is not None
+            judged = part.judge_again(changed[0]) if again else part.judge_all(keep=file is None)
+            for run, (_, counts, allowed) in enumerate(part.defined):
+                said = judged[run].anomalies
                 if {name: one.count for name, one in said.items()} != counts:
                     return f"history {run}: other anomalies"
                 if {name for name, one in said.items() if one.allowed} != allowed:
                     return f"history {run}: others are allowed"
-                if found[run].broken.keys() - {"nothing read"}:
+                if judged[run].broken.keys() - {"nothing read"}:
                     return f"history {run}: a check crashed"
         return None
 
 
-SUBJECTS: Mapping[str, Callable[[SparkSession], Subject]] = {"told": Told}
+@dataclass
+class Part:
+    """Some histories, and what must be said of them; with what was made of them before a change."""
+
+    ops: DataFrame
+    micro: DataFrame
+    defined: Sequence[tuple[object, Mapping[str, int], Set[str]]]
+    kept: tuple[Tables_, Collected] | None = None
+
+    def judge_all(self, *, keep: bool) -> Mapping[int, Judgement]:
+        """From the micro-operations on."""
+        from checkers.judge_told import judge_told
+        from checkers.materialise import collect
+        from checkers.registry import HISTORY_CHECKERS
+        from checkers.told import make_pieces, make_told
+        from harness.history_files.schema import NAMES
+
+        names = self.ops.sparkSession.createDataFrame(NAMES.empty_table())
+        if keep:
+            pieces = make_pieces(self.micro, certain=False)
+            tables = make_told(self.ops, pieces, names, 1)
+            self.kept = tables, collect(tables, HISTORY_CHECKERS, 1)
+        return judge_told(self.ops, self.micro, names, range(len(self.defined)), examples=1)
+
+    def judge_again(self, checker: Checker) -> Mapping[int, Judgement]:
+        """From the shared tables on, by one checker; the others say what they said."""
+        from checkers import judge_told
+        from checkers.materialise import collect
+
+        assert self.kept is not None
+        tables, before = self.kept
+        found = collect(tables, [checker], 1)
+        others = {key: row for key, row in before.rows.items() if key[1] not in checker.anomalies}
+        together = replace(before, rows=others | found.rows, crashed=found.crashed)
+        numbers = judge_told._count_operations(self.ops)
+        judge_told._add_records(numbers, tables)
+        return {
+            run: judge_told._judgement(run, together, numbers[run], frozenset(), frozenset())
+            for run in range(len(self.defined))
+        }
+
+
+class Stored:
+    """Stored runs: the small ones of the exhaustive job, and the cases of the unit tests."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        import cases
+        import test_small_histories as small
+
+        self.spark = spark
+        self._folder = TemporaryDirectory(prefix="fencepost-mutants-")
+        folder = Path(self._folder.name)
+        runs = cases.store(folder / "cases")
+        self._wanted: list[Case | Small] = [*cases.CASES, *small.smalls()]
+        self._runs = [*runs, *small.store(small.smalls(), folder / "small", len(runs))]
+        self._kept: Kept | None = None
+
+    def differs(self, file: str | None) -> str | None:
+        """All is judged again; of a checker that has changed, only what itself finds."""
+        from checkers.registry import STORE_CHECKERS
+
+        changed = [c for c in STORE_CHECKERS if file == f"checkers/{c.module}.py"]
+        if not changed or self._kept is None:
+            said = self._judge_all(keep=file is None)
+        else:
+            said = self._judge_again(changed[0], self._kept)
+        judgements = zip(self._wanted, said, strict=True)
+        differences = (one.differs(judgement) for one, judgement in judgements)
+        return next((difference for difference in differences if difference), None)
+
+    def _judge_all(self, *, keep: bool) -> list[Judgement]:
+        from checkers import judge
+        from checkers.materialise import materialise
+        from checkers.registry import STORE_CHECKERS
+        from checkers.sources import read_sources
+        from checkers.tables import make_tables
+
+        sources = read_sources(self.spark, self._runs)
+        tables = make_tables(sources)
+        brought = materialise(sources, tables, STORE_CHECKERS, 1)
+        if keep:
+            self._kept = Kept(tables, brought)
+        return [judge._judgement(run, brought, 1) for run in self._runs]
+
+    def _judge_again(self, checker: Checker, kept: Kept) -> list[Judgement]:
+        from checkers import judge
+        from checkers.materialise import collect
+
+        found = collect(kept.tables, [checker], 1)
+        others = {key: row for key, row in kept.brought.findings.items() if key[1] not in checker.anomalies}
+        brought = replace(kept.brought, findings=others | found.rows, crashed=found.crashed)
+        return [judge._judgement(run, brought, 1) for run in self._runs]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What the checkers made and said before anything was changed."""
+
+    tables: Tables
+    brought: Materialised
+
+
+SUBJECTS: Mapping[str, Callable[[SparkSession], Subject]] = {"told": Told, "stored": Stored}
+SHARED = (
+    "tables", "by_input", "by_offset", "by_operation", "by_position", "by_process", "by_producer", "by_value",
+    "evidence", "gaps", "judge", "materialise", "ranking", "finding",
+)  # fmt: skip
+"""What all checkers of stored runs stand on."""
 
 
 @cache
 def subjects_of() -> dict[str, tuple[str, ...]]:
     """By file of the checkers, what judges its mutants."""
-    from checkers.registry import HISTORIES, HISTORY_CHECKERS
+    from checkers.registry import HISTORY_CHECKERS, STORE_CHECKERS
 
     found = {
         path.relative_to(ROOT).as_posix(): ("told",)
@@ -70,11 +194,11 @@ def subjects_of() -> dict[str, tuple[str, ...]]:
         for path in sorted((ROOT / "checkers" / folder).glob("*.py"))
         if path.name != "__init__.py"
     }
-    for name in (
-        "told",
-        "jumps",
-        "judge_told",
-        *(c.module for c in HISTORY_CHECKERS if c.judges == HISTORIES),
-    ):
+    for name in ("told", "jumps", "judge_told"):
         found[f"checkers/{name}.py"] = ("told",)
+    for name in SHARED:
+        found[f"checkers/{name}.py"] = ("stored",)
+    for checker in (*HISTORY_CHECKERS, *STORE_CHECKERS):
+        judges = (("told", HISTORY_CHECKERS), ("stored", STORE_CHECKERS))
+        found[f"checkers/{checker.module}.py"] = tuple(name for name, own in judges if checker in own)
     return found

@@ -2,8 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
 
-from histories import History
+from histories import History, write
+
+from checkers.judge import StoredRun
+from harness.verdict import Judgement
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +31,27 @@ class Case:
         self.draw(history)
         return history
 
+    def differs(self, judgement: Judgement) -> str | None:
+        """What is said of it otherwise than it should be."""
+        found = {name: anomaly.count for name, anomaly in judgement.anomalies.items()}
+        if found != dict(self.finds):
+            return f"{self.name}: {found} is found, not {dict(self.finds)} ({judgement.broken})"
+        for name, cause in self.because.items():
+            told = judgement.anomalies[name].because
+            if told != cause:
+                return f"{self.name}: {name} follows from {told}, not from {cause}"
+        said = "; ".join(judgement.broken.values())
+        if said and not self.broken:
+            return f"{self.name}: {said}"
+        for part in self.broken:
+            if part not in said:
+                return f"{self.name}: nothing says {part!r}: {said}"
+        unexplained = set(self.not_checked) - set(judgement.not_checked)
+        return f"{self.name}: {unexplained} is not named as not checked" if unexplained else None
+
 
 CASES: list[Case] = []
+FAMILIES = ("transactions", "records", "inputs", "reads", "order", "evidence", "log", "warnings")
 
 
 def case(
@@ -46,3 +70,24 @@ def case(
         return draw
 
     return register
+
+
+def store(folder: Path, first: int = 0) -> list[StoredRun]:
+    """All cases of all families, as runs numbered from `first`."""
+    for family in FAMILIES:
+        import_module(f"case_{family}")
+    histories = [(run, case.build()) for run, case in enumerate(CASES, first)]
+    for log in (True, False):
+        write(folder / f"log-{log}", [(run, h) for run, h in histories if h.log is log], log=log)
+    return [
+        StoredRun(
+            run,
+            folder / f"log-{h.log}",
+            h.wall_ms,
+            allowed=dict.fromkeys(h.allowed, "the workload"),
+            incomplete=h.incomplete,
+            healed_ns=h.healed_ns,
+            session_ms=h.session_ms,
+        )
+        for run, h in histories
+    ]

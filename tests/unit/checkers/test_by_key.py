@@ -6,6 +6,7 @@ from micro import Row, given, sent, table
 from pyspark.sql import SparkSession
 
 from checkers.by_key.arrays import codes, order_by
+from checkers.by_key.deal import deal
 from checkers.by_key.jumps import find_jumps
 from checkers.by_key.kernel import by_key
 from checkers.by_key.packs import LINES, make_pack
@@ -20,7 +21,7 @@ from harness.history_files.schema import FAIL, INFO, OK, OPEN
 
 def found(kind: str, *rows: Row) -> list[Row]:
     """What the kernel tells of a kind."""
-    batches = list(by_key(iter(table(*rows).to_batches())))
+    batches = list(by_key(deal(iter(table(*rows).to_batches()))))
     return [row[kind] for batch in batches for row in batch.to_pylist() if row[kind] is not None]
 
 

@@ -14,7 +14,7 @@ from checkers.graph.edges import Edges
 from checkers.graph.intervals import make_spans, merged
 from checkers.graph.names import GRAPHS, PROCESS, REALTIME, RW, WR, WW, Graph
 from checkers.parts import SPARK_ERRORS
-from checkers.told import make_told
+from checkers.told import make_pieces, make_told
 from harness.history_files.schema import INFO, NAMES, OK, OPS
 
 Pair = tuple[int, int]
@@ -138,7 +138,7 @@ def test_an_interval_that_is_too_large_is_looked_at_without_rw_edges(
     frame = spark.createDataFrame(table(*micro).drop(["committed"]))
     told = make_told(
         spark.createDataFrame(pa.Table.from_pylist(ops, OPS)),
-        frame,
+        make_pieces(frame, certain=True),
         spark.createDataFrame(NAMES.empty_table()),
         1,
     )
@@ -150,8 +150,9 @@ def judged_with(spark: SparkSession, outcome: int, *ops: int) -> None:
     """Two operations that read what the other wrote, of which `ops` has only these."""
     micro = table(sent(5, 1, 0), sent(6, 2, 1, outcome), given(6, 1, 0), given(5, 2, 1)).drop(["committed"])
     told = [{"run": 0, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1} for op in ops]
-    tables = (pa.Table.from_pylist(told, OPS), micro, NAMES.empty_table())
-    make_told(*map(spark.createDataFrame, tables), examples=1, certain=True)
+    frame, names = spark.createDataFrame(pa.Table.from_pylist(told, OPS)), NAMES.empty_table()
+    pieces = make_pieces(spark.createDataFrame(micro), certain=True)
+    make_told(frame, pieces, spark.createDataFrame(names), examples=1)
 
 
 @pytest.mark.parametrize("ops", [(), (5,)])

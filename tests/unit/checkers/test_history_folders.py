@@ -8,14 +8,20 @@ from random import Random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from micro import given, sent, table
 from plain.generate import random_history, to_jsonl
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from checkers.by_key.deal import collected
 from checkers.history_files import Histories, HistoryFile, read_histories
 from checkers.history_folders import read_folders
+from checkers.told import make_pieces, read_pieces
+from fencepost.histories import judge_histories
 from fencepost.stores import expand
-from harness.history_files.schema import TABLES
+from harness.errors import UnreadableInput
+from harness.history_files.schema import FAIL, NAMES, OK, OPS, TABLES
 from harness.history_files.url import Url, is_url
+from harness.verdict import Verdict
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +31,12 @@ def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tu
     (place / "h.jsonl").write_text(to_jsonl(random_history(Random(5), 40, {"duplicate"})))
     read = read_histories(spark, [HistoryFile(3, place / "h.jsonl")])
     (place / "tables").mkdir()
-    for table, schema in TABLES.items():
-        rows = getattr(read, table).toArrow().cast(schema)
-        pq.write_table(rows, place / "tables" / f"{table}.parquet")
+    for name, schema in TABLES.items():
+        rows = getattr(read, name).toArrow().cast(schema)
+        pq.write_table(rows, place / "tables" / f"{name}.parquet")
     shutil.copytree(place / "tables", place / "parts")
-    for table in TABLES:
-        one = place / "parts" / f"{table}.parquet"
+    for name in TABLES:
+        one = place / "parts" / f"{name}.parquet"
         whole = pq.read_table(one)
         one.unlink()
         one.mkdir()
@@ -41,8 +47,8 @@ def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tu
     return read, place
 
 
-def rows(read: Histories, table: str, run: int) -> list[str]:
-    frame = getattr(read, table)
+def rows(read: Histories, name: str, run: int) -> list[str]:
+    frame = getattr(read, name)
     columns = [column for column in frame.columns if column != "run"]
     return sorted(str(row.asDict()) for row in frame.where(f"run = {run}").select(*columns).collect())
 
@@ -58,8 +64,8 @@ def test_a_folder_is_read_wherever_it_lies(spark: SparkSession, written: tuple[H
     read = read_folders(spark, [HistoryFile(run, path) for run, path in forms.items()])
     assert not read.errors
     for run in forms:
-        for table in TABLES:
-            assert rows(read, table, run) == rows(lines, table, 3), (run, table)
+        for name in TABLES:
+            assert rows(read, name, run) == rows(lines, name, 3), (run, name)
 
 
 def test_what_is_wrong_with_a_folder_is_told_and_stops_no_other(
@@ -111,3 +117,36 @@ def test_a_url_has_a_name_and_parts() -> None:
         == Url("s3a://bucket/h1") / "ops.parquet"
         == "s3a://bucket/h1/ops.parquet"
     )
+
+
+def rows_of(pieces: DataFrame) -> list[str]:
+    dealt = collected(iter(pieces.toArrow().to_batches()))
+    return sorted(map(str, dealt.to_pylist())) if dealt else []
+
+
+def test_files_that_tasks_open_hold_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
+    given_rows = table(*(sent(n, n, n, FAIL if n % 3 == 0 else OK) for n in range(40)), given(41, 7, 7))
+    micro = given_rows.drop(["committed"])
+    pq.write_table(micro, tmp_path / "micro.parquet", row_group_size=7)
+    of_spark = make_pieces(spark.createDataFrame(micro), certain=True)
+    of_files = read_pieces(spark, [(0, tmp_path / "micro.parquet")])
+    assert rows_of(of_files) == rows_of(of_spark) == sorted(map(str, given_rows.to_pylist()))
+    renumbered = read_pieces(spark, [(5, tmp_path / "micro.parquet")]).toArrow().to_batches()
+    assert collected(iter(renumbered))["run"].unique().to_pylist() == [5]
+
+
+@pytest.mark.parametrize("damaged", ["ops", "micro"])
+def test_a_table_whose_pages_are_damaged_is_told(spark: SparkSession, tmp_path: Path, damaged: str) -> None:
+    micro = table(sent(2, 1, 0), given(4, 1, 0)).drop(["committed"])
+    ops = [{"run": 0, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1} for op in (2, 4)]
+    for name, rows in (("ops", pa.Table.from_pylist(ops, OPS)), ("micro", micro), ("names", None)):
+        pq.write_table(rows or NAMES.empty_table(), tmp_path / f"{name}.parquet")
+    (sound,) = judge_histories(spark, [tmp_path], frozenset())
+    assert isinstance(sound, Verdict)
+    path = tmp_path / f"{damaged}.parquet"
+    body = path.read_bytes()
+    footer = int.from_bytes(body[-8:-4], "little") + 8
+    path.write_bytes(body[:4] + b"\xff" * (len(body) - 4 - footer) + body[-footer:])
+    (answer,) = judge_histories(spark, [tmp_path], frozenset())
+    assert isinstance(answer, UnreadableInput)
+    assert f"{damaged}.parquet is damaged" in str(answer)

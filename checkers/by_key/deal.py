@@ -1,0 +1,112 @@
+"""The shuffle by key, of pieces rather than rows: each task deals its rows into groups of whole keys.
+
+A *piece* holds rows of one group as one binary value. Spark moves a few large values many times faster
+than it sorts, writes and reads as many rows. And where a task can open the files itself, no row passes
+through the JVM at all.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from harness.history_files.schema import FAIL, MICRO, OK
+
+ROWS = MICRO.append(pa.field("committed", pa.bool_()))
+"""What is dealt out. `committed`: the operation must have."""
+PIECES = pa.schema([("group", pa.int32()), ("rows", pa.binary())])
+SPANS = pa.schema([("run", pa.int64()), ("path", pa.string()), ("first", pa.int32()), ("groups", pa.int32())])
+"""Row groups of a Parquet file, from `first` on."""
+GROUPS = 512
+"""Eight for every partition of a large shuffle, so that keys that share one are few."""
+HELD = 1_000_000
+"""Rows that a task holds before it deals them out."""
+Batches = Iterator[pa.RecordBatch]
+_KNOWN = pa.array([OK, FAIL], pa.int8())
+_SPREAD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
+
+
+def read(batches: Batches) -> Batches:
+    """MICRO of the SPANS of files; the number that a span gives its run counts."""
+    for batch in batches:
+        for span in batch.to_pylist():
+            groups = range(span["first"], span["first"] + span["groups"])
+            columns = MICRO.names[1:]
+            try:
+                for rows in pq.ParquetFile(span["path"]).iter_batches(
+                    HELD, row_groups=groups, columns=columns
+                ):
+                    run = pa.repeat(pa.scalar(span["run"], pa.int64()), len(rows))
+                    yield pa.RecordBatch.from_arrays([run, *rows.columns], schema=MICRO)
+            except (OSError, pa.ArrowException) as error:
+                raise ValueError(f"error while reading file {span['path']}: {error}") from error
+
+
+def settle(batches: Batches) -> Batches:
+    """ROWS of rows whose operations are all said to have a known outcome; raises if one has not."""
+    for rows in batches:
+        unknown = pc.and_(pc.invert(rows["polled"]), pc.invert(pc.is_in(rows["outcome"], _KNOWN)))
+        if pc.any(unknown).as_py():
+            run, op = (rows[name].filter(unknown)[0] for name in ("run", "op"))
+            raise ValueError(
+                f"of history {run} the table micro does not know the outcome of operation {op}, though the "
+                "table ops does"
+            )
+        yield pa.RecordBatch.from_arrays([*rows.columns, pc.equal(rows["outcome"], OK)], schema=ROWS)
+
+
+def deal_files(batches: Batches) -> Batches:
+    """Pieces of the rows in SPANS of files."""
+    return deal(settle(read(batches)))
+
+
+def deal_settled(batches: Batches) -> Batches:
+    """Pieces of rows whose operations all have a known outcome."""
+    return deal(settle(batches))
+
+
+def deal(batches: Batches) -> Batches:
+    """Pieces of rows: of each group one, or one for every HELD rows of the task."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(map(len, held)) >= HELD:
+            yield _dealt(held)
+            held = []
+    if any(map(len, held)):
+        yield _dealt(held)
+
+
+def _dealt(held: list[pa.RecordBatch]) -> pa.RecordBatch:
+    rows = pa.concat_batches(held)
+    group = _group_of(rows["run"].to_numpy(), rows["key"].to_numpy())
+    order = np.argsort(group, kind="stable")
+    rows, group = rows.take(pa.array(order)), group[order]
+    starts = np.flatnonzero(np.diff(group, prepend=-1))
+    lengths = np.diff(starts, append=len(group))
+    pieces = [
+        rows.slice(*span).serialize().to_pybytes()
+        for span in zip(starts.tolist(), lengths.tolist(), strict=True)
+    ]
+    return pa.RecordBatch.from_arrays([pa.array(group[starts], pa.int32()), pa.array(pieces)], schema=PIECES)
+
+
+def _group_of(run: np.ndarray, key: np.ndarray) -> np.ndarray:
+    """Multiplied by odd constants, the upper bits: neighbours fall into different groups."""
+    first, second = map(np.uint64, _SPREAD)
+    mixed = (key.astype(np.uint64) ^ (run.astype(np.uint64) * first)) * second
+    group: np.ndarray = (mixed >> np.uint64(64 - (GROUPS - 1).bit_length())).astype(np.int16)
+    return group
+
+
+def collected(batches: Batches) -> pa.Table | None:
+    """The rows of all pieces; None: there is none."""
+    # As bytes: what is cut out of Spark's buffer need not lie where numpy reads it fast.
+    pieces = [
+        pa.ipc.read_record_batch(pa.py_buffer(piece), ROWS)
+        for batch in batches
+        for piece in batch["rows"].to_pylist()
+    ]
+    return pa.Table.from_batches(pieces).combine_chunks() if pieces else None
