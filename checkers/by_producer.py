@@ -13,9 +13,11 @@ clean-up interval (10 s), and a margin for a coordinator that moves."""
 PREPARED = ("PrepareCommit", "PrepareAbort")
 COMPLETE = ("CompleteCommit", "CompleteAbort")
 PENDING_STATES = ("Ongoing", *PREPARED)
+QUIET = ("run", "judgeable", "end_ms")
+"""Of the table `runs`: what the batches and states of a run are weighed with."""
 
 
-def make_batches(s: Sources, tps: DataFrame, quiet: DataFrame) -> DataFrame:
+def make_batches(s: Sources, tps: DataFrame, runs: DataFrame) -> DataFrame:
     """The leader's data batches: run, tp, base_offset, last_offset, producer_id, epoch, base_sequence,
     transactional, fate; the marker that decided (marker_offset, marker_epoch, marker_ms); abandoned (open,
     and the transaction log does not list it as under way, or has done so for too long). Of its producer id
@@ -64,7 +66,7 @@ def make_batches(s: Sources, tps: DataFrame, quiet: DataFrame) -> DataFrame:
     )
     return (
         fated.join(F.broadcast(_last_states(s)), on=["run", "producer_id"], how="left")
-        .join(F.broadcast(quiet), on="run", how="left")
+        .join(F.broadcast(runs.select(*QUIET)), on="run", how="left")
         .select(
             "run",
             "tp",
@@ -105,7 +107,7 @@ def _abandoned() -> Column:
     return is_open & F.coalesce("judgeable", F.lit(False)) & ~F.coalesce(listed, F.lit(False))
 
 
-def make_states(s: Sources, quiet: DataFrame) -> DataFrame:
+def make_states(s: Sources, runs: DataFrame) -> DataFrame:
     """The transaction log, record by record: run, log_tp, log_offset, transactional_id, producer_id, epoch,
     state, tps, timeout_ms, start_ms, update_ms; before, before_2, before_3 (the three that its
     transactional id had before it); last (none comes after it); late (it stays in a Prepare state long after
@@ -131,7 +133,7 @@ def make_states(s: Sources, quiet: DataFrame) -> DataFrame:
                 "last": F.lead(F.lit(True)).over(by_id).isNull(),
             }
         )
-        .join(F.broadcast(quiet), on="run", how="left")
+        .join(F.broadcast(runs.select(*QUIET)), on="run", how="left")
         .select(
             "run",
             "log_tp",

@@ -86,7 +86,6 @@ def _operations(t: Tables) -> DataFrame:
         _count(writes & (F.col("settled") == "committed") & F.col("operation.stage").isNotNull()).alias(
             "effective_of_stages"
         ),
-        _count(F.col("settled") == "unknown").alias("unsettled"),
         _count(txn & (F.col("told") == "committed") & (F.size("records") > 0)).alias("acknowledged"),
         _count((F.col("told") == "committed") & (F.size("claims") > 0)).alias("claiming"),
         F.sum(F.size("claims")).alias("claims"),

@@ -9,11 +9,11 @@ from checkers.examples import Finding
 from checkers.gaps import Facts, Gaps, gaps, missing_needs
 from checkers.materialise import Materialised, materialise
 from checkers.parts import Answers, each, errors_of_ours
-from checkers.registry import STORE_CHECKERS, Checker, checker_of
+from checkers.registry import STORE_CHECKERS, UNSETTLED, Checker, checker_of
 from checkers.sources import StoredRun, read_sources
 from checkers.tables import make_tables
 from harness.errors import FencepostError
-from harness.verdict import Found, Judgement
+from harness.verdict import Found, Judgement, Unsettled
 
 __all__ = ["StoredRun", "judge", "judge_each"]
 
@@ -43,7 +43,7 @@ def _bring(spark: SparkSession, runs: Sequence[StoredRun], examples: int) -> Mat
     """All checks of these runs, in one job; raises only errors of ours."""
     with errors_of_ours():
         sources = read_sources(spark, runs)
-        return materialise(sources, make_tables(sources), STORE_CHECKERS, examples)
+        return materialise(sources, make_tables(sources), (*STORE_CHECKERS, UNSETTLED), examples)
 
 
 def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgement:
@@ -79,6 +79,15 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
             **{name: numbers[name] for name in ("committed", "aborted", "fenced")},
         },
         stats={name: numbers[name] for name in ("ops", "ok", "fail", "info")},
+        unsettled=unsettled(run.run, brought.findings),
+    )
+
+
+def unsettled(run: int, findings: Mapping[tuple[int, str, bool], Finding]) -> Unsettled:
+    """What has no answer in one run."""
+    found = findings.get((run, UNSETTLED.module, False))
+    return (
+        Unsettled(found.count, [example["operation"] for example in found.examples]) if found else Unsettled()
     )
 
 

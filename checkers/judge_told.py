@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 
 from checkers.examples import Finding, lookup, objects
 from checkers.graph.names import GRAPHS, WORDS, WR
-from checkers.judge import with_cause
+from checkers.judge import unsettled, with_cause
 from checkers.materialise import Collected, collect
-from checkers.registry import CHECKERS, HISTORY_CHECKERS, SUBSCRIBED, checker_of
+from checkers.registry import CHECKERS, HISTORY_CHECKERS, SUBSCRIBED, UNSETTLED, checker_of
 from checkers.told import Told, make_pieces, make_told, read_pieces, records_of
 from harness.history_files.schema import FAIL, INFO, NAMES_FROM, OK, OPEN, OUTCOMES
 from harness.verdict import Found, Judgement
@@ -55,7 +55,7 @@ def judge_told(
         told = make_told(ops, pieces, names, examples, phase=phase)
         numbers = counting.result()
     phase("checks")
-    found = collect(told, HISTORY_CHECKERS, examples)
+    found = collect(told, (*HISTORY_CHECKERS, UNSETTLED), examples)
     phase("evidence")
     _add_records(numbers, told)
     _explain(told, found.rows)
@@ -123,7 +123,8 @@ def _judgement(
             "committed": numbers["committed"],
             "aborted": numbers["aborted"],
         },
-        stats={name: numbers[name] for name in ("ops", "ok", "fail", "info", "open", "unsettled")},
+        stats={name: numbers[name] for name in ("ops", "ok", "fail", "info", "open")},
+        unsettled=unsettled(run, found.rows),
     )
 
 

@@ -198,13 +198,15 @@ CHECKERS: tuple[Checker, ...] = (
 
 STORE_CHECKERS = tuple(checker for checker in CHECKERS if checker.judges != HISTORIES)
 HISTORY_CHECKERS = tuple(checker for checker in CHECKERS if checker.judges != STORES)
+UNSETTLED = Checker("unsettled", judges=BOTH)
+"""Finds no anomaly, but what has no answer."""
 SUBSCRIBED = frozenset({"poll-skip", "nonmonotonic-poll"})
 """Allowed in a history that used `subscribe`: a rebalance moves positions."""
 
 
 def checker_of(anomaly: str) -> Checker:
     """The checker that finds it; raises `KeyError`."""
-    for checker in CHECKERS:
+    for checker in (*CHECKERS, UNSETTLED):
         if anomaly in checker.anomalies:
             return checker
     raise KeyError(anomaly)

@@ -79,9 +79,7 @@ def _gaps(t: Tables) -> DataFrame:
     The places are the inputs of the commit that ended it; where none did, the last committed offsets.
     """
     bound_ms = F.col("longest_ms") + F.coalesce("session_ms", F.lit(SESSION_MS)) + MARGIN_MS
-    bounds = t.runs.join(F.broadcast(t.quiet), on="run", how="inner").select(
-        "run", "healed_ns", (bound_ms * 1_000_000).alias("bound_ns")
-    )
+    bounds = t.runs.select("run", "healed_ns", (bound_ms * 1_000_000).alias("bound_ns"))
     reached = t.groups.groupBy("run", "group").agg(
         F.collect_list(F.struct("tp", F.coalesce("final", "first").alias("offset"))).alias("reached")
     )

@@ -3,7 +3,7 @@
 Each is one shuffle of the raw tables, by the key that its checks need, and is kept while the checkers
 run. A checker filters them and takes their lists apart; it makes no shuffle of its own unless it must.
 
-`quiet`       by run: what its end looked like
+`runs`        by run: what is known of it, and what its end looked like
 `tps`         by run and tp: names, what the log covers, how far the final readers came
 `batches`     by run, tp and base offset: the leader's data batches with their fate
 `states`      by run and place in the transaction log: the states of each transaction, with those before
@@ -40,7 +40,6 @@ class Tables:
     """The shared tables; the columns of each stand at the function that makes it."""
 
     runs: DataFrame
-    quiet: DataFrame
     tps: DataFrame
     topics: DataFrame
     batches: DataFrame
@@ -65,11 +64,10 @@ def make_tables(sources: Sources) -> Tables:
     with ThreadPoolExecutor(max_workers=2, thread_name_prefix="tables") as pool:
         journals = pool.submit(lambda: keep(_journals(sources)))
         tps = keep(make_tps(sources))
-        runs = pool.submit(lambda: keep(_runs(sources, tps)))
         topics = pool.submit(lambda: keep(_topics(sources, tps)))
-        quiet = keep(make_quiet(sources, tps))
-        states = pool.submit(lambda: keep(make_states(sources, quiet)))
-        batches = keep(make_batches(sources, tps, quiet))
+        runs = keep(_runs(sources, tps))
+        states = pool.submit(lambda: keep(make_states(sources, runs)))
+        batches = keep(make_batches(sources, tps, runs))
         positions = keep(make_positions(sources, tps, batches))
         deliveries = pool.submit(lambda: keep(make_deliveries(sources, positions)))
         values = keep(make_values(sources, positions))
@@ -79,8 +77,7 @@ def make_tables(sources: Sources) -> Tables:
         groups = pool.submit(lambda: keep(make_groups(sources, tps, positions, operations)))
         inputs = keep(make_inputs(sources, tps, positions, values, operations))
         return Tables(
-            runs=runs.result(),
-            quiet=quiet,
+            runs=runs,
             tps=tps,
             topics=topics.result(),
             batches=batches,
@@ -131,7 +128,8 @@ def _topics(s: Sources, tps: DataFrame) -> DataFrame:
 
 def _runs(s: Sources, tps: DataFrame) -> DataFrame:
     """run, wall_ms, whole, healed_ns, session_ms; commits_whole (the whole log of offset commits is here,
-    uncompacted, and each of them is transactional and names its operation).
+    uncompacted, and each of them is transactional and names its operation); and the columns of
+    `checkers.by_producer.make_quiet`.
     """
     topic = (
         tps.where(F.col("topic") == OFFSETS_TOPIC)
@@ -147,8 +145,12 @@ def _runs(s: Sources, tps: DataFrame) -> DataFrame:
         s["runs"]
         .join(topic, on="run", how="left")
         .join(commits, on="run", how="left")
+        .join(make_quiet(s, tps), on="run", how="left")
         .select(
             "run",
+            "judgeable",
+            "end_ms",
+            "longest_ms",
             "wall_ms",
             "whole",
             "healed_ns",

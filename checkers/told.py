@@ -101,7 +101,7 @@ def make_told(
     value_before, before (its index); inside (both belong to one operation), forgotten, rebalanced: see
     `checkers.by_key.jumps` and `checkers.jumps`. `siblings`: run, op, key, value: the records that were
     ok-read of every operation that has a lost one. `components`: see `checkers.graph.make`; at most
-    `examples` of each name come with a cycle. `counted`: run, records, read, unsettled. `packs`: see
+    `examples` of each name come with a cycle. `counted`: run, records, read. `packs`: see
     `checkers.by_key.packs`. `too_large`: by run, the kinds of edges that `components` lacks in part.
 
     `phase` is told what begins.

@@ -98,4 +98,5 @@ def conclude(path: Path | Url, judgement: Judgement) -> Verdict:
         unknown_because=reasons,
         coverage=judgement.coverage,
         stats=judgement.stats,
+        unsettled=judgement.unsettled,
     )

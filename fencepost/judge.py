@@ -191,6 +191,7 @@ def conclude(evidence: Evidence, judgement: Judgement) -> Verdict:
         faults=facts.faults,
         coverage=judgement.coverage,
         stats=judgement.stats,
+        unsettled=judgement.unsettled,
     )
 
 

@@ -95,6 +95,18 @@ class FaultReport:
 
 
 @dataclass(frozen=True)
+class Unsettled:
+    """Operations of which neither their client nor the evidence says whether they took effect."""
+
+    count: int = 0
+    examples: Sequence[Mapping[str, Any]] = ()  # the first of them
+
+    def as_json(self) -> dict[str, Any]:
+        """As it stands in `unsettled`."""
+        return {"count": self.count, "examples": [dict(example) for example in self.examples]}
+
+
+@dataclass(frozen=True)
 class Judgement:
     """What the checkers say of one run, before the run's own circumstances are weighed."""
 
@@ -105,6 +117,7 @@ class Judgement:
     ]  # checks that had their evidence and did not run, reader short of the end: unknown
     coverage: Mapping[str, int]
     stats: Mapping[str, int]
+    unsettled: Unsettled = field(default_factory=Unsettled)
 
 
 @dataclass(frozen=True)
@@ -123,6 +136,7 @@ class Verdict:
     faults: Sequence[FaultReport] = ()
     coverage: Mapping[str, int] = field(default_factory=dict)
     stats: Mapping[str, int] = field(default_factory=dict)
+    unsettled: Unsettled = field(default_factory=Unsettled)
 
     def as_json(self) -> dict[str, Any]:
         """The document."""
@@ -140,6 +154,7 @@ class Verdict:
             "faults": [fault.as_json() for fault in self.faults],
             "coverage": dict(self.coverage),
             "stats": dict(self.stats),
+            "unsettled": self.unsettled.as_json(),
         }
 
     @classmethod
@@ -159,6 +174,7 @@ class Verdict:
                 faults=[FaultReport(**fault) for fault in body["faults"]],
                 coverage=body["coverage"],
                 stats=body["stats"],
+                unsettled=Unsettled(**body.get("unsettled", {})),  # older runs do not say
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise UnreadableInput(

@@ -12,6 +12,10 @@ _ADVICE: Sequence[tuple[str, str]] = (
         r"memory|\bOOM\b",
         "give Spark more room: `--spark-conf spark.driver.memory=4g`, then check again",
     ),
+    (
+        r"was told nothing",
+        "record the brokers' logs (a local cluster with `--keep logs`), or read every record to the end",
+    ),
     (r"broker log|brokers' log|segment|witness|no logs?\b", "run it on a local cluster with `--keep logs`"),
     (
         r"did not act|not act",

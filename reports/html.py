@@ -20,7 +20,7 @@ from harness.verdict import FaultReport, Found, Verdict
 from reports import advice, excerpts, folder, gantt, over_time, series, words
 from reports.example import Example, named_offset, named_operation, operations_of, place
 from reports.meanings import counted, meaning
-from reports.sentences import fate, sentence
+from reports.sentences import fate, sentence, unsettled
 from reports.summary import causes_first
 
 MOST_EXAMPLES = 10
@@ -212,6 +212,9 @@ def _open_ends(verdict: Verdict, contents: folder.Contents) -> Iterator[tuple[st
             yield "not exercised", name, reason, advice.advice(name, reason)
     for name, reason in verdict.not_checked.items():
         yield "not checked", name, reason, advice.advice(name, reason)
+    if verdict.unsettled.count:
+        reason = unsettled(verdict.unsettled)
+        yield "unsettled", "", reason, advice.advice("", reason)
 
 
 def _settings(contents: folder.Contents) -> dict[str, list[tuple[str, str]]]:

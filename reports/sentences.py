@@ -7,10 +7,11 @@ called unknown, never invented, and an anomaly that is not known here gets a pla
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from harness.verdict import Unsettled
 from reports import sentences_of_order
 from reports.example import Body, Example, named_offset, named_operation, named_record, place
 from reports.log_sentences import LOG_SENTENCES
-from reports.words import listed, printable
+from reports.words import listed, printable, several
 
 _FATES = {"commit": "committed", "abort": "aborted", "open": "still open", "plain": "not transactional"}
 
@@ -20,6 +21,15 @@ def sentence(anomaly: str, example: Mapping[str, Any]) -> str:
     found = Example(example)
     known = _SENTENCES.get(anomaly)
     return known(found) if known else _generic(anomaly, found)
+
+
+def unsettled(found: Unsettled) -> str:
+    """How many operations nobody can say of whether they took effect, and which."""
+    named = listed(named_operation(example) for example in found.examples[:3])
+    return (
+        f"{several(found.count, 'operation')} whose client was told nothing, and no marker and no read tells "
+        f"whether {'it' if found.count == 1 else 'they'} took effect; the first: {named}"
+    )
 
 
 def fate(record: Body) -> str:

@@ -35,7 +35,7 @@ JUMP = pa.struct(
         ("polled", _bool),
     ]
 )
-COUNTED = pa.struct([(name, _i64) for name in ("run", "records", "read", "unsettled")])
+COUNTED = pa.struct([(name, _i64) for name in ("run", "records", "read")])
 FOUND = pa.schema([("step", STEP), ("jump", JUMP), ("counted", COUNTED), ("pack", PACK)])
 """One of them in each row."""
 
@@ -119,14 +119,10 @@ def _jumps(rows: Rows, records: Records, in_order: np.ndarray, moves: np.ndarray
 
 
 def _counted(rows: Rows, records: Records) -> pa.StructArray:
-    """By run: records, how many of them were ok-read, and of how many nobody can say whether they count."""
+    """By run: records, and how many of them were ok-read."""
     runs, at = np.unique(rows.run[records.first], return_inverse=True)
-    doubtful = np.isin(records.writer_outcome, (INFO, OPEN)) & ~records.due
-    counts = {
-        name: np.bincount(at[marked], minlength=len(runs))
-        for name, marked in (("read", records.ok_read), ("unsettled", doubtful))
-    }
-    return _struct(COUNTED, {"run": runs, "records": np.bincount(at), **counts})
+    read = np.bincount(at[records.ok_read], minlength=len(runs))
+    return _struct(COUNTED, {"run": runs, "records": np.bincount(at), "read": read})
 
 
 def _pack(rows: Rows, records: Records) -> pa.StructArray:

@@ -14,9 +14,10 @@ from random import Random
 import pyarrow as pa
 import pytest
 from plain.generate import PLANTABLE, bent, random_history, small
-from plain.history import Event, operations
+from plain.history import Event, History, operations
 from plain.jepsen import NAMES as DEFINED
 from plain.jepsen import verdict
+from plain.records import unsettled
 from pyspark.sql import SparkSession
 
 from checkers.judge_told import judge_told
@@ -83,6 +84,7 @@ def test_every_history_is_judged_as_it_is_defined(drawn: list[list[Event]], judg
         assert found == counts, words
         assert {name for name, anomaly in said.anomalies.items() if anomaly.allowed} == allowed, words
         assert said.valid.json == valid, words
+        assert said.unsettled.count == len(unsettled(History(events))), words
 
 
 def test_every_name_occurs_and_so_does_every_verdict(judged: list[Verdict]) -> None:

@@ -64,6 +64,12 @@ def due_and_unread(h: History) -> set[Name]:
     }
 
 
+def unsettled(h: History) -> Found:
+    """(operation,), no anomaly: it wrote a record, and nobody can say whether it has committed."""
+    doubtful = {op for op in h.writer.values() if op.type in ("info", "open")}
+    return {(op.index,) for op in doubtful - set(h.committed)}
+
+
 def lost_write(h: History) -> Found:
     """(key, value)."""
     return {name for name in due_and_unread(h) if h.writer.get(name) in h.committed}  # 4.3

@@ -113,7 +113,7 @@ def without_logs_the_claims_of_committed_transactions_count(h: History) -> None:
     h.take(1)
 
 
-@case(options={"log": False})
+@case(unsettled=1, options={"log": False})
 def without_logs_the_claims_of_an_info_count_for_nothing(h: History) -> None:
     h.feed(2)
     h.take(0)

@@ -116,7 +116,7 @@ def without_logs_half_read_is_torn(h: History) -> None:
     h.alter("polls", lambda row: None if row["value"] == op.values[1] else row)
 
 
-@case(options={"log": False})
+@case(unsettled=1, options={"log": False})
 def without_logs_an_info_of_which_nothing_was_read_is_nothing(h: History) -> None:
     h.feed(1)
     op = h.take(0, outcome="info")

@@ -23,6 +23,7 @@ class Case:
     because: Mapping[str, str | None] = field(default_factory=dict)
     broken: tuple[str, ...] = ()  # parts of its sentences; none: nothing may be broken
     not_checked: tuple[str, ...] = ()
+    unsettled: int = 0
     options: Mapping[str, object] = field(default_factory=dict)
 
     def build(self) -> History:
@@ -46,6 +47,8 @@ class Case:
         for part in self.broken:
             if part not in said:
                 return f"{self.name}: nothing says {part!r}: {said}"
+        if judgement.unsettled.count != self.unsettled:
+            return f"{self.name}: {judgement.unsettled} is unsettled, not {self.unsettled}"
         unexplained = set(self.not_checked) - set(judgement.not_checked)
         return f"{self.name}: {unexplained} is not named as not checked" if unexplained else None
 
@@ -59,6 +62,7 @@ def case(
     because: Mapping[str, str | None] | None = None,
     broken: tuple[str, ...] = (),
     not_checked: tuple[str, ...] = (),
+    unsettled: int = 0,
     options: Mapping[str, object] | None = None,
     **finds: int,
 ) -> Callable[[Callable[[History], None]], Callable[[History], None]]:
@@ -66,7 +70,9 @@ def case(
 
     def register(draw: Callable[[History], None]) -> Callable[[History], None]:
         named = {name.replace("_", "-"): count for name, count in finds.items()}
-        CASES.append(Case(draw.__name__, draw, named, because or {}, broken, not_checked, options or {}))
+        CASES.append(
+            Case(draw.__name__, draw, named, because or {}, broken, not_checked, unsettled, options or {})
+        )
         return draw
 
     return register

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from synthetic_store import FAULTS, REPROCESSED, operation, record, verdict, write_journal, write_store
 
-from harness.verdict import FaultReport, Found, Validity, Verdict
+from harness.verdict import FaultReport, Found, Unsettled, Validity, Verdict
 from reports.html import draw
 
 HOSTILE = "</style></script><script>alert(1)</script><img src=x onerror=alert(1)>\"'\x00\x1b\u202e{{ 7 * 7 }}"
@@ -173,10 +173,11 @@ def test_bad_findings_stand_apart_from_allowed_ones(tmp_path: Path) -> None:
 
 
 def test_what_has_no_answer_comes_with_what_to_change(tmp_path: Path) -> None:
-    page = Page(
-        draw(tmp_path, replace(verdict(Validity.UNKNOWN), not_checked={"unseen": "no brokers' logs"}))
-    )
+    unsettled = Unsettled(7, [{"op": 3, "name": "w1:2"}, {"op": 9}])
+    told = replace(verdict(Validity.UNKNOWN), not_checked={"unseen": "no brokers' logs"}, unsettled=unsettled)
+    page = Page(draw(tmp_path, told))
     text = " ".join(page.text.split())
     assert "no paused worker came back after its replacement had begun" in text
     assert "run it with --nemesis pause-worker and a longer --time-limit" in text
     assert "run it on a local cluster with --keep logs" in text
+    assert "7 operations whose client was told nothing" in text and "w1:2 and operation 9" in text
