@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from checkers.told import Told as Tables_
     from harness.verdict import Judgement
 
-SMALL, STRIDE = 3_000, 7
+SMALL, STRIDE, RANDOM = 3_000, 7, 400
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -40,18 +39,19 @@ class Subject(Protocol):
 
 
 class Told:
-    """Histories of what clients told: the small ones; of the rest every seventh, and all random ones."""
+    """Histories of what clients told: the small ones; of the rest every seventh, and random ones."""
 
     def __init__(self, spark: SparkSession) -> None:
-        import test_told_histories as told
+        from plain.generate import small
         from plain.jepsen import verdict
+        from told_histories import random_ones, tables
 
         self.spark = spark
-        every = list(told.histories())
-        parts = [list(islice(every, SMALL)), every[SMALL : -told.RANDOM : STRIDE] + every[-told.RANDOM :]]
+        every = list(small())
+        parts = [every[:SMALL], [*every[SMALL::STRIDE], *random_ones(range(RANDOM))]]
         self._parts = []
         for part in parts:
-            ops, micro = (spark.createDataFrame(table).localCheckpoint() for table in told.tables(part))
+            ops, micro = (spark.createDataFrame(table).localCheckpoint() for table in tables(part))
             self._parts.append(Part(ops, micro, [verdict(events) for events in part]))
 
     def differs(self, file: str | None) -> str | None:

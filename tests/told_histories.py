@@ -1,0 +1,73 @@
+"""Histories of what clients told, judged in one job and held against the definition in `tests/plain`."""
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+from plain.generate import PLANTABLE, bent, random_history
+from plain.history import Event, History, operations
+from plain.jepsen import verdict
+from plain.records import unsettled
+from pyspark.sql import SparkSession
+
+from checkers.judge_told import judge_told
+from fencepost.histories import conclude
+from harness.history_files.schema import MICRO, NAMES, OPEN, OPS, OUTCOMES
+from harness.verdict import Verdict
+
+Drawn = Sequence[list[Event]]
+
+
+def random_ones(seeds: Iterable[int]) -> Iterator[list[Event]]:
+    """One for each seed: with anomalies planted, or bent until it is true of no broker."""
+    for seed in seeds:
+        rng = Random(seed)
+        planted = set(rng.sample(sorted(PLANTABLE), rng.randint(0, 3)))
+        events = random_history(rng, rng.randint(5, 40), planted)
+        yield bent(rng, events, rng.randint(1, 6)) if seed % 3 == 0 else events
+
+
+def number(thing: object) -> int:
+    """A key or a value as a number; the reader has its own way, and its own tests."""
+    return thing if isinstance(thing, int) else zlib.crc32(json.dumps(thing).encode())
+
+
+def tables(drawn: Drawn) -> tuple[pa.Table, pa.Table]:
+    """OPS and MICRO of all histories, each a run of its own."""
+    ops, micro = [], []
+    for run, events in enumerate(drawn):
+        for op in operations(events):
+            outcome = OUTCOMES.index(op.type)
+            line = 1 + (op.invoked if outcome == OPEN else op.completed)
+            common = {"run": run, "op": line, "process": op.process, "outcome": outcome}
+            ops.append(
+                common
+                | {"f": op.f, "invoked": op.invoked + 1, "isolation": op.isolation}
+                | {"keys": list(map(number, op.keys)), "rebalanced": list(map(number, op.rebalanced))}
+            )
+            for polled, records in ((False, op.sends), (True, op.reads)):
+                for n, record in enumerate(records):
+                    place = {"key": number(record.key), "offset": record.offset, "n": n}
+                    micro.append(common | place | {"value": number(record.value), "polled": polled})
+    return pa.Table.from_pylist(ops, schema=OPS), pa.Table.from_pylist(micro, schema=MICRO)
+
+
+def judge(spark: SparkSession, drawn: Drawn) -> list[Verdict]:
+    """What the checkers say of each."""
+    ops, micro = (spark.createDataFrame(table) for table in tables(drawn))
+    names = spark.createDataFrame(NAMES.empty_table())
+    found = judge_told(ops, micro, names, range(len(drawn)), examples=1)
+    return [conclude(Path("history.jsonl"), found[run]) for run in range(len(drawn))]
+
+
+def holds(events: list[Event], said: Verdict) -> None:
+    """It is judged as it is defined."""
+    valid, counts, allowed = verdict(events)
+    words = "\n".join(map(json.dumps, events))
+    assert {name: anomaly.count for name, anomaly in said.anomalies.items()} == counts, words
+    assert {name for name, anomaly in said.anomalies.items() if anomaly.allowed} == allowed, words
+    assert said.valid.json == valid, words
+    assert said.unsettled.count == len(unsettled(History(events))), words
