@@ -54,7 +54,6 @@ def duplicate_told(t: Told) -> DataFrame:
     several = t.values.where("lowest < highest").select("run", "key", "value")
     places = (
         t.steps.join(F.broadcast(several), on=["run", "key", "value"], how="inner")
-        .where("rank is not null")
         .groupBy("run", "key", "value")
         .agg(F.array_sort(F.collect_set("offset")).alias("offsets"), F.collect_set("op").alias("ops"))
     )

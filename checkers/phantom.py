@@ -89,11 +89,9 @@ def _from_nothing(t: Tables) -> DataFrame:
 def phantom_told(t: Told) -> DataFrame:
     """One row for each record of a history from elsewhere that was polled, and that no operation sent."""
     read = t.reads.where("writer is null")
-    found = read.groupBy("run", "key", "value").agg(
-        F.min("op").alias("op"), F.min_by("offset", "op").alias("offset")
-    )
+    found = read.groupBy("run", "key", "value").agg(F.min(F.struct("op", "offset")).alias("read"))
     return finding(
-        found,
+        found.select("run", "key", "value", "read.*"),
         NAME,
         order=["key", "value"],
         ops=F.array("op"),

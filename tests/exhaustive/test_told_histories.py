@@ -12,7 +12,9 @@ from plain.generate import small
 from plain.history import Event
 from plain.jepsen import NAMES as DEFINED
 from pyspark.sql import SparkSession
+from told_examples import EXAMPLES
 from told_histories import holds, judge, random_ones
+from within import within
 
 from harness.verdict import Verdict
 
@@ -32,6 +34,13 @@ def judged(spark: SparkSession, drawn: list[list[Event]]) -> list[Verdict]:
 def test_every_history_is_judged_as_it_is_defined(drawn: list[list[Event]], judged: list[Verdict]) -> None:
     for events, said in zip(drawn, judged, strict=True):
         holds(events, said)
+
+
+def test_an_example_tells_what_counts(spark: SparkSession) -> None:
+    judged = judge(spark, [events for _, _, events in EXAMPLES])
+    for said, (anomaly, wanted, _) in zip(judged, EXAMPLES, strict=True):
+        example = said.anomalies[anomaly].examples[0]
+        assert within(wanted, example), example
 
 
 def test_every_name_occurs_and_so_does_every_verdict(judged: list[Verdict]) -> None:

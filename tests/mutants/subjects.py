@@ -39,16 +39,20 @@ class Subject(Protocol):
 
 
 class Told:
-    """Histories of what clients told: the small ones; of the rest every seventh, and random ones."""
+    """Histories of what clients told: the small ones, with those that have examples; of the rest every
+    seventh, and random ones.
+    """
 
     def __init__(self, spark: SparkSession) -> None:
         from plain.generate import small
         from plain.jepsen import verdict
+        from told_examples import EXAMPLES
         from told_histories import random_ones, tables
 
         self.spark = spark
-        every = list(small())
-        parts = [every[:SMALL], [*every[SMALL::STRIDE], *random_ones(range(RANDOM))]]
+        self._examples = [(anomaly, wanted) for anomaly, wanted, _ in EXAMPLES]
+        told, every = [events for _, _, events in EXAMPLES], list(small())
+        parts = [[*told, *every[:SMALL]], [*every[SMALL::STRIDE], *random_ones(range(RANDOM))]]
         self._parts = []
         for part in parts:
             ops, micro = (spark.createDataFrame(table).localCheckpoint() for table in tables(part))
@@ -70,6 +74,18 @@ class Told:
                     return f"history {run}: others are allowed"
                 if judged[run].broken.keys() - {"nothing read"}:
                     return f"history {run}: a check crashed"
+            if part is self._parts[0] and (untold := self._untold(judged)):
+                return untold
+        return None
+
+    def _untold(self, judged: Mapping[int, Judgement]) -> str | None:
+        """The first example that does not hold what it must."""
+        from within import within
+
+        for run, (anomaly, wanted) in enumerate(self._examples):
+            example = judged[run].anomalies[anomaly].examples[0]
+            if not within(wanted, example):
+                return f"history {run}: the example of {anomaly} holds {example}"
         return None
 
 

@@ -113,6 +113,17 @@ def a_reader_that_was_given_no_name_is_no_contradiction(h: History) -> None:
     h.poll(h.op("o", "poll"), "x", 0, None, role="observer")
 
 
+@case(
+    inconsistent_offsets=1,
+    tells={"inconsistent-offsets": {"operations": [{"op": 1}, {"op": 2}, {"op": 4}]}},
+)
+def a_reader_that_was_given_no_name_is_no_witness_of_a_contradiction(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.poll(h.op("o1", "poll"), "x", 0, "w:8:0", role="observer")
+    h.poll(h.op("o2", "poll"), "x", 0, None, role="observer")
+
+
 @case()
 def one_value_at_one_offset_of_two_partitions_is_none(h: History) -> None:
     h.feed(1)
@@ -136,6 +147,21 @@ def the_next_operation_of_the_process_may_read_it(h: History) -> None:
     h.feed(1)
     op = h.take(0)
     h.poll(h.op("w", "poll"), "x", 0, op.values[0])
+
+
+@case()
+def an_operation_may_read_what_others_wrote_where_it_writes(h: History) -> None:
+    h.feed(2)
+    h.take(0, worker="v", pid=2)
+    h.poll(h.take(1), "x", 0, "v:0:0")
+
+
+@case()
+def the_operation_of_that_number_in_another_run_may_read_the_record(h: History) -> None:
+    h.feed(1)
+    op = h.op("o", "poll")
+    h.take(0)
+    h.poll(op, "x", 0, "w:0:0", role="observer")
 
 
 @case(precommitted_read=1)

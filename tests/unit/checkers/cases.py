@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 
 from histories import History, write
+from within import within
 
 from checkers.judge import StoredRun
 from harness.verdict import Judgement
@@ -14,7 +15,7 @@ from harness.verdict import Judgement
 @dataclass(frozen=True, eq=False)
 class Case:
     """`finds`: every anomaly with its count, no more. `because`, `broken`, `not_checked`: what must be
-    among them.
+    among them. `tells`: by anomaly, what its first example must hold.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Case:
     not_checked: tuple[str, ...] = ()
     unsettled: int = 0
     options: Mapping[str, object] = field(default_factory=dict)
+    tells: Mapping[str, object] = field(default_factory=dict)
 
     def build(self) -> History:
         """The history."""
@@ -50,7 +52,16 @@ class Case:
         if judgement.unsettled.count != self.unsettled:
             return f"{self.name}: {judgement.unsettled} is unsettled, not {self.unsettled}"
         unexplained = set(self.not_checked) - set(judgement.not_checked)
-        return f"{self.name}: {unexplained} is not named as not checked" if unexplained else None
+        unsaid = f"{self.name}: {unexplained} is not named as not checked" if unexplained else None
+        return unsaid or self._untold(judgement)
+
+    def _untold(self, judgement: Judgement) -> str | None:
+        """The first example that does not hold what it must."""
+        for name, wanted in self.tells.items():
+            example = judgement.anomalies[name].examples[0]
+            if not within(wanted, example):
+                return f"{self.name}: the example of {name} holds {example}"
+        return None
 
 
 CASES: list[Case] = []
@@ -64,15 +75,15 @@ def case(
     not_checked: tuple[str, ...] = (),
     unsettled: int = 0,
     options: Mapping[str, object] | None = None,
+    tells: Mapping[str, object] | None = None,
     **finds: int,
 ) -> Callable[[Callable[[History], None]], Callable[[History], None]]:
     """Register a case; `lost_write=1` means that exactly one lost-write is found."""
 
     def register(draw: Callable[[History], None]) -> Callable[[History], None]:
         named = {name.replace("_", "-"): count for name, count in finds.items()}
-        CASES.append(
-            Case(draw.__name__, draw, named, because or {}, broken, not_checked, unsettled, options or {})
-        )
+        said = because or {}, broken, not_checked, unsettled, options or {}, tells or {}
+        CASES.append(Case(draw.__name__, draw, named, *said))
         return draw
 
     return register

@@ -1,0 +1,41 @@
+"""Histories of a few lines, and what the example of an anomaly must hold.
+
+An operation is named by the line of its completion, from 1.
+"""
+
+from typing import Any
+
+from plain.history import Event
+
+
+def e(process: int, type_: str, *steps: list[Any]) -> Event:
+    """An event of a transaction."""
+    return {"process": process, "type": type_, "f": "txn", "value": list(steps)}
+
+
+def done(process: int, *steps: list[Any]) -> list[Event]:
+    """An operation that was ok, alone at its time."""
+    return [e(process, "invoke"), e(process, "ok", *steps)]
+
+
+EXAMPLES: list[tuple[str, dict[str, Any], list[Event]]] = [
+    (
+        "phantom",  # names the first that was given it, and where
+        {"reader": {"op": 4}, "record": {"value": 7, "offset": 1}},
+        [
+            *done(0, ["send", "x", [0, 1]]),
+            *done(1, ["poll", {"x": [[1, 7]]}]),
+            *done(2, ["poll", {"x": [[2, 7]]}]),
+        ],
+    ),
+    (
+        "duplicate",  # names all that were told of it: its sender too, though not of a place
+        {"offsets": [0, 2], "operations": [{"op": 2}, {"op": 4}, {"op": 6}]},
+        [
+            *done(0, ["send", "x", 1]),
+            *done(1, ["poll", {"x": [[0, 1]]}]),
+            *done(2, ["poll", {"x": [[2, 1]]}]),
+        ],
+    ),
+]
+"""The anomaly, what its first example must hold, and the history."""
