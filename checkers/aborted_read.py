@@ -2,8 +2,8 @@
 
 A consumer that is promised read committed must never see a record of an aborted transaction. A
 transaction counts as aborted here when its client knows so: the commit was never sent, or abort was
-asked for. An `info` writer is never evidence; the log may settle it, and then the finding is a
-`dirty-read`.
+asked for; a record that was sent outside any transaction, when its send was refused. An `info` writer is
+never evidence; the log may settle it, and then the finding is a `dirty-read`.
 
 Illegal because what was aborted must be as if it had never been written.
 Evidence: the writer's outcome, and the delivery to a reader by the isolation that the workload promises
@@ -23,19 +23,12 @@ from pyspark.sql import functions as F
 from checkers.finding import finding, operation, record
 from checkers.tables import Tables
 from checkers.told import FAIL, OK, Told
-from harness.history import Isolation, Outcome, Role
+from harness.history import Isolation
 
 
 def aborted_read(t: Tables) -> DataFrame:
     """One row for each record and delivery."""
-    failed_transaction = F.col("send.transactional") & (F.col("send.told") == "aborted")
-    refused_send = (
-        ~F.col("send.transactional")
-        & (F.col("send.outcome") == Outcome.FAIL.value)
-        & ~F.col("send.acked")
-        & ~F.col("send.role").eqNullSafe(F.lit(Role.FEEDER.value))
-    )
-    failed = t.values.where(failed_transaction | refused_send).select(
+    failed = t.values.where("send.told = 'aborted' and (send.transactional or not send.acked)").select(
         "run", "value", F.col("send.op").alias("writer")
     )
     polls = t.polls.where(F.col("promised") == Isolation.READ_COMMITTED.value)

@@ -153,6 +153,31 @@ def a_failed_record_given_to_a_read_uncommitted_reader_is_none(h: History) -> No
     h.take(0)
 
 
+@case(aborted_read=1)
+def a_refused_send_that_a_reader_was_given_is_an_aborted_read(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    op = h.op("w", "send", "fail")
+    h.put("y", h.send(op, "y"), digest=7)
+
+
+@case()
+def what_was_acknowledged_beside_a_refused_send_is_none(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    op = h.op("w", "send", "fail")
+    h.send(op, "y", h.put("y", f"{op.name}:0", digest=7))
+    h.send(op, "y")
+
+
+@case()
+def a_send_of_which_nobody_can_say_whether_it_was_refused_is_none(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    op = h.op("w", "send", "info")
+    h.put("y", h.send(op, "y"), digest=7)
+
+
 @case(dirty_read=1, because={"dirty-read": None})
 def an_aborted_info_record_given_to_a_reader_is_a_dirty_read_only(h: History) -> None:
     h.feed(1)
@@ -283,6 +308,14 @@ def an_aborted_output_of_an_aborted_input_is_none(h: History) -> None:
     h.mark("a", 9, "abort")
     h.take(0)
     h.take(1, outcome="fail", poll=False)
+
+
+@case(broken=("the high watermark of a/0 is 1",))
+def an_output_of_an_input_above_the_high_watermark_is_none(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.take(1)
+    h.alter("replicas", lambda row: row | {"high_watermark": 1} if row["tp"] == h.tp["a"] else row)
 
 
 @case(options={"log": False}, phantom=1, vanished=1)
