@@ -24,7 +24,8 @@ def make_operations(s: Sources, positions: DataFrame, values: DataFrame) -> Data
     """run, op, operation (its row in `ops`), told, transactional, settled (committed, aborted, open, none,
     unknown); records [n, value, tp, offset, acked, effect, abandoned, held, other (the position holds
     another value), covered, passed, given]; commits [tp, committed, offset, log_tp, effect,
-    transactional]; claims [group, tp, first, next].
+    transactional]; claims [group, tp, first, next]. A record without an acknowledged place stands where it
+    was found: it is held, and neither covered nor passed.
     """
     acked = positions.select("*", F.explode("acks").alias("ack")).select(
         "run",

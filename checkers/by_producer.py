@@ -23,7 +23,7 @@ def make_batches(s: Sources, tps: DataFrame, runs: DataFrame) -> DataFrame:
     and the transaction log does not list it as under way, or has done so for too long). Of its producer id
     in this partition: epoch_before (the highest epoch below it), entry_before (the batch or marker just below
     it), marker_next (if a marker stands just above it), batch_before (the data batch below it), markers (how
-    many there are in all). compacted, log_start: of the partition.
+    many there are in all). compacted, log_start, high_watermark: of the partition.
     """
     by_producer = Window.partitionBy("run", "tp", "producer_id")
     upwards = by_producer.orderBy("base_offset")
@@ -41,11 +41,13 @@ def make_batches(s: Sources, tps: DataFrame, runs: DataFrame) -> DataFrame:
     )
     entry = F.struct("epoch", F.col("base_offset").alias("offset"), "marker")
     data = F.when(~F.col("control"), F.struct("epoch", "base_sequence", "base_offset", "last_offset"))
-    here = tps.where("logged and topic != '__transaction_state'")
+    here = tps.where("logged and topic != '__transaction_state'").select(
+        "run", "tp", "compacted", "log_start", "high_watermark"
+    )
     fated = (
         s["batches"]
         .where("leader")
-        .join(F.broadcast(here.select("run", "tp", "compacted", "log_start")), on=["run", "tp"], how="inner")
+        .join(F.broadcast(here), on=["run", "tp"], how="inner")
         .withColumns(
             {
                 "decided": F.last(marker, ignorenulls=True).over(above),
@@ -87,6 +89,7 @@ def make_batches(s: Sources, tps: DataFrame, runs: DataFrame) -> DataFrame:
             "markers",
             "compacted",
             "log_start",
+            "high_watermark",
             F.struct("transactional_id", "state", "state_epoch", "tps").alias("state"),
             _abandoned().alias("abandoned"),
         )

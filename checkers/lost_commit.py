@@ -30,7 +30,7 @@ def lost_commit(t: Tables) -> DataFrame:
         F.broadcast(t.runs), on="run", how="left"
     )
     undone = F.filter("records", lambda r: r["effect"] == "abort")
-    gone = F.filter("records", lambda r: r["acked"] & r["logged"] & r["covered"] & ~r["held"])
+    gone = F.filter("records", lambda r: r["covered"] & ~r["held"])
     offsets = F.filter("commits", lambda c: c["transactional"] & (c["effect"] == "abort"))
     parts = committed.select(
         "run", "op", "claims",

@@ -28,10 +28,10 @@ from checkers.told import LOST, Told
 
 def lost_write(t: Tables) -> DataFrame:
     """One row for each acknowledged record that is gone."""
-    acked = t.operations.select("run", "op", "settled", F.explode("records").alias("r")).where("r.acked")
+    sent = t.operations.select("run", "op", "settled", F.explode("records").alias("r"))
     unread = (F.col("settled") == "committed") & F.col("r.passed") & ~F.col("r.given")
-    gone = F.col("r.logged") & F.col("r.covered") & ~F.col("r.held")
-    lost = acked.where(unread | gone)
+    gone = F.col("r.covered") & ~F.col("r.held")
+    lost = sent.where(unread | gone)
     return finding(
         lost,
         "lost-write",

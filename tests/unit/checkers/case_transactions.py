@@ -152,6 +152,33 @@ def offsets_aborted_under_a_commit_that_was_told_ok_are_a_lost_commit(h: History
     h.take(0, offsets_fate="abort")
 
 
+def _uncompacted(h: History) -> None:
+    """Nothing ever goes from the log of offset commits. The last transaction sends none of its own."""
+    h.feed(2)
+    h.take(0)
+    h.take(1, offsets_fate="")
+    h.alter("partitions", lambda row: row | {"compacted": False})
+
+
+@case(lost_commit=1)
+def offsets_gone_from_an_uncompacted_log_are_a_lost_commit(h: History) -> None:
+    _uncompacted(h)
+
+
+@case()
+def offsets_gone_from_a_log_that_names_not_every_operation_are_none(h: History) -> None:
+    _uncompacted(h)
+    h.offset(2)
+
+
+@case()
+def a_transaction_without_offsets_lacks_none_in_an_uncompacted_log(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.take(gives="")
+    h.alter("partitions", lambda row: row | {"compacted": False})
+
+
 @case()
 def an_info_commit_that_was_aborted_is_no_lost_commit(h: History) -> None:
     h.feed(1)
@@ -159,14 +186,19 @@ def an_info_commit_that_was_aborted_is_no_lost_commit(h: History) -> None:
     h.take(0)
 
 
-@case(ghost_commit=1, aborted_read=1, because={"aborted-read": "ghost-commit"})
+@case(
+    ghost_commit=1,
+    aborted_read=1,
+    because={"aborted-read": "ghost-commit"},
+    tells={"ghost-commit": {"told": "it had not happened"}},
+)
 def records_of_an_abort_that_were_committed_are_a_ghost(h: History) -> None:
     h.feed(2)
     h.take(0, outcome="fail", fate="commit")
     h.take(1)
 
 
-@case(ghost_commit=1)
+@case(ghost_commit=1, tells={"ghost-commit": {"told": "nothing: the commit was never invoked"}})
 def records_of_a_worker_killed_before_its_commit_are_a_ghost(h: History) -> None:
     h.feed(1)
     h.take(0, outcome="info", fate="commit", commit_ns=None)
@@ -341,6 +373,13 @@ def a_zombie_whose_commit_was_not_told_and_did_nothing_is_none(h: History) -> No
 def a_record_open_after_its_transaction_was_aborted_hangs(h: History) -> None:
     h.feed(1)
     h.take(0, outcome="fail", fate="open", offsets_fate="abort", state="CompleteAbort")
+
+
+@case(broken=("did not come to the end of x/0",))
+def a_record_open_at_the_high_watermark_does_not_hang(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="fail", fate="open", offsets_fate="abort", state="CompleteAbort")
+    h.alter("replicas", lambda row: row | {"high_watermark": 0} if row["tp"] == h.tp["x"] else row)
 
 
 @case(broken=("did not come to the end of x/0",))
