@@ -162,13 +162,13 @@ class Stored:
     def _judge_all(self, *, keep: bool) -> list[Judgement]:
         from checkers import judge
         from checkers.materialise import materialise
-        from checkers.registry import STORE_CHECKERS
+        from checkers.registry import STORE_CHECKERS, UNSETTLED
         from checkers.sources import read_sources
         from checkers.tables import make_tables
 
         sources = read_sources(self.spark, self._runs)
         tables = make_tables(sources)
-        brought = materialise(sources, tables, STORE_CHECKERS, 1)
+        brought = materialise(sources, tables, (*STORE_CHECKERS, UNSETTLED), 1)
         if keep:
             self._kept = Kept(tables, brought)
         return [judge._judgement(run, brought, 1) for run in self._runs]
