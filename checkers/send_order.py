@@ -43,9 +43,8 @@ def send_order(t: Tables) -> DataFrame:
 
 def send_order_told(t: Told) -> DataFrame:
     """One row for each operation and key, or for each pair of neighbours."""
-    inside, back = F.col("inside"), F.expr(BACK)
     told = F.col("outcome").isin(OK, INFO) & ~F.col("forgotten")
     return jump(
-        t.jumps.where("not polled"),
-        F.when(inside & back, "int-nonmonotonic-send").when(~inside & back & told, "nonmonotonic-send"),
+        t.jumps.where("not polled").where(BACK),
+        F.when(F.col("inside"), "int-nonmonotonic-send").when(told, "nonmonotonic-send"),
     )
