@@ -325,7 +325,17 @@ def a_partition_without_the_marker_of_a_completed_transaction_is_unmarked(h: His
     h.complete(7, "xy", "Abort")
 
 
-@case(unmarked_partition=1)
+@case(
+    unmarked_partition=1,
+    tells={
+        "unmarked-partition": {
+            "record": {"offset": 3},
+            "markers": 1,
+            "completions": 2,
+            "last_completion": {"offset": 8, "state": "CompleteAbort"},
+        }
+    },
+)
 def a_marker_of_the_next_transaction_does_not_make_up_for_a_missing_one(h: History) -> None:
     plain(h)
     h.put("x", None, 7)

@@ -12,7 +12,7 @@ def _three(h: History) -> None:
     h.take(2)
 
 
-@case(poll_skip=1)
+@case(poll_skip=1, tells={"poll-skip": {"skipped": 1, "operations": [{"op": 5}], "reader": {"op": 6}}})
 def a_visible_record_between_two_polls_was_skipped(h: History) -> None:
     _three(h)
     h.observe("x", 0)
@@ -46,7 +46,7 @@ def an_aborted_record_that_was_read_uncommitted_is_no_step(h: History) -> None:
         h.observe("x", at, promised="read_uncommitted")
 
 
-@case(int_poll_skip=1)
+@case(int_poll_skip=1, tells={"int-poll-skip": {"skipped": 1, "operations": None}})
 def a_record_skipped_inside_one_poll_is_told_apart(h: History) -> None:
     _three(h)
     op = h.op("o", "poll")
@@ -54,7 +54,7 @@ def a_record_skipped_inside_one_poll_is_told_apart(h: History) -> None:
         h.poll(op, "x", at, h.entries["x"][at]["value"], role="observer")
 
 
-@case(nonmonotonic_poll=1)
+@case(nonmonotonic_poll=1, tells={"nonmonotonic-poll": {"skipped": None, "operations": [{"op": 6}]}})
 def a_reader_that_goes_back_is_nonmonotonic(h: History) -> None:
     _three(h)
     for at in (0, 1, 0):
