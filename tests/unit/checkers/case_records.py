@@ -119,6 +119,35 @@ def a_record_seen_by_an_observer_alone_is_not_unseen_if_its_place_is_unknown(h: 
     h.poll(h.op("o", "poll"), "y", 5, value, role="observer")
 
 
+@case(unseen=1)
+def of_two_records_whose_places_are_unknown_the_one_that_nobody_saw_is_unseen(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    op = h.op("f", "send")
+    seen, _ = h.send(op, "y"), h.send(op, "y")
+    h.alter("sends", lambda row: row | {"acked": True} if row["op"] == op.op else row)
+    h.poll(h.op("o", "poll"), "y", 5, seen, role="observer")
+
+
+@case(options={"log": False})
+def a_record_without_a_place_may_be_gone_from_a_compacted_topic(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    op = h.op("f", "send")
+    h.send(op, "y")
+    h.alter("sends", lambda row: row | {"acked": True} if row["op"] == op.op else row)
+    h.alter("partitions", lambda row: row | {"compacted": row["compacted"] or row["topic"] == "y"})
+
+
+@case(lost_write=1, vanished=1, because={"vanished": "lost-write"})
+def a_record_that_was_given_to_a_reader_who_saw_no_name_is_not_unseen(h: History) -> None:
+    h.feed(2)
+    op = h.take(0, gives="xy")
+    h.take(1, gives="xy")
+    h.alter("polls", lambda row: None if row["value"] == op.values[1] else row)
+    h.poll(h.op("o", "poll"), "y", 0, None, role="observer")
+
+
 @case()
 def an_info_record_that_nobody_saw_is_not_unseen(h: History) -> None:
     h.feed(1)
