@@ -44,9 +44,7 @@ def torn_transaction(t: Tables) -> DataFrame:
             )
         ).alias("fates"),
         F.exists("records", lambda r: ~r["logged"] & r["given"]).alias("some_read"),
-        F.exists("records", lambda r: ~r["logged"] & r["acked"] & r["passed"] & ~r["given"]).alias(
-            "some_unread"
-        ),
+        F.exists("records", lambda r: ~r["logged"] & r["passed"] & ~r["given"]).alias("some_unread"),
     )
     differ = F.size("fates") > 1
     half_read = (F.col("settled") == "committed") & F.col("some_read") & F.col("some_unread")

@@ -49,11 +49,13 @@ def _by_owner(t: Tables) -> DataFrame:
         "commits", lambda c: c["effect"] == "commit"
     )
     unlogged = (
-        (F.size("records") > 0) & F.forall("records", lambda r: ~r["logged"]) & (F.col("told") == "committed")
+        (F.size("records") > 0)
+        & F.forall("records", lambda r: ~r["logged"])
+        & (F.col("settled") == "committed")
     )
     commits = (
-        t.operations.where("transactional and settled = 'committed' and operation.commit_ns is not null")
-        .where(F.coalesce(took_effect, F.lit(False)) | unlogged)
+        t.operations.where("operation.commit_ns is not null")
+        .where(took_effect | unlogged)
         .select(
             "run",
             "op",
@@ -62,7 +64,7 @@ def _by_owner(t: Tables) -> DataFrame:
             F.col("operation.commit_ns").alias("time_ns"),
         )
     )
-    inits = t.inits.where("transactional_id is not null and return_ns is not null").select(
+    inits = t.inits.select(
         "run", "transactional_id", "journal",
         F.col("return_ns").alias("time_ns"),
         F.struct("call_ns", "return_ns", F.col("op").alias("op"), "journal").alias("init"),

@@ -1,7 +1,9 @@
 """Transactions: torn, lost, ghosts, zombies, hanging ones; and the offsets that go with them."""
 
+from typing import Any
+
 from cases import case
-from histories import OFFSETS, History
+from histories import OFFSETS, History, Op
 
 
 @case()
@@ -122,6 +124,55 @@ def without_logs_an_info_of_which_nothing_was_read_is_nothing(h: History) -> Non
     op = h.take(0, outcome="info")
     h.alter("polls", lambda row: None if row["value"] in op.values else row)
     h.take(0, worker="v", pid=2)
+
+
+@case(options={"log": False}, lost_write=2, unseen=2)
+def without_logs_a_transaction_of_which_nothing_was_read_is_lost_and_not_torn(h: History) -> None:
+    h.feed(1)
+    h.take(0, gives="xy")
+    op = h.op()
+    for topic in "xy":
+        h.send(op, topic, h.put(topic, f"{op.name}:{len(op.values)}", 1, digest=7))
+        h.mark(topic, 1, "commit")
+    h.alter("polls", lambda row: None if row["value"] in op.values else row)
+
+
+@case(options={"log": False}, lost_write=1, unseen=1)
+def without_logs_half_of_what_was_sent_outside_a_transaction_is_lost_and_not_torn(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    op = h.op("f", "send")
+    for _ in range(2):
+        h.send(op, "y", h.put("y", f"{op.name}:{len(op.values)}", digest=7))
+    h.alter("polls", lambda row: None if row["value"] == op.values[1] else row)
+
+
+def _late(h: History) -> None:
+    """Of two sends one was given up: its record came after the commit, and was aborted with the next ones."""
+    h.feed(1)
+    h.take(0)
+    op = h.op(outcome="info")
+    h.send(op, "y", h.put("y", f"{op.name}:0", 1, digest=7))
+    h.mark("y", 1, "commit")
+    h.put("y", h.send(op, "y"), 1, digest=7)
+    h.mark("y", 1, "abort")
+
+
+@case()
+def a_record_that_was_never_acknowledged_tears_nothing(h: History) -> None:
+    _late(h)
+
+
+@case(options={"log": False})
+def without_logs_a_record_that_was_never_acknowledged_tears_nothing(h: History) -> None:
+    _late(h)
+
+
+@case(torn_transaction=1, lost_commit=1, offset_output_mismatch=1, broken=("no final reader",))
+def what_the_logs_tear_apart_is_torn_whether_or_not_anybody_read_it(h: History) -> None:
+    h.feed(1)
+    h.take(0, gives="xy", fates={"y": "abort"})
+    h.alter("ends", lambda _: None)
 
 
 # lost-commit and ghost-commit
@@ -367,6 +418,99 @@ def a_zombie_whose_commit_was_not_told_and_did_nothing_is_none(h: History) -> No
     h.op("w2", "init", transactional_id="i")
     h.take(0, worker="w1", transactional_id="i", outcome="info", fate="abort")
     h.take(0, worker="w2", transactional_id="i", pid=2)
+
+
+def _replaced(h: History, **more: Any) -> Op:
+    """w1 has lost the id to w2, which has done all there is to do; what w1 does then."""
+    h.feed(1)
+    h.op("w1", "init", transactional_id="i")
+    h.op("w2", "init", transactional_id="i")
+    h.take(0, worker="w2", transactional_id="i", pid=2)
+    return h.op("w1", transactional_id="i", **more)
+
+
+@case(zombie_write=1)
+def a_zombie_that_commits_outputs_alone_is_one(h: History) -> None:
+    op = _replaced(h)
+    h.send(op, "y", h.put("y", f"{op.name}:0", 1, digest=7))
+    h.mark("y", 1, "commit")
+
+
+@case(zombie_write=1)
+def a_zombie_that_commits_offsets_alone_is_one(h: History) -> None:
+    h.offset(1, _replaced(h), 1)
+    h.mark(OFFSETS, 1, "commit")
+
+
+@case(ghost_commit=1)
+def when_a_worker_that_was_killed_before_its_commit_took_effect_nobody_knows(h: History) -> None:
+    op = _replaced(h, outcome="info", commit_ns=None)
+    h.send(op, "y", h.put("y", f"{op.name}:0", 1, digest=7))
+    h.mark("y", 1, "commit")
+
+
+@case(zombie_write=1, options={"log": False})
+def without_logs_a_zombie_that_was_told_ok_is_one(h: History) -> None:
+    op = _replaced(h)
+    h.send(op, "y", h.put("y", f"{op.name}:0", 1, digest=7))
+    h.mark("y", 1, "commit")
+
+
+@case(zombie_write=1, options={"log": False})
+def without_logs_a_zombie_that_was_told_nothing_and_was_read_is_one(h: History) -> None:
+    op = _replaced(h, outcome="info")
+    h.send(op, "y", h.put("y", f"{op.name}:0", 1, digest=7))
+    h.mark("y", 1, "commit")
+
+
+@case(options={"log": False})
+def without_logs_a_zombie_that_was_told_nothing_and_never_read_is_none(h: History) -> None:
+    op = _replaced(h, outcome="info")
+    h.send(op, "y", h.put("y", f"{op.name}:0", 1, digest=7))
+    h.mark("y", 1, "abort")
+
+
+@case(lost_commit=1, unseen=2, broken=("the leader's log of x/0 is not here",))
+def a_zombie_that_was_told_ok_and_was_aborted_where_there_is_a_log_is_none(h: History) -> None:
+    op = _replaced(h)
+    for topic in "xy":
+        h.send(op, topic, h.put(topic, f"{op.name}:{len(op.values)}", 1, digest=7))
+        h.mark(topic, 1, "abort")
+    h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["x"] else row)
+
+
+@case()
+def whoever_takes_another_id_replaces_nobody(h: History) -> None:
+    h.feed(1)
+    h.op("w1", "init", transactional_id="i")
+    h.op("w2", "init", transactional_id="j")
+    h.take(0, worker="w1", transactional_id="i")
+
+
+@case(zombie_write=1)
+def whoever_takes_another_id_has_not_taken_its_own_back(h: History) -> None:
+    h.feed(1)
+    h.op("w1", "init", transactional_id="i")
+    h.op("w2", "init", transactional_id="i")
+    h.op("w1", "init", transactional_id="j")
+    h.take(0, worker="w1", transactional_id="i")
+
+
+@case()
+def an_init_that_began_when_the_other_ended_proves_no_zombie(h: History) -> None:
+    h.feed(1)
+    h.op("w1", "init", transactional_id="i", call_ns=1, return_ns=10)
+    h.op("w2", "init", transactional_id="i", call_ns=10, return_ns=20)
+    h.take(0, worker="w1", transactional_id="i")
+
+
+@case()
+def whoever_takes_its_id_back_while_another_takes_it_is_no_zombie(h: History) -> None:
+    h.feed(1)
+    h.op("w1", "init", transactional_id="i", call_ns=1, return_ns=2)
+    h.op("w1", "init", transactional_id="i", call_ns=20, return_ns=30)
+    h.op("w2", "init", transactional_id="i", call_ns=25, return_ns=28)
+    h.take(0, worker="w1", transactional_id="i")
 
 
 @case(hanging_transaction=1, broken=("did not come to the end of x/0",))
