@@ -37,5 +37,14 @@ EXAMPLES: list[tuple[str, dict[str, Any], list[Event]]] = [
             *done(2, ["poll", {"x": [[2, 1]]}]),
         ],
     ),
+    (
+        "torn-transaction",  # what was read of it, and what is lost; y's 3 has no place, and is unseen
+        {"operation": {"op": 2}, "read": [{"value": 1}], "unread": [{"value": 2}]},
+        [
+            *done(0, ["send", "x", [0, 1]], ["send", "y", [0, 2]], ["send", "y", 3]),
+            *done(1, ["send", "y", [1, 4]]),
+            *done(2, ["poll", {"x": [[0, 1]], "y": [[1, 4]]}]),
+        ],
+    ),
 ]
 """The anomaly, what its first example must hold, and the history."""

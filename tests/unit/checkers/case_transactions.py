@@ -463,7 +463,7 @@ def without_logs_a_zombie_that_was_told_nothing_and_was_read_is_one(h: History) 
     h.mark("y", 1, "commit")
 
 
-@case(options={"log": False})
+@case(unsettled=1, options={"log": False})
 def without_logs_a_zombie_that_was_told_nothing_and_never_read_is_none(h: History) -> None:
     op = _replaced(h, outcome="info")
     h.send(op, "y", h.put("y", f"{op.name}:0", 1, digest=7))
