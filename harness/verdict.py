@@ -99,7 +99,7 @@ class Unsettled:
     """Operations of which neither their client nor the evidence says whether they took effect."""
 
     count: int = 0
-    examples: Sequence[Mapping[str, Any]] = ()  # the first of them
+    examples: Sequence[Mapping[str, Any]] = field(default_factory=list)  # the first of them
 
     def as_json(self) -> dict[str, Any]:
         """As it stands in `unsettled`."""

@@ -32,6 +32,12 @@ class Copy:
         schema = (HISTORY | LOG)[table]
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), self.path(table))
 
+    def renumber(self, table: str, run: int) -> None:
+        """Have every row bear this run."""
+        rows = pq.read_table(self.path(table))
+        number = pa.repeat(pa.scalar(run, pa.int64()), len(rows))
+        pq.write_table(rows.set_column(rows.schema.get_field_index("run"), "run", number), self.path(table))
+
     def tp(self, topic: str) -> set[int]:
         return {row["tp"] for row in self.rows("partitions") if row["topic"] == topic}
 

@@ -21,7 +21,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def stored(place: Path) -> Iterator[Result]:
     """A run of a correct pipeline under the faults that strike its workers."""
     yield fencepost.run(
-        nemesis=list(WORKER_FAULTS), time_limit=26, seed=11, store=str(place / "store"), keep="logs"
+        nemesis=list(WORKER_FAULTS),
+        time_limit=26,
+        seed=11,
+        rate=50,  # sixty copies of it are altered, and judged together
+        store=str(place / "store"),
+        keep="logs",
     )
 
 

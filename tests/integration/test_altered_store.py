@@ -209,7 +209,7 @@ def judged(stored: Result, tmp_path_factory: pytest.TempPathFactory) -> dict[str
         old = str(copy.rows("journals")[0]["run"])
         (folder / "test.toml").write_text(toml.replace(f"id = {old}", f"id = {n}"))
         for table in HISTORY | LOG:
-            copy.write(table, [{**row, "run": n} for row in copy.rows(table)])
+            copy.renumber(table, n)
         return copy
 
     folders = {}
