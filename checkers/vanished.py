@@ -20,12 +20,12 @@ from pyspark.sql import functions as F
 
 from checkers.finding import finding, record
 from checkers.tables import Tables
-from harness.history import Isolation, Role
+from harness.history import Isolation
 
 
 def vanished(t: Tables) -> DataFrame:
     """One row for each record and delivery."""
-    promised = (F.col("promised") == Isolation.READ_COMMITTED.value) & (F.col("role") != Role.FINAL.value)
+    promised = F.col("promised") == Isolation.READ_COMMITTED.value
     return finding(
         t.deliveries.where(F.col("vanished") & promised),
         "vanished",

@@ -36,3 +36,10 @@ def test_a_negation_goes() -> None:
 def test_a_comment_changes_no_name() -> None:
     one, other = (next(iter(mutants("x.py", text))) for text in ("a < b", "a < b  # why"))
     assert one.key == other.key
+
+
+def test_a_mutant_is_the_same_whatever_is_said_of_it() -> None:
+    (one,) = mutants("checkers/x.py", '"""One thing."""\n\nSAID = a < b')
+    (other,) = mutants("checkers/x.py", '"""Another."""\n\n# why\nSAID = (a <\n  b)')
+    (third,) = mutants("checkers/x.py", '"""One thing."""\n\nSAID = a < c')
+    assert one.key == other.key != third.key

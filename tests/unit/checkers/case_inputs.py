@@ -176,7 +176,7 @@ def _beyond(h: History, **more: object) -> None:
     h.take(0, claim=(0, 2), **more)  # type: ignore[arg-type]
 
 
-@case(premature_offset=1)
+@case(premature_offset=1, tells={"premature-offset": {"claims": [{"first": 0, "next": 2}]}})
 def an_offset_beyond_what_was_given_is_premature(h: History) -> None:
     _beyond(h)
 

@@ -70,6 +70,14 @@ def what_was_given_to_a_read_uncommitted_reader_may_vanish(h: History) -> None:
     h.observe("x", 1, "w:8:0", promised=RU)
 
 
+@case(vanished=1)
+def only_those_who_were_promised_read_committed_were_given_what_has_vanished(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.observe("x", 1, "w:8:0")
+    h.observe("x", 1, "w:8:0", promised=RU)
+
+
 @case(dirty_read=1)
 def an_aborted_record_that_was_read_has_not_vanished(h: History) -> None:
     h.feed(1)
