@@ -75,7 +75,7 @@ def only_those_who_were_promised_read_committed_were_given_what_has_vanished(h: 
     h.feed(1)
     h.take(0)
     h.observe("x", 1, "w:8:0")
-    h.observe("x", 1, "w:8:0", promised=RU)
+    h.poll(h.op("v", "poll"), "x", 1, "w:8:0", role="observer", promised=RU)
 
 
 @case(dirty_read=1)
