@@ -148,9 +148,9 @@ def make_pieces(micro: DataFrame, *, certain: bool) -> DataFrame:
 def read_pieces(spark: SparkSession, files: Iterable[tuple[int, Path]]) -> DataFrame:
     """The same of files that every task can open, each with the number of its history, if all is certain."""
     spans = [
-        {"run": run, "path": str(path), "first": first, "groups": 1}
+        {"run": run, "path": str(path), "group": group}
         for run, path in files
-        for first in range(pq.read_metadata(path).num_row_groups)
+        for group in range(pq.read_metadata(path).num_row_groups)
     ]
     table = pa.Table.from_pylist(spans, SPANS)
     return spark.createDataFrame(table).mapInArrow(deal_files, from_arrow_schema(PIECES))

@@ -17,8 +17,8 @@ from harness.history_files.schema import FAIL, MICRO, OK
 ROWS = MICRO.append(pa.field("committed", pa.bool_()))
 """What is dealt out. `committed`: the operation must have."""
 PIECES = pa.schema([("group", pa.int32()), ("rows", pa.binary())])
-SPANS = pa.schema([("run", pa.int64()), ("path", pa.string()), ("first", pa.int32()), ("groups", pa.int32())])
-"""Row groups of a Parquet file, from `first` on."""
+SPANS = pa.schema([("run", pa.int64()), ("path", pa.string()), ("group", pa.int32())])
+"""A row group of a Parquet file."""
 GROUPS = 512
 """Eight for every partition of a large shuffle, so that keys that share one are few."""
 HELD = 1_000_000
@@ -32,12 +32,9 @@ def read(batches: Batches) -> Batches:
     """MICRO of the SPANS of files; the number that a span gives its run counts."""
     for batch in batches:
         for span in batch.to_pylist():
-            groups = range(span["first"], span["first"] + span["groups"])
-            columns = MICRO.names[1:]
             try:
-                for rows in pq.ParquetFile(span["path"]).iter_batches(
-                    HELD, row_groups=groups, columns=columns
-                ):
+                file = pq.ParquetFile(span["path"])
+                for rows in file.iter_batches(HELD, row_groups=[span["group"]], columns=MICRO.names[1:]):
                     run = pa.repeat(pa.scalar(span["run"], pa.int64()), len(rows))
                     yield pa.RecordBatch.from_arrays([run, *rows.columns], schema=MICRO)
             except (OSError, pa.ArrowException) as error:
@@ -70,12 +67,14 @@ def deal_settled(batches: Batches) -> Batches:
 def deal(batches: Batches) -> Batches:
     """Pieces of rows: of each group one, or one for every HELD rows of the task."""
     held: list[pa.RecordBatch] = []
+    rows = 0
     for batch in batches:
         held.append(batch)
-        if sum(map(len, held)) >= HELD:
+        rows += len(batch)
+        if rows >= HELD:
             yield _dealt(held)
-            held = []
-    if any(map(len, held)):
+            held, rows = [], 0
+    if rows:
         yield _dealt(held)
 
 
