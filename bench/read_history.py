@@ -66,7 +66,7 @@ def on_spark(paths: list[Path], count: int) -> None:
     from checkers.session import SparkSettings, session
 
     def read(path: Path) -> int:
-        return read_histories(spark, [HistoryFile(0, path)]).micro.count()
+        return read_histories(spark, [HistoryFile(0, path)]).micro.frame().count()
 
     with session(SparkSettings()) as spark:
         for path in [paths[0], *paths]:

@@ -76,11 +76,11 @@ def with_spark(folder: Path) -> dict[str, object]:
     from checkers.graph.names import WR, WW
     from checkers.history_files import HistoryFile
     from checkers.history_folders import read_folders
-    from checkers.told import LOST, make_keyed, make_siblings, read_pieces
+    from checkers.told import LOST, make_keyed, make_pieces, make_siblings
     from fencepost.spark import starting
 
     with starting("local[*]", {}, large=True) as spark:
-        keyed = make_keyed(read_pieces(spark, read_folders(spark, [HistoryFile(0, folder)]).files))
+        keyed = make_keyed(make_pieces(read_folders(spark, [HistoryFile(0, folder)]).micro, certain=True))
         values = keyed.steps.where("first")
         of_values = {
             "duplicates": F.col("lowest") < F.col("highest"),

@@ -46,8 +46,7 @@ def aborted_read(t: Tables) -> DataFrame:
 def aborted_read_told(t: Told) -> DataFrame:
     """One row for each operation of a history from elsewhere that was ok and was given such a record."""
     read = t.reads.where((F.col("outcome") == OK) & (F.col("writer_outcome") == FAIL))
-    promised_nothing = t.ops.where(F.col("isolation") == Isolation.READ_UNCOMMITTED.value).select("run", "op")
-    read = read.join(promised_nothing, on=["run", "op"], how="left_anti")
+    read = read.join(t.uncommitted, on=["run", "op"], how="left_anti")
     return finding(
         read.dropDuplicates(["run", "op", "key", "value"]),
         "aborted-read",

@@ -1,6 +1,6 @@
 """By input: what it must lead to, what it led to, and how far its group went."""
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from checkers.by_position import EFFECTIVE
@@ -114,10 +114,9 @@ def make_inputs(
     s: Sources, tps: DataFrame, positions: DataFrame, values: DataFrame, operations: DataFrame
 ) -> DataFrame:
     """run, tp, offset, in_topic; expected [group, stage, slot, topic, digest]; adds [group, topic, key,
-    adds]; outputs [slot, topic, tp,
-    offset, name, op, visible, digest, sole (it names no other input), claims (its operation claims
-    inputs)]; claims [op, group, settled, transactional, writes]; judgeable (absence of the input may be
-    judged); fate, visible: of the input.
+    adds]; outputs [slot, topic, tp, offset, name, op, visible, digest, sole (it names no other input), claims
+    (its operation claims inputs)]; claims [op, group, settled, transactional, writes]; judgeable (absence of
+    the input may be judged); fate, visible: of the input.
     """
     here = positions.where("is_input and not sentinel and (held or found or given)").select(
         "run",
@@ -125,58 +124,8 @@ def make_inputs(
         "offset",
         F.struct("visible", "fate").alias("here"),
     )
-    sums = F.col("adds").isNotNull()
-    expected = s["expected"].select(
-        "run",
-        "tp",
-        "offset",
-        F.when(~sums, F.struct("group", "stage", "slot", "topic", "digest")).alias("expected"),
-        F.when(sums, F.struct("group", "topic", "key", "adds")).alias("add"),
-    )
-    outputs = (
-        values.where("size(places) > 0 or size(send.inputs) > 0")
-        .select("run", "name", "send", F.explode_outer("places").alias("place"))
-        .select("run", "name", "send", "place", F.coalesce("place.inputs", "send.inputs").alias("inputs"))
-        .select(
-            "run", "name", "send", "place", F.size("inputs").alias("many"), F.explode("inputs").alias("input")
-        )
-        .select(
-            "run",
-            "input.tp",
-            "input.offset",
-            F.struct(
-                F.coalesce("place.slot", "send.slot").alias("slot"),
-                F.coalesce("place.topic", "send.topic").alias("topic"),
-                "place.tp",
-                "place.offset",
-                "name",
-                "send.op",
-                F.coalesce("place.visible", F.lit(False)).alias("visible"),
-                "place.digest",
-                (F.col("many") == 1).alias("sole"),
-                F.coalesce("send.claims", F.lit(False)).alias("claims"),
-            ).alias("output"),
-        )
-    )
-    claims = (
-        operations.select(
-            "run",
-            "op",
-            "settled",
-            "transactional",
-            (F.size("records") > 0).alias("writes"),
-            F.explode("claims").alias("claim"),
-        )
-        .where("claim.next > claim.first")
-        .select(
-            "run",
-            "claim.tp",
-            F.explode(F.sequence("claim.first", F.col("claim.next") - 1)).alias("offset"),
-            F.struct("op", "claim.group", "settled", "transactional", "writes").alias("claim"),
-        )
-    )
     united = here
-    for part in (expected, outputs, claims):
+    for part in (_expected(s), _outputs(values), _claims(operations)):
         united = united.unionByName(part, allowMissingColumns=True)
     edges = tps.select(
         "run",
@@ -207,16 +156,79 @@ def make_inputs(
             "in_topic",
             F.coalesce("here.visible", F.lit(False)).alias("visible"),
             "here.fate",
-            F.coalesce(
-                ~F.col("compacted")
-                & F.when(
-                    F.col("logged"), F.col("ru_end") & (F.col("offset") >= F.col("log_start"))
-                ).otherwise((F.col("offset") >= F.col("rc_first")) & (F.col("offset") < F.col("rc_next"))),
-                F.lit(False),
-            ).alias("judgeable"),
+            _judgeable().alias("judgeable"),
             "expected",
             "adds",
             "outputs",
             "claims",
+        )
+    )
+
+
+def _judgeable() -> Column:
+    """Absence of an input may be judged: what was to be read of its partition was read to the end."""
+    logged = F.col("ru_end") & (F.col("offset") >= F.col("log_start"))
+    read = (F.col("offset") >= F.col("rc_first")) & (F.col("offset") < F.col("rc_next"))
+    return F.coalesce(~F.col("compacted") & F.when(F.col("logged"), logged).otherwise(read), F.lit(False))
+
+
+def _expected(s: Sources) -> DataFrame:
+    """What each input must lead to: an output, or something added to a sum."""
+    sums = F.col("adds").isNotNull()
+    return s["expected"].select(
+        "run",
+        "tp",
+        "offset",
+        F.when(~sums, F.struct("group", "stage", "slot", "topic", "digest")).alias("expected"),
+        F.when(sums, F.struct("group", "topic", "key", "adds")).alias("add"),
+    )
+
+
+def _outputs(values: DataFrame) -> DataFrame:
+    """By input, the outputs that name it."""
+    return (
+        values.where("size(places) > 0 or size(send.inputs) > 0")
+        .select("run", "name", "send", F.explode_outer("places").alias("place"))
+        .select("run", "name", "send", "place", F.coalesce("place.inputs", "send.inputs").alias("inputs"))
+        .select(
+            "run", "name", "send", "place", F.size("inputs").alias("many"), F.explode("inputs").alias("input")
+        )
+        .select(
+            "run",
+            "input.tp",
+            "input.offset",
+            F.struct(
+                F.coalesce("place.slot", "send.slot").alias("slot"),
+                F.coalesce("place.topic", "send.topic").alias("topic"),
+                "place.tp",
+                "place.offset",
+                "name",
+                "send.op",
+                F.coalesce("place.visible", F.lit(False)).alias("visible"),
+                "place.digest",
+                (F.col("many") == 1).alias("sole"),
+                F.coalesce("send.claims", F.lit(False)).alias("claims"),
+            ).alias("output"),
+        )
+    )
+
+
+def _claims(operations: DataFrame) -> DataFrame:
+    """By input, the operations that claim to have gone beyond it."""
+    return (
+        operations.select(
+            "run",
+            "op",
+            "settled",
+            "transactional",
+            (F.size("records") > 0).alias("writes"),
+            F.explode("claims").alias("claim"),
+        )
+        .where("claim.next > claim.first")
+        .select(
+            "run",
+            "claim.tp",
+            F.explode(F.sequence("claim.first", F.col("claim.next") - 1)).alias("offset"),
+            F.struct("op", "claim.group", "settled", "transactional", "writes").alias("claim"),
         )
     )

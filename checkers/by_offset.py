@@ -17,36 +17,13 @@ def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
     logged, high_watermark, rc_end, covered (absence from the log counts), passed (the final read-committed
     reader read on beyond it); first_open (the first open record of its partition).
     """
-    log = batches.select(
-        "run",
-        "tp",
-        F.explode(F.sequence("base_offset", "last_offset")).alias("offset"),
-        F.struct("producer_id", "epoch", "fate", "marker_offset", "marker_ms", "abandoned").alias("log"),
-    )
-    found = s["records"].select(
-        "run",
-        "tp",
-        "offset",
-        F.struct("value", "slot", "inputs", "digest", "sentinel", "key", "state").alias("record"),
-    )
-    acks = (
-        s["sends"]
-        .where("acked and tp is not null and offset >= 0")
-        .select("run", "tp", "offset", F.struct("op", "n", "value").alias("ack"))
-    )
-    commits = s["offsets"].select(
-        "run",
-        F.col("log_tp").alias("tp"),
-        F.col("log_offset").alias("offset"),
-        F.struct("group", "tp", "committed", "op", "transactional").alias("commit"),
-    )
     first_open = (
         batches.where(F.col("fate") == Fate.OPEN.value)
         .groupBy("run", "tp")
         .agg(F.min("base_offset").alias("first_open"))
     )
-    united = log
-    for part in (found, acks, commits, _deliveries(s)):
+    united = _stored(batches)
+    for part in (_found(s), _acked(s), _commits(s), _deliveries(s)):
         united = united.unionByName(part, allowMissingColumns=True)
     grouped = united.groupBy("run", "tp", "offset").agg(
         F.first("log", ignorenulls=True).alias("log"),
@@ -103,6 +80,45 @@ def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
         F.when(F.col("logged"), takes_effect).otherwise(F.col("given")).alias("visible"),
         F.expr("logged and not compacted and offset >= log_start").alias("covered"),
         F.expr("not compacted and coalesce(offset >= rc_first and offset < rc_next, false)").alias("passed"),
+    )
+
+
+def _stored(batches: DataFrame) -> DataFrame:
+    """By place, what the leader's log holds there."""
+    return batches.select(
+        "run",
+        "tp",
+        F.explode(F.sequence("base_offset", "last_offset")).alias("offset"),
+        F.struct("producer_id", "epoch", "fate", "marker_offset", "marker_ms", "abandoned").alias("log"),
+    )
+
+
+def _found(s: Sources) -> DataFrame:
+    """By place, the record that the final reader was given."""
+    return s["records"].select(
+        "run",
+        "tp",
+        "offset",
+        F.struct("value", "slot", "inputs", "digest", "sentinel", "key", "state").alias("record"),
+    )
+
+
+def _acked(s: Sources) -> DataFrame:
+    """By place, what a client was told to stand there."""
+    return (
+        s["sends"]
+        .where("acked and tp is not null and offset >= 0")
+        .select("run", "tp", "offset", F.struct("op", "n", "value").alias("ack"))
+    )
+
+
+def _commits(s: Sources) -> DataFrame:
+    """By place, the offset commit that stands there."""
+    return s["offsets"].select(
+        "run",
+        F.col("log_tp").alias("tp"),
+        F.col("log_offset").alias("offset"),
+        F.struct("group", "tp", "committed", "op", "transactional").alias("commit"),
     )
 
 

@@ -27,7 +27,49 @@ def make_operations(s: Sources, positions: DataFrame, values: DataFrame) -> Data
     transactional]; claims [group, tp, first, next]. A record without an acknowledged place stands where it
     was found: it is held, and neither covered nor passed.
     """
-    acked = positions.select("*", F.explode("acks").alias("ack")).select(
+    claims = s["claims"].select("run", "op", F.struct("group", "tp", "first", "next").alias("claim"))
+    united = _operations(s)
+    for part in (_acked(positions), _found(values), _commits(positions), claims):
+        united = united.unionByName(part, allowMissingColumns=True)
+    grouped = united.groupBy("run", "op").agg(
+        F.first("operation", ignorenulls=True).alias("operation"),
+        F.array_sort(F.collect_list("record")).alias("records"),
+        F.array_sort(F.collect_list("commit")).alias("commits"),
+        F.array_sort(F.collect_list("claim")).alias("claims"),
+    )
+    return grouped.where("operation is not null").select(
+        "*",
+        F.col("operation.told").alias("told"),
+        F.col("operation.transactional_id").isNotNull().alias("transactional"),
+        _settled(),
+    )
+
+
+def _operations(s: Sources) -> DataFrame:
+    """What its client told of each."""
+    return s["ops"].select(
+        "run",
+        "op",
+        F.struct(
+            "journal",
+            "f",
+            "stage",
+            "fenced",
+            "group",
+            "transactional_id",
+            "outcome",
+            "asked",
+            "call_ns",
+            "commit_ns",
+            "return_ns",
+            told().alias("told"),
+        ).alias("operation"),
+    )
+
+
+def _acked(positions: DataFrame) -> DataFrame:
+    """Its records that were acknowledged, each in the place that its client was told."""
+    return positions.select("*", F.explode("acks").alias("ack")).select(
         "run",
         "ack.op",
         F.struct(
@@ -53,7 +95,11 @@ def make_operations(s: Sources, positions: DataFrame, values: DataFrame) -> Data
             ),
         ).alias("record"),
     )
-    found = (
+
+
+def _found(values: DataFrame) -> DataFrame:
+    """Its records without such a place, each where it was found."""
+    return (
         values.where("send is not null and not (send.acked and send.tp is not null and send.offset >= 0)")
         .select("run", "value", "send", F.explode("places").alias("place"))
         .select(
@@ -77,7 +123,11 @@ def make_operations(s: Sources, positions: DataFrame, values: DataFrame) -> Data
             ).alias("record"),
         )
     )
-    commits = positions.where("commit is not null and commit.op is not null").select(
+
+
+def _commits(positions: DataFrame) -> DataFrame:
+    """Its offset commits, as they stand in the logs."""
+    return positions.where("commit is not null and commit.op is not null").select(
         "run",
         "commit.op",
         F.struct(
@@ -89,40 +139,6 @@ def make_operations(s: Sources, positions: DataFrame, values: DataFrame) -> Data
             "commit.transactional",
             F.coalesce("abandoned", F.lit(False)).alias("abandoned"),
         ).alias("commit"),
-    )
-    claims = s["claims"].select("run", "op", F.struct("group", "tp", "first", "next").alias("claim"))
-    ops = s["ops"].select(
-        "run",
-        "op",
-        F.struct(
-            "journal",
-            "f",
-            "stage",
-            "fenced",
-            "group",
-            "transactional_id",
-            "outcome",
-            "asked",
-            "call_ns",
-            "commit_ns",
-            "return_ns",
-            told().alias("told"),
-        ).alias("operation"),
-    )
-    united = ops
-    for part in (acked, found, commits, claims):
-        united = united.unionByName(part, allowMissingColumns=True)
-    grouped = united.groupBy("run", "op").agg(
-        F.first("operation", ignorenulls=True).alias("operation"),
-        F.array_sort(F.collect_list("record")).alias("records"),
-        F.array_sort(F.collect_list("commit")).alias("commits"),
-        F.array_sort(F.collect_list("claim")).alias("claims"),
-    )
-    return grouped.where("operation is not null").select(
-        "*",
-        F.col("operation.told").alias("told"),
-        F.col("operation.transactional_id").isNotNull().alias("transactional"),
-        _settled(),
     )
 
 

@@ -21,49 +21,11 @@ def make_tps(s: Sources) -> DataFrame:
     (came to the sentinel), ru_first, ru_next, ru_end.
     """
 
-    def led(column: Column) -> Column:
-        return F.when(F.col("leader"), column)
-
-    leaders = (
-        s["replicas"]
-        .groupBy("run", "tp")
-        .agg(
-            F.every(led(F.col("damaged").isNull())).alias("logged"),
-            F.max(led(F.col("log_start"))).alias("log_start"),
-            F.max(led(F.col("log_end"))).alias("log_end"),
-            F.max(led(F.col("high_watermark"))).alias("high_watermark"),
-            F.count(F.when(~F.col("leader"), F.lit(1))).alias("followers"),
-        )
-    )
-
-    def of(isolation: Isolation, column: str) -> Column:
-        return F.when(F.col("isolation") == isolation.value, F.col(column))
-
-    readers = (
-        s["ends"]
-        .groupBy("run", "tp")
-        .agg(
-            *(
-                column
-                for short, isolation in (("rc", Isolation.READ_COMMITTED), ("ru", Isolation.READ_UNCOMMITTED))
-                for column in (
-                    F.min(of(isolation, "first")).alias(f"{short}_first"),
-                    F.max(of(isolation, "next")).alias(f"{short}_next"),
-                    F.max(of(isolation, "sentinel_offset")).alias(f"{short}_sentinel"),
-                )
-            )
-        )
-    )
-    input_topics = (
-        s["stages"]
-        .groupBy("run", F.col("in_topic").alias("topic"))
-        .agg(F.lit(True).alias("is_input"), F.every(F.coalesce("ordered", F.lit(False))).alias("ordered"))
-    )
     return (
         s["partitions"]
-        .join(F.broadcast(leaders), on=["run", "tp"], how="left")
-        .join(F.broadcast(readers), on=["run", "tp"], how="left")
-        .join(F.broadcast(input_topics), on=["run", "topic"], how="left")
+        .join(F.broadcast(_leaders(s)), on=["run", "tp"], how="left")
+        .join(F.broadcast(_readers(s)), on=["run", "tp"], how="left")
+        .join(F.broadcast(_input_topics(s)), on=["run", "topic"], how="left")
         .select(
             "run",
             "tp",
@@ -85,4 +47,55 @@ def make_tps(s: Sources) -> DataFrame:
             "ru_next",
             F.col("ru_sentinel").isNotNull().alias("ru_end"),
         )
+    )
+
+
+def _leaders(s: Sources) -> DataFrame:
+    """By partition, how far its leader's log goes."""
+
+    def led(column: Column) -> Column:
+        return F.when(F.col("leader"), column)
+
+    return (
+        s["replicas"]
+        .groupBy("run", "tp")
+        .agg(
+            F.every(led(F.col("damaged").isNull())).alias("logged"),
+            F.max(led(F.col("log_start"))).alias("log_start"),
+            F.max(led(F.col("log_end"))).alias("log_end"),
+            F.max(led(F.col("high_watermark"))).alias("high_watermark"),
+            F.count(F.when(~F.col("leader"), F.lit(1))).alias("followers"),
+        )
+    )
+
+
+def _readers(s: Sources) -> DataFrame:
+    """By partition, how far the final readers came."""
+
+    def of(isolation: Isolation, column: str) -> Column:
+        return F.when(F.col("isolation") == isolation.value, F.col(column))
+
+    return (
+        s["ends"]
+        .groupBy("run", "tp")
+        .agg(
+            *(
+                column
+                for short, isolation in (("rc", Isolation.READ_COMMITTED), ("ru", Isolation.READ_UNCOMMITTED))
+                for column in (
+                    F.min(of(isolation, "first")).alias(f"{short}_first"),
+                    F.max(of(isolation, "next")).alias(f"{short}_next"),
+                    F.max(of(isolation, "sentinel_offset")).alias(f"{short}_sentinel"),
+                )
+            )
+        )
+    )
+
+
+def _input_topics(s: Sources) -> DataFrame:
+    """By topic that a stage reads, what its stages promise."""
+    return (
+        s["stages"]
+        .groupBy("run", F.col("in_topic").alias("topic"))
+        .agg(F.lit(True).alias("is_input"), F.every(F.coalesce("ordered", F.lit(False))).alias("ordered"))
     )

@@ -25,49 +25,9 @@ def make_batches(s: Sources, tps: DataFrame, runs: DataFrame) -> DataFrame:
     it), marker_next (if a marker stands just above it), batch_before (the data batch below it), markers (how
     many there are in all). compacted, log_start, high_watermark: of the partition.
     """
-    by_producer = Window.partitionBy("run", "tp", "producer_id")
-    upwards = by_producer.orderBy("base_offset")
-    above = by_producer.orderBy(F.desc("base_offset")).rowsBetween(Window.unboundedPreceding, -1)
-    below = upwards.rowsBetween(Window.unboundedPreceding, -1)
-    is_marker = F.col("control") & F.col("marker").isNotNull()
-    marker = F.when(
-        is_marker,
-        F.struct(
-            F.col("marker").alias("type"),
-            F.col("base_offset").alias("offset"),
-            F.col("epoch"),
-            F.col("max_timestamp_ms").alias("ms"),
-        ),
-    )
-    entry = F.struct("epoch", F.col("base_offset").alias("offset"), "marker")
-    data = F.when(~F.col("control"), F.struct("epoch", "base_sequence", "base_offset", "last_offset"))
-    here = tps.where("logged and topic != '__transaction_state'").select(
-        "run", "tp", "compacted", "log_start", "high_watermark"
-    )
-    fated = (
-        s["batches"]
-        .where("leader")
-        .join(F.broadcast(here), on=["run", "tp"], how="inner")
-        .withColumns(
-            {
-                "decided": F.last(marker, ignorenulls=True).over(above),
-                "epoch_before": F.max("epoch").over(below),
-                "entry_before": F.lag(entry).over(upwards),
-                "marker_next": F.lead(marker).over(upwards),
-                "batch_before": F.last(data, ignorenulls=True).over(below),
-                "markers": F.count(F.when(is_marker, F.lit(1))).over(by_producer),
-            }
-        )
-        .where(~F.col("control"))
-        .withColumn(
-            "fate",
-            F.when(~F.col("transactional"), F.lit(Fate.PLAIN.value)).otherwise(
-                F.coalesce("decided.type", F.lit(Fate.OPEN.value))
-            ),
-        )
-    )
     return (
-        fated.join(F.broadcast(_last_states(s)), on=["run", "producer_id"], how="left")
+        _fated(s, tps)
+        .join(F.broadcast(_last_states(s)), on=["run", "producer_id"], how="left")
         .join(F.broadcast(runs.select(*QUIET)), on="run", how="left")
         .select(
             "run",
@@ -92,6 +52,51 @@ def make_batches(s: Sources, tps: DataFrame, runs: DataFrame) -> DataFrame:
             "high_watermark",
             F.struct("transactional_id", "state", "state_epoch", "tps").alias("state"),
             _abandoned().alias("abandoned"),
+        )
+    )
+
+
+def _fated(s: Sources, tps: DataFrame) -> DataFrame:
+    """Every data batch with its neighbours of the same producer, and what the next marker made of it."""
+    by_producer = Window.partitionBy("run", "tp", "producer_id")
+    upwards = by_producer.orderBy("base_offset")
+    above = by_producer.orderBy(F.desc("base_offset")).rowsBetween(Window.unboundedPreceding, -1)
+    below = upwards.rowsBetween(Window.unboundedPreceding, -1)
+    is_marker = F.col("control") & F.col("marker").isNotNull()
+    marker = F.when(
+        is_marker,
+        F.struct(
+            F.col("marker").alias("type"),
+            F.col("base_offset").alias("offset"),
+            F.col("epoch"),
+            F.col("max_timestamp_ms").alias("ms"),
+        ),
+    )
+    entry = F.struct("epoch", F.col("base_offset").alias("offset"), "marker")
+    data = F.when(~F.col("control"), F.struct("epoch", "base_sequence", "base_offset", "last_offset"))
+    here = tps.where("logged and topic != '__transaction_state'").select(
+        "run", "tp", "compacted", "log_start", "high_watermark"
+    )
+    return (
+        s["batches"]
+        .where("leader")
+        .join(F.broadcast(here), on=["run", "tp"], how="inner")
+        .withColumns(
+            {
+                "decided": F.last(marker, ignorenulls=True).over(above),
+                "epoch_before": F.max("epoch").over(below),
+                "entry_before": F.lag(entry).over(upwards),
+                "marker_next": F.lead(marker).over(upwards),
+                "batch_before": F.last(data, ignorenulls=True).over(below),
+                "markers": F.count(F.when(is_marker, F.lit(1))).over(by_producer),
+            }
+        )
+        .where(~F.col("control"))
+        .withColumn(
+            "fate",
+            F.when(~F.col("transactional"), F.lit(Fate.PLAIN.value)).otherwise(
+                F.coalesce("decided.type", F.lit(Fate.OPEN.value))
+            ),
         )
     )
 

@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from checkers.by_producer import COMPLETE
-from checkers.finding import finding
+from checkers.finding import finding, state
 from checkers.tables import Tables
 
 NAME = "epoch-regression"
@@ -79,16 +79,8 @@ def _of_states(t: Tables) -> DataFrame:
         found,
         NAME,
         order=["log_tp", "log_offset"],
-        record=F.struct(
-            F.col("log_tp").alias("tp"), F.col("log_offset").alias("offset"), "producer_id", "epoch", "state"
-        ),
-        record_before=F.struct(
-            F.col("log_tp").alias("tp"),
-            F.col("before.log_offset").alias("offset"),
-            "before.producer_id",
-            "before.epoch",
-            "before.state",
-        ),
+        record=state(),
+        record_before=state("before."),
         transactional_id=F.col("transactional_id"),
         producer_id=F.col("producer_id"),
         epoch=F.col("epoch"),

@@ -37,6 +37,12 @@ def record(tp: str, offset: str, value: str | Column) -> Column:
     return F.struct(F.col(tp).alias("tp"), F.col(offset).alias("offset"), named.alias("value"))
 
 
+def state(row: str = "") -> Column:
+    """A record of the transaction log, by its place; `row`: the column that holds it, as `before.`."""
+    place = F.col("log_tp").alias("tp"), F.col(f"{row}log_offset").alias("offset")
+    return F.struct(*place, *(F.col(f"{row}{one}").alias(one) for one in ("producer_id", "epoch", "state")))
+
+
 def operation(op: str = "op") -> Column:
     """An operation, by its number."""
     return F.struct(F.col(op).alias("op"))

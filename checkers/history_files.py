@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from checkers.history_source import load_blocks
+from checkers.history_tables import InSpark, Table, together
 from checkers.tables import keep
 from harness.errors import UnreadableInput
 from harness.history import EventType
@@ -49,22 +50,18 @@ class Unreadable:
 class Histories:
     """The tables of `harness.history_files.schema`, without the runs that are in `errors`."""
 
-    ops: DataFrame
-    micro: DataFrame
-    names: DataFrame
+    ops: Table
+    micro: Table
+    names: Table
     errors: Mapping[int, Unreadable]  # by run
-    certain: bool | None = None  # the outcome of every operation is known; None: nobody has looked
-    files: Sequence[tuple[int, Path]] = ()  # all of `micro`, by run, if it lies in files that are here
 
     def with_more(self, more: "Histories") -> "Histories":
         """These and others, of other runs."""
         return Histories(
-            self.ops.unionByName(more.ops),
-            self.micro.unionByName(more.micro),
-            self.names.unionByName(more.names),
+            together(self.ops, more.ops),
+            together(self.micro, more.micro),
+            together(self.names, more.names),
             {**self.errors, **more.errors},
-            self.certain and more.certain,
-            [*self.files, *more.files] if self.files and more.files else (),
         )
 
 
@@ -102,7 +99,7 @@ def read_histories(
     }
     if errors:
         tables = {name: frame.where(~F.col("run").isin(list(errors))) for name, frame in tables.items()}
-    return Histories(tables["ops"], tables["micro"], tables["names"], errors)
+    return Histories(errors=errors, **{name: InSpark(frame) for name, frame in tables.items()})
 
 
 def _plan(histories: Sequence[HistoryFile], block_bytes: int) -> tuple[list[Block], dict[int, Unreadable]]:

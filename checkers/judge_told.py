@@ -3,24 +3,23 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
 
-from checkers.examples import Finding, lookup, objects
+from checkers.examples import Finding, objects
 from checkers.graph.names import GRAPHS, WORDS, WR
+from checkers.history_tables import Table
 from checkers.judge import unsettled, with_cause
 from checkers.materialise import Collected, collect
 from checkers.registry import CHECKERS, HISTORY_CHECKERS, SUBSCRIBED, UNSETTLED, checker_of
-from checkers.told import Told, make_pieces, make_told, read_pieces, records_of
-from harness.history_files.schema import FAIL, INFO, NAMES_FROM, OK, OPEN, OUTCOMES
+from checkers.told import Told, make_told, records_of
+from checkers.told_operations import Numbers, count_operations, lookup
+from harness.history_files.schema import NAMES, NAMES_FROM, OPS, OUTCOMES
 from harness.verdict import Found, Judgement
 
 OPERATION_COLUMNS = ("op", "process", "f", "outcome", "invoked", "invoke_ns", "complete_ns")
-Numbers = dict[int, Counter[str]]
+OPERATION = pa.schema([OPS.field(name) for name in ("run", *OPERATION_COLUMNS)])
 TOO_LARGE = (
     "looked for in parts of the dependency graph alone: edges that go back hold millions of operations "
     "together, more than one task can take"
@@ -29,59 +28,32 @@ NOT_TOLD = "a history from elsewhere names no markers, no inputs and no final re
 
 
 def judge_told(
-    ops: DataFrame,
-    micro: DataFrame,
-    names: DataFrame,
+    ops: Table,
+    micro: Table,
+    names: Table,
     runs: Sequence[int],
     *,
-    certain: bool | None = None,
-    files: Sequence[tuple[int, Path]] = (),
     allowed: frozenset[str] = frozenset(),
     examples: int = 10,
     phase: Callable[[str], None] = lambda name: None,
 ) -> dict[int, Judgement]:
     """What the checkers say of each history, by its number.
 
-    `certain`: whether the outcome of every operation is known; None: nobody has looked. `files`: where all of
-    `micro` lies in files, by the number of the history. `allowed`: what the caller permits; `phase` is told
-    what begins.
+    `allowed`: what the caller permits; `phase` is told what begins.
     """
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="operations") as pool:
-        counting = pool.submit(_count_operations, ops)
-        if certain is None:
-            certain = not any(counts["info"] or counts["open"] for counts in counting.result().values())
-        here = certain and files
-        pieces = read_pieces(ops.sparkSession, files) if here else make_pieces(micro, certain=certain)
-        told = make_told(ops, pieces, names, examples, phase=phase)
-        numbers = counting.result()
+    numbers = count_operations(ops)
+    told = make_told(ops, micro, numbers, examples, phase=phase)
     phase("checks")
     found = collect(told, (*HISTORY_CHECKERS, UNSETTLED), examples)
     phase("evidence")
     _add_records(numbers, told)
-    _explain(told, found.rows)
+    _explain(told, ops, names, found.rows)
     return {
         run: _judgement(
             run, found, numbers.get(run, Counter()), allowed, told.too_large.get(run, frozenset())
         )
         for run in runs
     }
-
-
-def _count_operations(ops: DataFrame) -> Numbers:
-    """By run, what became of its operations."""
-
-    def count(condition: Column) -> Column:
-        return F.count(F.when(condition, F.lit(1)))
-
-    outcome, effective = F.col("outcome"), F.col("f").isin("txn", "send", "poll")
-    rows = ops.groupBy("run").agg(
-        F.count(F.lit(1)).alias("ops"),
-        *(count(outcome == code).alias(OUTCOMES[code]) for code in (OK, INFO, FAIL, OPEN)),
-        count((outcome == OK) & effective).alias("committed"),
-        count((outcome == FAIL) & effective).alias("aborted"),
-        count(F.col("f") == "subscribe").alias("subscribes"),
-    )
-    return {row["run"]: Counter(row) for row in rows.toArrow().to_pylist()}
 
 
 def _add_records(numbers: Numbers, t: Told) -> None:
@@ -128,10 +100,10 @@ def _judgement(
     )
 
 
-def _explain(t: Told, rows: Mapping[tuple[int, str, bool], Finding]) -> None:
+def _explain(t: Told, told_ops: Table, names: Table, rows: Mapping[tuple[int, str, bool], Finding]) -> None:
     """Put the operations themselves, and the keys and values as they were written, into the examples."""
-    ops: set[tuple[int, ...]] = set()
-    ids: set[tuple[int, ...]] = set()
+    ops: set[tuple[int, int]] = set()
+    ids: set[tuple[int, int]] = set()
     _name_records(t, [thing for finding in rows.values() for thing in objects(finding.examples)])
     for (run, _, _), finding in rows.items():
         for thing in objects(finding.examples):
@@ -139,8 +111,8 @@ def _explain(t: Told, rows: Mapping[tuple[int, str, bool], Finding]) -> None:
                 ops.add((run, thing["op"]))
             named = (thing.get("key"), thing.get("value"))
             ids |= {(run, one) for one in named if isinstance(one, int) and one >= NAMES_FROM}
-    told = lookup(t.ops.select("run", *OPERATION_COLUMNS), ("run", "op"), ops)
-    texts = lookup(t.names.distinct(), ("run", "id"), ids)
+    told = lookup(told_ops, OPERATION, "op", ops)
+    texts = lookup(names, NAMES, "id", ids)
     for (run, name, _), finding in rows.items():
         finding.examples = [_describe(example, run, told, texts) for example in finding.examples]
         if checker_of(name).family == "cycles":
@@ -162,8 +134,8 @@ def _name_records(t: Told, things: Sequence[dict[str, Any]]) -> None:
 def _describe(
     thing: Any,
     run: int,
-    told: Mapping[tuple[int, ...], Mapping[str, Any]],
-    texts: Mapping[tuple[int, ...], Mapping[str, Any]],
+    told: Mapping[tuple[int, int], Mapping[str, Any]],
+    texts: Mapping[tuple[int, int], Mapping[str, Any]],
 ) -> Any:
     """One object of an example, with all that is known of it."""
     if isinstance(thing, list):

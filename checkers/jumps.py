@@ -1,22 +1,33 @@
 """The jumps that `checkers.by_key.jumps` has found, and what the process was told between the two steps."""
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from harness.history_files.schema import INFO, OK
+from checkers.history_tables import Batches, Table
+from checkers.told_operations import ASSIGNS
+from checkers.told_operations import turns as turns_of
+from harness.history_files.schema import INFO, OK, OPS
 
 SKIPS = "index > before + 1"
 BACK = "index < before + 1"
 
 
-def make_jumps(found: DataFrame, ops: DataFrame) -> DataFrame:
+TURNS = pa.schema([OPS.field(name) for name in ("run", "process", "op", "keys", "rebalanced")])
+"""An operation that says what keys its process has (null: it does not), or that saw a rebalance."""
+
+
+def make_jumps(found: DataFrame, ops: Table, *, turns: bool) -> DataFrame:
     """With `forgotten`: the process was assigned, or subscribed to, other keys between the two operations;
     and `rebalanced`: a rebalance took or gave the key while the operation was under way.
+
+    `turns`: whether there is any operation that says such things.
     """
-    assigns = F.col("f").isin("assign", "subscribe") & F.col("outcome").isin(OK, INFO)
-    turns = (
-        ops.withColumn("keys", F.when(assigns, F.coalesce("keys", F.array())))
-        .where("keys is not null or size(rebalanced) > 0")
+    if not turns:
+        return found.withColumns({"forgotten": F.lit(False), "rebalanced": F.lit(False)})
+    by_process = (
+        ops.in_tasks(_turns, TURNS, [*TURNS.names, "f", "outcome"])
         .groupBy("run", "process")
         .agg(F.collect_list(F.struct("op", "keys", "rebalanced")).alias("turns"))
     )
@@ -29,8 +40,20 @@ def make_jumps(found: DataFrame, ops: DataFrame) -> DataFrame:
         return (turn["op"] == F.col("op")) & F.array_contains(turn["rebalanced"], F.col("key"))
 
     return (
-        found.join(turns, on=["run", "process"], how="left")
+        found.join(by_process, on=["run", "process"], how="left")
         .withColumn("forgotten", F.coalesce(F.exists("turns", forgets), F.lit(False)))
         .withColumn("rebalanced", F.coalesce(F.exists("turns", rebalances), F.lit(False)))
         .drop("turns")
     )
+
+
+def _turns(batches: Batches) -> Batches:
+    for rows in batches:
+        few = rows.filter(pa.array(turns_of(rows)))
+        assigns = pc.and_(
+            pc.is_in(few["f"], ASSIGNS), pc.is_in(few["outcome"], pa.array([OK, INFO], pa.int8()))
+        )
+        nothing, none = pa.scalar([], TURNS.field("keys").type), pa.scalar(None, TURNS.field("keys").type)
+        keys = pc.if_else(assigns, pc.coalesce(few["keys"], nothing), none)
+        columns = {name: few[name] for name in TURNS.names} | {"keys": keys}
+        yield pa.RecordBatch.from_arrays(list(columns.values()), schema=TURNS)

@@ -15,27 +15,27 @@ known offsets of the key (gaps vanish). As Jepsen's checker decides:
   its index is null, and only `lowest` and `highest` tell where it stands.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from checkers.by_key.deal import PIECES, ROWS, SPANS, deal, deal_files, deal_settled
+from checkers.by_key.deal import PIECES, ROWS, deal, deal_settled
 from checkers.by_key.kernel import FOUND, by_key
 from checkers.by_key.packs import FOLLOWED, LINES, READ, read_packs
 from checkers.graph.make import make_components
+from checkers.history_tables import Batches, Table
 from checkers.jumps import make_jumps
 from checkers.tables import keep
-from harness.history_files.schema import FAIL, INFO, MICRO, OK, OPEN
+from checkers.told_operations import Numbers, any_of, uncommitted
+from harness.history_files.schema import FAIL, INFO, MICRO, OK, OPEN, OPS
 
 __all__ = ["FAIL", "INFO", "LOST", "OK", "OPEN", "Told", "make_told", "records_of"]
 KEY = ("run", "key")
@@ -43,7 +43,6 @@ FEW = 500_000
 """Rows that may be sent to every task rather than shuffled."""
 FEW_HERE = 20_000
 """Rows that may come here."""
-Batches = Iterator[pa.RecordBatch]
 SIBLINGS = "run bigint, op bigint, key bigint, value bigint"
 RECORDS = "reference bigint, key bigint, value bigint, following bigint"
 
@@ -52,14 +51,13 @@ RECORDS = "reference bigint, key bigint, value bigint, following bigint"
 class Told:
     """The shared tables; the columns of each stand at `make_told`."""
 
-    ops: DataFrame
     steps: DataFrame
     jumps: DataFrame
     siblings: DataFrame
     components: DataFrame
     counted: DataFrame
     packs: DataFrame
-    names: DataFrame
+    uncommitted: DataFrame
     too_large: Mapping[int, Set[int]]
 
     @property
@@ -80,15 +78,16 @@ VALUE_COLUMNS = (
 
 
 def make_told(
-    ops: DataFrame,
-    pieces: DataFrame,
-    names: DataFrame,
+    ops: Table,
+    micro: Table,
+    counts: Numbers,
     examples: int,
     *,
     phase: Callable[[str], None] = lambda name: None,
 ) -> Told:
-    """The shared tables of histories whose tables have the form of `harness.history_files.schema`; of the
-    micro-operations, the pieces of `make_pieces` or `read_pieces`.
+    """The shared tables of histories whose tables have the form of `harness.history_files.schema`.
+
+    `counts`: what `checkers.told_operations.count_operations` says of their operations.
 
     `steps` has one row for each micro-operation whose record is not ordinary (see `checkers.by_key.kernel`),
     or that was given what its operation sent: run, key, value, offset, op, n, process, polled, outcome;
@@ -102,20 +101,23 @@ def make_told(
     `checkers.by_key.jumps` and `checkers.jumps`. `siblings`: run, op, key, value: the records that were
     ok-read of every operation that has a lost one. `components`: see `checkers.graph.make`; at most
     `examples` of each name come with a cycle. `counted`: run, records, read. `packs`: see
-    `checkers.by_key.packs`. `too_large`: by run, the kinds of edges that `components` lacks in part.
+    `checkers.by_key.packs`. `uncommitted`: run, op: the operations that asked for what has not committed.
+    `too_large`: by run, the kinds of edges that `components` lacks in part.
 
     `phase` is told what begins.
     """
     phase("records, key by key")
-    keyed = make_keyed(pieces)
+    certain = not (any_of(counts, "info") or any_of(counts, "open"))
+    keyed = make_keyed(make_pieces(micro, certain=certain))
     phase("cycles")
     with ThreadPoolExecutor(max_workers=2, thread_name_prefix="told") as pool:
         siblings = pool.submit(lambda: make_siblings(keyed.steps, keyed.packs))
-        jumps = pool.submit(lambda: keep(make_jumps(keyed.jumps, ops)))  # three checks look at them
+        jumps = pool.submit(
+            lambda: keep(make_jumps(keyed.jumps, ops, turns=any_of(counts, "turns")))
+        )  # three checks look at them
         cycles = make_components(ops, keyed.packs, examples)
         components = keep(cycles.components)
     return Told(
-        ops=ops,
         steps=keyed.steps,
         jumps=jumps.result(),
         siblings=siblings.result(),
@@ -123,8 +125,15 @@ def make_told(
         too_large=cycles.too_large,
         counted=keyed.counted,
         packs=keyed.packs,
-        names=names,
+        uncommitted=_uncommitted(ops, keyed.packs.sparkSession, any_one=any_of(counts, "uncommitted")),
     )
+
+
+def _uncommitted(ops: Table, spark: SparkSession, *, any_one: bool) -> DataFrame:
+    form = pa.schema([OPS.field("run"), OPS.field("op")])
+    if not any_one:
+        return spark.createDataFrame(form.empty_table())
+    return ops.in_tasks(uncommitted, form, ["run", "op", "isolation"])
 
 
 @dataclass(frozen=True)
@@ -137,23 +146,13 @@ class Keyed:
     packs: DataFrame
 
 
-def make_pieces(micro: DataFrame, *, certain: bool) -> DataFrame:
+def make_pieces(micro: Table, *, certain: bool) -> DataFrame:
     """`checkers.by_key.deal.PIECES` of all micro-operations. `certain`: the outcome of every operation is
     known; else one job more finds out which of them have committed.
     """
-    rows = micro.select(*MICRO.names) if certain else _committed(micro).select(*ROWS.names)
-    return rows.mapInArrow(deal_settled if certain else deal, from_arrow_schema(PIECES))
-
-
-def read_pieces(spark: SparkSession, files: Iterable[tuple[int, Path]]) -> DataFrame:
-    """The same of files that every task can open, each with the number of its history, if all is certain."""
-    spans = [
-        {"run": run, "path": str(path), "group": group}
-        for run, path in files
-        for group in range(pq.read_metadata(path).num_row_groups)
-    ]
-    table = pa.Table.from_pylist(spans, SPANS)
-    return spark.createDataFrame(table).mapInArrow(deal_files, from_arrow_schema(PIECES))
+    if certain:
+        return micro.in_tasks(deal_settled, PIECES, MICRO.names)
+    return _committed(micro.frame()).select(*ROWS.names).mapInArrow(deal, from_arrow_schema(PIECES))
 
 
 def make_keyed(pieces: DataFrame) -> Keyed:

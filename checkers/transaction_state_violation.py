@@ -33,7 +33,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from checkers.by_producer import COMPLETE
-from checkers.finding import finding
+from checkers.finding import finding, state
 from checkers.tables import Tables
 
 RESTING = ("Empty", *COMPLETE)
@@ -71,16 +71,8 @@ def transaction_state_violation(t: Tables) -> DataFrame:
         state_before=F.col("before.state"),
         producer_id=F.col("producer_id"),
         epoch=F.col("epoch"),
-        record=F.struct(
-            F.col("log_tp").alias("tp"), F.col("log_offset").alias("offset"), "producer_id", "epoch", "state"
-        ),
-        record_before=F.struct(
-            F.col("log_tp").alias("tp"),
-            F.col("before.log_offset").alias("offset"),
-            "before.producer_id",
-            "before.epoch",
-            "before.state",
-        ),
+        record=state(),
+        record_before=state("before."),
         partitions=F.transform("tps", lambda tp: F.struct(tp.alias("tp"))),
     )
 

@@ -60,12 +60,9 @@ def _judge_together(
         readers = ((read_histories, texts), (read_folders, folders))
         read = reduce(Histories.with_more, [reader(spark, some) for reader, some in readers if some])
         sound = [history.run for history in asked if history.run not in read.errors]
-        tables = (read.ops, read.micro, read.names)
         judged = {}
         if sound:
-            judged = judge_told(
-                *tables, sound, certain=read.certain, files=read.files, allowed=allow, phase=phase
-            )
+            judged = judge_told(read.ops, read.micro, read.names, sound, allowed=allow, phase=phase)
     unread = {run: UnreadableInput(str(error)) for run, error in read.errors.items()}
     crashed = any(set(judgement.broken) - {NOTHING_READ} for judgement in judged.values())
     return Answers({**judged, **unread}, crashed)

@@ -13,6 +13,7 @@ from plain.jepsen import verdict
 from plain.records import unsettled
 from pyspark.sql import SparkSession
 
+from checkers.history_tables import InSpark
 from checkers.judge_told import judge_told
 from fencepost.histories import conclude
 from harness.history_files.schema import MICRO, NAMES, OPEN, OPS, OUTCOMES
@@ -57,8 +58,8 @@ def tables(drawn: Drawn) -> tuple[pa.Table, pa.Table]:
 
 def judge(spark: SparkSession, drawn: Drawn) -> list[Verdict]:
     """What the checkers say of each."""
-    ops, micro = (spark.createDataFrame(table) for table in tables(drawn))
-    names = spark.createDataFrame(NAMES.empty_table())
+    ops, micro = (InSpark(spark.createDataFrame(table)) for table in tables(drawn))
+    names = InSpark(spark.createDataFrame(NAMES.empty_table()))
     found = judge_told(ops, micro, names, range(len(drawn)), examples=1)
     return [conclude(Path("history.jsonl"), found[run]) for run in range(len(drawn))]
 

@@ -1,8 +1,7 @@
 """The shuffle by key, of pieces rather than rows: each task deals its rows into groups of whole keys.
 
 A *piece* holds rows of one group as one binary value. Spark moves a few large values many times faster
-than it sorts, writes and reads as many rows. And where a task can open the files itself, no row passes
-through the JVM at all.
+than it sorts, writes and reads as many rows.
 """
 
 from collections.abc import Iterator
@@ -10,35 +9,18 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from checkers.history_tables import HELD
 from harness.history_files.schema import FAIL, MICRO, OK
 
 ROWS = MICRO.append(pa.field("committed", pa.bool_()))
 """What is dealt out. `committed`: the operation must have."""
 PIECES = pa.schema([("group", pa.int32()), ("rows", pa.binary())])
-SPANS = pa.schema([("run", pa.int64()), ("path", pa.string()), ("group", pa.int32())])
-"""A row group of a Parquet file."""
 GROUPS = 512
 """Eight for every partition of a large shuffle, so that keys that share one are few."""
-HELD = 1_000_000
-"""Rows that a task holds before it deals them out."""
 Batches = Iterator[pa.RecordBatch]
 _KNOWN = pa.array([OK, FAIL], pa.int8())
 _SPREAD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
-
-
-def read(batches: Batches) -> Batches:
-    """MICRO of the SPANS of files; the number that a span gives its run counts."""
-    for batch in batches:
-        for span in batch.to_pylist():
-            try:
-                file = pq.ParquetFile(span["path"])
-                for rows in file.iter_batches(HELD, row_groups=[span["group"]], columns=MICRO.names[1:]):
-                    run = pa.repeat(pa.scalar(span["run"], pa.int64()), len(rows))
-                    yield pa.RecordBatch.from_arrays([run, *rows.columns], schema=MICRO)
-            except (OSError, pa.ArrowException) as error:
-                raise ValueError(f"error while reading file {span['path']}: {error}") from error
 
 
 def settle(batches: Batches) -> Batches:
@@ -52,11 +34,6 @@ def settle(batches: Batches) -> Batches:
                 "table ops does"
             )
         yield pa.RecordBatch.from_arrays([*rows.columns, pc.equal(rows["outcome"], OK)], schema=ROWS)
-
-
-def deal_files(batches: Batches) -> Batches:
-    """Pieces of the rows in SPANS of files."""
-    return deal(settle(read(batches)))
 
 
 def deal_settled(batches: Batches) -> Batches:

@@ -1,12 +1,12 @@
 """The named components of every run's dependency graph: one shared table of a history from elsewhere."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.by_key.packs import LINES, read_packs
@@ -15,10 +15,10 @@ from checkers.graph.edges import edges_of
 from checkers.graph.intervals import Spans, make_spans, merged, reaches
 from checkers.graph.kernel import OPERATION, PIECE, name_components
 from checkers.graph.names import RW, WR, WW
+from checkers.history_tables import Batches, Table
 from harness.history_files.schema import OK, OPEN
 
-Batches = Iterator[pa.RecordBatch]
-VERTICES = ("txn", "poll", "send")
+VERTICES = pa.array(["txn", "poll", "send"])
 LINES_A_GROUP = 1_000_000
 """Of a history with one operation for every two lines: half a million operations are looked at together."""
 LARGEST_LINES = 4_000_000
@@ -33,19 +33,13 @@ class Cycles:
     too_large: Mapping[int, frozenset[int]]  # by run: kinds of edges that were left out of some interval
 
 
-def make_components(ops: DataFrame, packs: DataFrame, examples: int) -> Cycles:
+def make_components(ops: Table, packs: DataFrame, examples: int) -> Cycles:
     """All components; the first of each name and run have a cycle."""
     spans, too_large = _find_spans(packs)
     if not len(spans.first):
         return Cycles(packs.sparkSession.createDataFrame(FINDING.empty_table()), too_large)
-    vertices = ops.where(F.col("f").isin(*VERTICES) & (F.col("outcome") != OPEN)).select(
-        (F.col("run") * LINES + F.col("op")).alias("line"),
-        (F.col("run") * LINES + F.col("invoked")).alias("invoked"),
-        "process",
-        (F.col("outcome") == OK).alias("ok"),
-    )
     pieces = packs.mapInArrow(_edge_pieces(spans), from_arrow_schema(PIECE)).unionByName(
-        vertices.mapInArrow(_operation_pieces(spans), from_arrow_schema(PIECE))
+        ops.in_tasks(_operation_pieces(spans), PIECE, ["run", "op", "invoked", "process", "outcome", "f"])
     )
     groups = int(spans.group[-1]) + 1
     found = pieces.repartition(groups, "group").mapInArrow(
@@ -110,10 +104,14 @@ def _edge_pieces(spans: Spans) -> Callable[[Batches], Batches]:
 def _operation_pieces(spans: Spans) -> Callable[[Batches], Batches]:
     def cut(batches: Batches) -> Batches:
         for batch in batches:
-            span = spans.span_of(batch["line"].to_numpy())
+            completed = pc.not_equal(batch["outcome"], pa.scalar(OPEN, pa.int8()))
+            ops = batch.filter(pc.and_(pc.is_in(batch["f"], VERTICES), completed))
+            run, op, invoked, process, outcome = (column.to_numpy() for column in ops.columns[:5])
+            line = run * LINES + op
+            span = spans.span_of(line)
             kept = np.flatnonzero(span >= 0)
-            columns = [batch[name].to_numpy(zero_copy_only=False)[kept] for name in batch.schema.names]
-            yield from _pieces(OPERATION, spans.group[span[kept]], *columns)
+            columns = [line, run * LINES + invoked, process, outcome == OK]
+            yield from _pieces(OPERATION, spans.group[span[kept]], *(column[kept] for column in columns))
 
     return cut
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
     from cases import Case
     from test_small_histories import Small
 
+    from checkers.history_tables import InSpark
     from checkers.materialise import Collected, Materialised
     from checkers.registry import Checker
     from checkers.tables import Tables
@@ -45,9 +46,13 @@ class Told:
 
     def __init__(self, spark: SparkSession) -> None:
         from plain.generate import small
+        from plain.history import History
         from plain.jepsen import verdict
+        from plain.records import unsettled
         from told_examples import EXAMPLES
         from told_histories import random_ones, tables
+
+        from checkers.history_tables import InSpark
 
         self.spark = spark
         self._examples = [(anomaly, wanted) for anomaly, wanted, _ in EXAMPLES]
@@ -55,8 +60,9 @@ class Told:
         parts = [[*told, *every[:SMALL]], [*every[SMALL::STRIDE], *random_ones(range(RANDOM))]]
         self._parts = []
         for part in parts:
-            ops, micro = (spark.createDataFrame(table).localCheckpoint() for table in tables(part))
-            self._parts.append(Part(ops, micro, [verdict(events) for events in part]))
+            ops, micro = (InSpark(spark.createDataFrame(table).localCheckpoint()) for table in tables(part))
+            open_ = [len(unsettled(History(events))) for events in part]
+            self._parts.append(Part(ops, micro, [verdict(events) for events in part], open_))
 
     def differs(self, file: str | None) -> str | None:
         """Small ones first. All is judged again; of a checker that has changed, only what itself finds."""
@@ -72,6 +78,8 @@ class Told:
                     return f"history {run}: other anomalies"
                 if {name for name, one in said.items() if one.allowed} != allowed:
                     return f"history {run}: others are allowed"
+                if judged[run].unsettled.count != part.unsettled[run]:
+                    return f"history {run}: another number is unsettled"
                 if judged[run].broken.keys() - {"nothing read"}:
                     return f"history {run}: a check crashed"
             if part is self._parts[0] and (untold := self._untold(judged)):
@@ -93,37 +101,40 @@ class Told:
 class Part:
     """Some histories, and what must be said of them; with what was made of them before a change."""
 
-    ops: DataFrame
-    micro: DataFrame
+    ops: InSpark
+    micro: InSpark
     defined: Sequence[tuple[object, Mapping[str, int], Set[str]]]
+    unsettled: Sequence[int]
     kept: tuple[Tables_, Collected] | None = None
 
     def judge_all(self, *, keep: bool) -> Mapping[int, Judgement]:
         """From the micro-operations on."""
+        from checkers.history_tables import InSpark
         from checkers.judge_told import judge_told
         from checkers.materialise import collect
-        from checkers.registry import HISTORY_CHECKERS
-        from checkers.told import make_pieces, make_told
+        from checkers.registry import HISTORY_CHECKERS, UNSETTLED
+        from checkers.told import make_told
+        from checkers.told_operations import count_operations
         from harness.history_files.schema import NAMES
 
-        names = self.ops.sparkSession.createDataFrame(NAMES.empty_table())
+        names = InSpark(self.ops.rows.sparkSession.createDataFrame(NAMES.empty_table()))
         if keep:
-            pieces = make_pieces(self.micro, certain=False)
-            tables = make_told(self.ops, pieces, names, 1)
-            self.kept = tables, collect(tables, HISTORY_CHECKERS, 1)
+            tables = make_told(self.ops, self.micro, count_operations(self.ops), 1)
+            self.kept = tables, collect(tables, (*HISTORY_CHECKERS, UNSETTLED), 1)
         return judge_told(self.ops, self.micro, names, range(len(self.defined)), examples=1)
 
     def judge_again(self, checker: Checker) -> Mapping[int, Judgement]:
         """From the shared tables on, by one checker; the others say what they said."""
         from checkers import judge_told
         from checkers.materialise import collect
+        from checkers.told_operations import count_operations
 
         assert self.kept is not None
         tables, before = self.kept
         found = collect(tables, [checker], 1)
         others = {key: row for key, row in before.rows.items() if key[1] not in checker.anomalies}
         together = replace(before, rows=others | found.rows, crashed=found.crashed)
-        numbers = judge_told._count_operations(self.ops)
+        numbers = count_operations(self.ops)
         judge_told._add_records(numbers, tables)
         return {
             run: judge_told._judgement(run, together, numbers[run], frozenset(), frozenset())
@@ -214,7 +225,7 @@ def subjects_of() -> dict[str, tuple[str, ...]]:
         found[f"checkers/{name}.py"] = ("told",)
     for name in SHARED:
         found[f"checkers/{name}.py"] = ("stored",)
-    found["checkers/unsettled.py"] = ("stored",)
+    found["checkers/unsettled.py"] = ("told", "stored")
     for checker in (*HISTORY_CHECKERS, *STORE_CHECKERS):
         judges = (("told", HISTORY_CHECKERS), ("stored", STORE_CHECKERS))
         found[f"checkers/{checker.module}.py"] = tuple(name for name, own in judges if checker in own)

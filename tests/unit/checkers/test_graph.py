@@ -13,9 +13,11 @@ from checkers.graph.cycles import Step, cycle_with_one_rw, shortest_cycle
 from checkers.graph.edges import Edges
 from checkers.graph.intervals import make_spans, merged
 from checkers.graph.names import GRAPHS, PROCESS, REALTIME, RW, WR, WW, Graph
+from checkers.history_tables import InSpark
 from checkers.parts import SPARK_ERRORS
-from checkers.told import make_pieces, make_told
-from harness.history_files.schema import INFO, NAMES, OK, OPS
+from checkers.told import Told, make_told
+from checkers.told_operations import count_operations
+from harness.history_files.schema import INFO, OK, OPS
 
 Pair = tuple[int, int]
 
@@ -124,6 +126,11 @@ def test_an_edge_is_inside_only_if_both_its_ends_are_in_one_interval() -> None:
     assert (kept.record.tolist(), group.tolist()) == ([0, 1, 5], [0, 0, 1])
 
 
+def told_of(spark: SparkSession, ops: list[dict[str, object]], micro: pa.Table) -> Told:
+    operations = InSpark(spark.createDataFrame(pa.Table.from_pylist(ops, OPS)))
+    return make_told(operations, InSpark(spark.createDataFrame(micro)), count_operations(operations), 1)
+
+
 def test_an_interval_that_is_too_large_is_looked_at_without_rw_edges(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,13 +142,7 @@ def test_an_interval_that_is_too_large_is_looked_at_without_rw_edges(
         {"run": 0, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1}
         for op in (5, 6, 10, 15, 20, 30)
     ]
-    frame = spark.createDataFrame(table(*micro).drop(["committed"]))
-    told = make_told(
-        spark.createDataFrame(pa.Table.from_pylist(ops, OPS)),
-        make_pieces(frame, certain=True),
-        spark.createDataFrame(NAMES.empty_table()),
-        1,
-    )
+    told = told_of(spark, ops, table(*micro).drop(["committed"]))
     assert told.too_large == {0: {RW}}
     assert [row.anomaly for row in told.components.collect()] == ["G1c"]
 
@@ -150,9 +151,7 @@ def judged_with(spark: SparkSession, outcome: int, *ops: int) -> None:
     """Two operations that read what the other wrote, of which `ops` has only these."""
     micro = table(sent(5, 1, 0), sent(6, 2, 1, outcome), given(6, 1, 0), given(5, 2, 1)).drop(["committed"])
     told = [{"run": 0, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1} for op in ops]
-    frame, names = spark.createDataFrame(pa.Table.from_pylist(told, OPS)), NAMES.empty_table()
-    pieces = make_pieces(spark.createDataFrame(micro), certain=True)
-    make_told(frame, pieces, spark.createDataFrame(names), examples=1)
+    told_of(spark, told, micro)
 
 
 @pytest.mark.parametrize("ops", [(), (5,)])

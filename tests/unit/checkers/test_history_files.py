@@ -96,7 +96,8 @@ def read(spark: SparkSession, folder: Path, runs: Mapping[str, int]) -> Historie
 def rows(read: Histories, runs: Mapping[str, int]) -> Callable[[str, str], list[tuple]]:
     """The rows of a table for a file, without `run`, in order."""
     collected = {
-        table: [tuple(row) for row in getattr(read, table).collect()] for table in ("ops", "micro", "names")
+        table: [tuple(row) for row in getattr(read, table).frame().collect()]
+        for table in ("ops", "micro", "names")
     }
 
     def of(table: str, name: str) -> list[tuple]:
@@ -171,7 +172,8 @@ def test_the_tables_have_their_columns(spark: SparkSession, read: Histories):
 
     nothing = read_histories(spark, [HistoryFile(1, Path("nowhere.edn"))])
     for histories in (read, nothing):
-        for frame, schema in ((histories.ops, OPS), (histories.micro, MICRO), (histories.names, NAMES)):
+        for table, schema in ((histories.ops, OPS), (histories.micro, MICRO), (histories.names, NAMES)):
+            frame = table.frame()
             assert frame.columns == schema.names
             assert [to_arrow_type(field.dataType) for field in frame.schema] == schema.types
 

@@ -1,7 +1,7 @@
 """Histories that were written straight to Parquet: on the disk, in many files, at a URL."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
 
@@ -10,16 +10,18 @@ import pyarrow.parquet as pq
 import pytest
 from micro import given, sent, table
 from plain.generate import random_history, to_jsonl
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from checkers.by_key.deal import collected
 from checkers.history_files import Histories, HistoryFile, read_histories
 from checkers.history_folders import read_folders
-from checkers.told import make_pieces, read_pieces
+from checkers.history_tables import InFiles, InSpark
+from checkers.told import make_pieces
 from fencepost.histories import judge_histories
 from fencepost.stores import expand
 from harness.errors import UnreadableInput
-from harness.history_files.schema import FAIL, NAMES, OK, OPS, TABLES
+from harness.history_files.schema import FAIL, MICRO, NAMES, OK, OPS, TABLES
 from harness.history_files.url import Url, is_url
 from harness.verdict import Verdict
 
@@ -32,7 +34,7 @@ def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tu
     read = read_histories(spark, [HistoryFile(3, place / "h.jsonl")])
     (place / "tables").mkdir()
     for name, schema in TABLES.items():
-        rows = getattr(read, name).toArrow().cast(schema)
+        rows = getattr(read, name).frame().toArrow().cast(schema)
         pq.write_table(rows, place / "tables" / f"{name}.parquet")
     shutil.copytree(place / "tables", place / "parts")
     for name in TABLES:
@@ -48,7 +50,7 @@ def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tu
 
 
 def rows(read: Histories, name: str, run: int) -> list[str]:
-    frame = getattr(read, name)
+    frame = getattr(read, name).frame()
     columns = [column for column in frame.columns if column != "run"]
     return sorted(str(row.asDict()) for row in frame.where(f"run = {run}").select(*columns).collect())
 
@@ -93,7 +95,7 @@ def test_what_is_wrong_with_a_folder_is_told_and_stops_no_other(
             assert f"{tmp_path}/{name}/ops.parquet" in told and words in told, told
             assert "\n" not in told
     assert "No FileSystem for scheme" in str(read.errors[20])
-    assert {row.run for row in read.ops.select("run").distinct().collect()} == {0}
+    assert {row.run for row in read.ops.frame().select("run").distinct().collect()} == {0}
 
 
 @pytest.mark.parametrize(
@@ -128,11 +130,27 @@ def test_files_that_tasks_open_hold_the_same_rows(spark: SparkSession, tmp_path:
     given_rows = table(*(sent(n, n, n, FAIL if n % 3 == 0 else OK) for n in range(40)), given(41, 7, 7))
     micro = given_rows.drop(["committed"])
     pq.write_table(micro, tmp_path / "micro.parquet", row_group_size=7)
-    of_spark = make_pieces(spark.createDataFrame(micro), certain=True)
-    of_files = read_pieces(spark, [(0, tmp_path / "micro.parquet")])
+    of_spark = make_pieces(InSpark(spark.createDataFrame(micro)), certain=True)
+    of_files = make_pieces(InFiles(spark, MICRO, [(0, tmp_path / "micro.parquet")]), certain=True)
     assert rows_of(of_files) == rows_of(of_spark) == sorted(map(str, given_rows.to_pylist()))
-    renumbered = read_pieces(spark, [(5, tmp_path / "micro.parquet")]).toArrow().to_batches()
-    assert collected(iter(renumbered))["run"].unique().to_pylist() == [5]
+    renumbered = make_pieces(InFiles(spark, MICRO, [(5, tmp_path / "micro.parquet")]), certain=True)
+    assert collected(iter(renumbered.toArrow().to_batches()))["run"].unique().to_pylist() == [5]
+
+
+def test_a_file_of_one_row_group_is_shared_out(spark: SparkSession, tmp_path: Path) -> None:
+    rows = table(*(sent(n, n, n) for n in range(41))).drop(["committed"])
+    pq.write_table(rows, tmp_path / "micro.parquet")
+
+    def numbered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = TaskContext.get().partitionId()
+        for batch in batches:
+            yield pa.record_batch({"run": batch["op"], "task": pa.array([task] * len(batch))})
+
+    form = pa.schema([("run", pa.int64()), ("task", pa.int64())])
+    shared = InFiles(spark, MICRO, [(0, tmp_path / "micro.parquet")]).in_tasks(numbered, form, ["run", "op"])
+    told = shared.toArrow()
+    assert sorted(told["run"].to_pylist()) == list(range(41))
+    assert len(told["task"].unique()) == spark.sparkContext.defaultParallelism > 1
 
 
 @pytest.mark.parametrize("damaged", ["ops", "micro"])
