@@ -43,15 +43,14 @@ def judge_told(
     """
     numbers = count_operations(ops)
     told = make_told(ops, micro, numbers, examples, phase=phase)
-    phase("checks")
+    phase("cycles, and the other checks beside them")
     found = collect(told, (*HISTORY_CHECKERS, UNSETTLED), examples)
+    too_large = told.too_large
     phase("evidence")
     _add_records(numbers, told)
     _explain(told, ops, names, found.rows)
     return {
-        run: _judgement(
-            run, found, numbers.get(run, Counter()), allowed, told.too_large.get(run, frozenset())
-        )
+        run: _judgement(run, found, numbers.get(run, Counter()), allowed, too_large.get(run, frozenset()))
         for run in runs
     }
 

@@ -16,8 +16,8 @@ known offsets of the key (gaps vanish). As Jepsen's checker decides:
 """
 
 from collections.abc import Callable, Mapping, Set
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -30,7 +30,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from checkers.by_key.deal import PIECES, ROWS, deal, deal_settled
 from checkers.by_key.kernel import FOUND, by_key
 from checkers.by_key.packs import FOLLOWED, LINES, READ, read_packs
-from checkers.graph.make import make_components
+from checkers.graph.make import Cycles, make_components
 from checkers.history_tables import Batches, Table
 from checkers.jumps import make_jumps
 from checkers.tables import keep
@@ -49,16 +49,37 @@ RECORDS = "reference bigint, key bigint, value bigint, following bigint"
 
 @dataclass(frozen=True)
 class Told:
-    """The shared tables; the columns of each stand at `make_told`."""
+    """The shared tables; the columns of each stand at `make_told`. Some are still being made: a check waits
+    for those that it looks at, and for no other.
+    """
 
     steps: DataFrame
-    jumps: DataFrame
-    siblings: DataFrame
-    components: DataFrame
     counted: DataFrame
     packs: DataFrame
     uncommitted: DataFrame
-    too_large: Mapping[int, Set[int]]
+    made_jumps: Future[DataFrame]
+    made_siblings: Future[DataFrame]
+    made_cycles: Future[Cycles]
+
+    @property
+    def jumps(self) -> DataFrame:
+        """The steps of processes that are not from one record to the next."""
+        return self.made_jumps.result()
+
+    @property
+    def siblings(self) -> DataFrame:
+        """What was read of operations that have a lost record."""
+        return self.made_siblings.result()
+
+    @property
+    def components(self) -> DataFrame:
+        """The named components of the dependency graph."""
+        return self.made_cycles.result().components
+
+    @property
+    def too_large(self) -> Mapping[int, Set[int]]:
+        """By run, the kinds of edges that `components` lacks in part."""
+        return self.made_cycles.result().too_large
 
     @property
     def values(self) -> DataFrame:
@@ -100,29 +121,35 @@ def make_told(
     value_before, before (its index); inside (both belong to one operation), forgotten, rebalanced: see
     `checkers.by_key.jumps` and `checkers.jumps`. `siblings`: run, op, key, value: the records that were
     ok-read of every operation that has a lost one. `components`: see `checkers.graph.make`; at most
-    `examples` of each name come with a cycle. `counted`: run, records, read. `packs`: see
-    `checkers.by_key.packs`. `uncommitted`: run, op: the operations that asked for what has not committed.
-    `too_large`: by run, the kinds of edges that `components` lacks in part.
+    `examples` of each name come with a cycle, `too_large` says what it lacks. `counted`: run, records, read.
+    `packs`: see `checkers.by_key.packs`. `uncommitted`: run, op: the operations that asked for what has not
+    committed.
 
     `phase` is told what begins.
     """
     phase("records, key by key")
     certain = not (any_of(counts, "info") or any_of(counts, "open"))
     keyed = make_keyed(make_pieces(micro, certain=certain))
-    phase("cycles")
-    with ThreadPoolExecutor(max_workers=2, thread_name_prefix="told") as pool:
-        siblings = pool.submit(lambda: make_siblings(keyed.steps, keyed.packs))
-        jumps = pool.submit(
-            lambda: keep(make_jumps(keyed.jumps, ops, turns=any_of(counts, "turns")))
-        )  # three checks look at them
-        cycles = make_components(ops, keyed.packs, examples)
-        components = keep(cycles.components)
+
+    def cycles() -> Cycles:
+        made = make_components(ops, keyed.packs, examples)
+        return replace(made, components=keep(made.components))
+
+    def jumps() -> DataFrame:
+        return keep(make_jumps(keyed.jumps, ops, turns=any_of(counts, "turns")))  # three checks look at them
+
+    # One task looks at the graph where all of it hangs together: meanwhile the others have a processor.
+    pool = ThreadPoolExecutor(thread_name_prefix="told")
+    try:
+        made_cycles, made_jumps = pool.submit(cycles), pool.submit(jumps)
+        made_siblings = pool.submit(make_siblings, keyed.steps, keyed.packs)
+    finally:
+        pool.shutdown(wait=False)
     return Told(
         steps=keyed.steps,
-        jumps=jumps.result(),
-        siblings=siblings.result(),
-        components=components,
-        too_large=cycles.too_large,
+        made_jumps=made_jumps,
+        made_siblings=made_siblings,
+        made_cycles=made_cycles,
         counted=keyed.counted,
         packs=keyed.packs,
         uncommitted=_uncommitted(ops, keyed.packs.sparkSession, any_one=any_of(counts, "uncommitted")),
