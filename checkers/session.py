@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from checkers.cluster import prepare, reach, require_whole
@@ -209,6 +210,7 @@ def spark_conf(settings: SparkSettings, folder: Path, here: str | None = None) -
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.local.dir": str(folder / "local"),
+            "spark.python.daemon.module": "checkers.workers",
         }
     elif small:
         ours["spark.executor.defaultJavaOptions"] = " ".join(SMALL_HEAP)
@@ -223,11 +225,20 @@ def _stop(spark: "SparkSession") -> None:
     """Stop the session and forget its gateway, so that another can be started in this process."""
     from py4j.protocol import Py4JError
 
+    # PySpark waits until it has looked at its accumulators once more, which it does every second: we do not.
+    context = spark.sparkContext
+    accumulators, context._accumulatorServer = context._accumulatorServer, None  # type: ignore[assignment]
     try:
         spark.stop()
     except (Py4JError, OSError) as error:
         log.warning("Spark did not stop in order: %s", error)
+    accumulators.handle_error = _say_nothing  # type: ignore[assignment]  # it may look after the JVM's end
+    Thread(target=accumulators.shutdown, name="accumulators", daemon=True).start()
     _forget_gateway()
+
+
+def _say_nothing(*_: object) -> None:
+    """In place of a traceback on standard error."""
 
 
 def _forget_gateway() -> None:

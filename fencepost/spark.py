@@ -4,6 +4,7 @@ import logging
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ log = logging.getLogger(__name__)
 
 LARGE_INPUTS = 50_000
 """Of a run, above which Spark is started for a large history."""
+LOADED = ("pandas", "pyarrow.parquet", "checkers.judge", "checkers.judge_told", "checkers.history_folders")
+"""What takes half a second to load: that is done while the JVM comes up."""
 
 
 def archive_of(found: Java) -> Path:
@@ -61,7 +64,14 @@ def settings(
 @contextmanager
 def starting(master: str, conf: Mapping[str, str], *, large: bool = False) -> "Iterator[SparkSession]":
     """A session for the length of a `with`, with the Java of this machine."""
-    with begin(settings(java("auto"), master, conf, large=large)) as spark:
+    pending = begin(settings(java("auto"), master, conf, large=large))
+    try:
+        for module in LOADED:
+            import_module(module)
+    except BaseException:
+        pending.close()
+        raise
+    with pending as spark:
         yield spark
 
 
