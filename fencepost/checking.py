@@ -1,6 +1,6 @@
 """`fencepost check`: stored runs and histories from elsewhere, any number of them, each with its answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,8 +59,12 @@ def check(
     master: str,
     spark_conf: Mapping[str, str],
     progress: Progress,
-) -> Answers:
-    """A verdict or an error for each, in the order given; one that cannot be read stops no other."""
+    tell: Callable[[Answers], None],
+) -> None:
+    """Tell a verdict or an error for each, in the order given; one that cannot be read stops no other.
+
+    It is told before Spark is ended.
+    """
     from fencepost.spark import starting
 
     opened = [_open(one) for one in given]
@@ -71,16 +75,17 @@ def check(
     )
     many = len(asked.runs) + len(asked.files)
     if not many:
-        return [one for one in opened if isinstance(one, FencepostError)]
+        tell([one for one in opened if isinstance(one, FencepostError)])
+        return
     progress.phase(f"judging {many} {'histories' if many > 1 else 'history'}")
     with starting(master, spark_conf, large=asked.large) as spark:
         of_runs, of_files = _judge(spark, asked, progress)
-    runs, files = iter(of_runs), iter(of_files)
-    answers: Answers = []
-    for one, found in zip(given, opened, strict=True):
-        answer = found if isinstance(found, FencepostError) else next(files if one.file else runs)
-        answers.append(replace(answer, history=one.history) if isinstance(answer, Verdict) else answer)
-    return answers
+        runs, files = iter(of_runs), iter(of_files)
+        answers: Answers = []
+        for one, found in zip(given, opened, strict=True):
+            answer = found if isinstance(found, FencepostError) else next(files if one.file else runs)
+            answers.append(replace(answer, history=one.history) if isinstance(answer, Verdict) else answer)
+        tell(answers)
 
 
 def _open(given: Given) -> Evidence | Path | Url | FencepostError:

@@ -43,16 +43,24 @@ def command(histories: tuple[str, ...], allow: str, as_json: bool, **given: Any)
         check_name("anomaly", name, registry.anomalies())
     asked = [history for path in histories for history in expand(path)]
 
-    from fencepost.checking import check, status_of
+    from fencepost.checking import Answers, check, status_of
+
+    told: Answers = []
+
+    def tell(answers: Answers) -> None:
+        progress.close()
+        for history, answer in zip(asked, answers, strict=True):
+            telling.tell_history(history.history, answer, as_json=as_json)
+        sys.stdout.flush()
+        told.extend(answers)
 
     with closing(progress_for(sys.stderr)) as progress:
-        answers = check(
+        check(
             asked,
             allow=allowed,
             master=options.master,
             spark_conf=options.spark_conf,
             progress=progress,
+            tell=tell,
         )
-    for history, answer in zip(asked, answers, strict=True):
-        telling.tell_history(history.history, answer, as_json=as_json)
-    return worst_status(map(status_of, answers))
+    return worst_status(map(status_of, told))
