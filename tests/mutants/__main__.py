@@ -74,6 +74,8 @@ def judged(todo: list[Mutant]) -> Iterator[dict[str, object]]:
                     with changed(None):
                         difference = ready[name].differs(None)
                         assert difference is None, f"{name}: wrong, unchanged: {difference}"
+                with changed(None):
+                    ready[name].prepare(mutant.file)
                 fate = _fate(ready[name], mutant)
                 spark.catalog.clearCache()
                 if fate != "survived":

@@ -18,7 +18,7 @@ from mutants.mutate import Mutant
 
 STAYS = ("checkers.session", "checkers.jvm", "checkers.cluster")
 """What the running session belongs to."""
-ON_WORKERS = ("checkers.by_key", "checkers.graph", "checkers.told")
+ON_WORKERS = ("checkers.by_key", "checkers.graph", "checkers.told", "checkers.jumps")
 """What tasks run: sent to them by value, for they would import the file that is not changed."""
 
 

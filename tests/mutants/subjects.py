@@ -6,19 +6,16 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql import SparkSession
 
-if TYPE_CHECKING:
-    from cases import Case
-    from test_small_histories import Small
+from mutants.stored import Stored
 
+if TYPE_CHECKING:
     from checkers.history_tables import InSpark
-    from checkers.materialise import Collected, Materialised
+    from checkers.materialise import Collected
     from checkers.registry import Checker
-    from checkers.tables import Tables
     from checkers.told import Told as Tables_
     from harness.verdict import Judgement
 
@@ -36,6 +33,10 @@ class Subject(Protocol):
 
         `file`: the one that is changed; what does not depend on it need not be done again.
         """
+        ...
+
+    def prepare(self, file: str) -> None:
+        """Show once that what is done again of a file says what it should as long as nothing is changed."""
         ...
 
 
@@ -85,6 +86,9 @@ class Told:
             if part is self._parts[0] and (untold := self._untold(judged)):
                 return untold
         return None
+
+    def prepare(self, file: str) -> None:
+        """Its first judgement has shown that."""
 
     def _untold(self, judged: Mapping[int, Judgement]) -> str | None:
         """The first example that does not hold what it must."""
@@ -140,66 +144,6 @@ class Part:
             run: judge_told._judgement(run, together, numbers[run], frozenset(), frozenset())
             for run in range(len(self.defined))
         }
-
-
-class Stored:
-    """Stored runs: the small ones of the exhaustive job, and the cases of the unit tests."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        import cases
-        import test_small_histories as small
-
-        self.spark = spark
-        self._folder = TemporaryDirectory(prefix="fencepost-mutants-")
-        folder = Path(self._folder.name)
-        runs = cases.store(folder / "cases")
-        self._wanted: list[Case | Small] = [*cases.CASES, *small.smalls()]
-        self._runs = [*runs, *small.store(small.smalls(), folder / "small", len(runs))]
-        self._kept: Kept | None = None
-
-    def differs(self, file: str | None) -> str | None:
-        """All is judged again; of a checker that has changed, only what itself finds."""
-        from checkers.registry import STORE_CHECKERS
-
-        changed = [c for c in STORE_CHECKERS if file == f"checkers/{c.module}.py"]
-        if not changed or self._kept is None:
-            said = self._judge_all(keep=file is None)
-        else:
-            said = self._judge_again(changed[0], self._kept)
-        judgements = zip(self._wanted, said, strict=True)
-        differences = (one.differs(judgement) for one, judgement in judgements)
-        return next((difference for difference in differences if difference), None)
-
-    def _judge_all(self, *, keep: bool) -> list[Judgement]:
-        from checkers import judge
-        from checkers.materialise import materialise
-        from checkers.registry import STORE_CHECKERS, UNSETTLED
-        from checkers.sources import read_sources
-        from checkers.tables import make_tables
-
-        sources = read_sources(self.spark, self._runs)
-        tables = make_tables(sources)
-        brought = materialise(sources, tables, (*STORE_CHECKERS, UNSETTLED), 1)
-        if keep:
-            self._kept = Kept(tables, brought)
-        return [judge._judgement(run, brought, 1) for run in self._runs]
-
-    def _judge_again(self, checker: Checker, kept: Kept) -> list[Judgement]:
-        from checkers import judge
-        from checkers.materialise import collect
-
-        found = collect(kept.tables, [checker], 1)
-        others = {key: row for key, row in kept.brought.findings.items() if key[1] not in checker.anomalies}
-        brought = replace(kept.brought, findings=others | found.rows, crashed=found.crashed)
-        return [judge._judgement(run, brought, 1) for run in self._runs]
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What the checkers made and said before anything was changed."""
-
-    tables: Tables
-    brought: Materialised
 
 
 SUBJECTS: Mapping[str, Callable[[SparkSession], Subject]] = {"told": Told, "stored": Stored}

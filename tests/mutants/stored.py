@@ -1,0 +1,212 @@
+"""Stored runs: the small ones of the exhaustive job, and the cases of the unit tests.
+
+Of a changed file only what depends on it is made and judged anew: the shared tables that its functions make,
+or that are made of such ones, and the checkers that look at one of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import dataclass, fields, replace
+from functools import wraps
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+if TYPE_CHECKING:
+    from cases import Case
+    from test_small_histories import Small
+
+    from checkers.materialise import Materialised
+    from checkers.registry import Checker
+    from checkers.sources import Sources
+    from checkers.tables import Tables
+    from harness.verdict import Judgement
+
+WHOLE = ("checkers/tables.py", "checkers/materialise.py", "checkers/ranking.py")
+"""What everything depends on."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What the checkers made and said before anything was changed."""
+
+    sources: Sources
+    tables: Tables
+    brought: Materialised
+    looks: Mapping[str, Set[str]]  # by module of the checkers: the tables that it looks at
+
+
+class Stored:
+    """Judges all of them by the checkers as they are imported now."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        import cases
+        import test_small_histories as small
+
+        self.spark = spark
+        self._folder = TemporaryDirectory(prefix="fencepost-mutants-")
+        folder = Path(self._folder.name)
+        runs = cases.store(folder / "cases")
+        self._wanted: list[Case | Small] = [*cases.CASES, *small.smalls()]
+        self._runs = [*runs, *small.store(small.smalls(), folder / "small", len(runs))]
+        self._kept: Kept | None = None
+        self._sound: set[str] = set()
+
+    def differs(self, file: str | None) -> str | None:
+        """The first history of which they say something else than they must."""
+        if file is None or file in WHOLE or self._kept is None:
+            said = self._judge_all(keep=file is None)
+        else:
+            said = self._judge_again(file, self._kept)
+        judgements = zip(self._wanted, said, strict=True)
+        differences = (one.differs(judgement) for one, judgement in judgements)
+        return next((difference for difference in differences if difference), None)
+
+    def prepare(self, file: str) -> None:
+        """Show that what is judged anew of a file, unchanged, says what it should."""
+        if file not in self._sound:
+            difference = self.differs(file)
+            assert difference is None, f"{file}: wrong, unchanged: {difference}"
+            self._sound.add(file)
+
+    def _judge_all(self, *, keep: bool) -> list[Judgement]:
+        from checkers import judge
+        from checkers.evidence import evidence
+        from checkers.materialise import materialise
+        from checkers.registry import STORE_CHECKERS, UNSETTLED
+        from checkers.sources import read_sources
+        from checkers.tables import make_tables
+
+        sources = read_sources(self.spark, self._runs)
+        tables = make_tables(sources)
+        brought = materialise(sources, tables, (*STORE_CHECKERS, UNSETTLED), 1)
+        if keep:
+            looks = {c.module: _looked_at(c.find, tables) for c in (*STORE_CHECKERS, UNSETTLED)}
+            looks["evidence"] = _looked_at(lambda t: evidence(sources, t), tables)
+            self._kept = Kept(sources, tables, brought, looks)
+        return [judge._judgement(run, brought, 1) for run in self._runs]
+
+    def _judge_again(self, file: str, kept: Kept) -> list[Judgement]:
+        from checkers import judge
+        from checkers.evidence import evidence
+        from checkers.examples import explain
+        from checkers.materialise import _facts, collect
+
+        tables, anew = _remade(file, kept)
+        asked = _asked(file, kept, anew)
+        found = collect(tables, asked, 1)
+        facts = kept.brought.facts
+        if _depends(evidence, file) or anew & kept.looks["evidence"]:
+            facts = _facts(evidence(kept.sources, tables).toArrow())
+        explain(kept.sources, tables, found.rows, facts)
+        names = {name for checker in asked for name in checker.anomalies}
+        others = {key: row for key, row in kept.brought.findings.items() if key[1] not in names}
+        causes = {one for one in kept.brought.caused if not names.issuperset(one[1:])}
+        brought = replace(
+            kept.brought,
+            findings=others | found.rows,
+            facts=facts,
+            crashed=found.crashed,
+            caused=causes | found.caused,
+        )
+        return [judge._judgement(run, brought, 1) for run in self._runs]
+
+
+def _remade(file: str, kept: Kept) -> tuple[Tables, frozenset[str]]:
+    """The shared tables, and the names of those that are not the kept ones."""
+    from checkers import tables as shared
+
+    known = {id(getattr(kept.tables, field.name)): field.name for field in fields(kept.tables)}
+    anew: set[str] = set()
+    keep = shared.keep
+
+    def remaking(name: str, make: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+        @wraps(make)
+        def remake(*args: Any) -> DataFrame:
+            others = any(isinstance(one, DataFrame) and id(one) not in known for one in args)
+            if not others and not _depends(make, file):
+                kept_one: DataFrame = getattr(kept.tables, name)
+                return kept_one
+            anew.add(name)
+            return make(*args)
+
+        return remake
+
+    names = {field.name for field in fields(kept.tables)}
+    for attribute, make in list(vars(shared).items()):
+        name = attribute.removeprefix("make_").removeprefix("_")
+        if attribute != name and name in names:
+            setattr(shared, attribute, remaking(name, make))
+    shared.keep = lambda frame: frame if id(frame) in known else keep(frame)  # type: ignore[attr-defined]
+    made = shared.make_tables(kept.sources)
+    return made, frozenset(anew)
+
+
+def _asked(file: str, kept: Kept, anew: frozenset[str]) -> list[Checker]:
+    """The checkers that may say something else, and what follows from them, or from what they follow."""
+    from checkers.registry import STORE_CHECKERS, UNSETTLED
+
+    every = (*STORE_CHECKERS, UNSETTLED)
+
+    def affected(checker: Checker) -> bool:
+        function = vars(sys.modules[f"checkers.{checker.module}"])[checker.module]
+        return _depends(function, file) or bool(anew & kept.looks[checker.module])
+
+    for checker in every:
+        import_module(f"checkers.{checker.module}")
+    first = [checker for checker in every if affected(checker)]
+    names = {name for checker in first for name in checker.anomalies}
+    causes = {because.cause for checker in first for because in checker.because}
+    return [
+        checker
+        for checker in every
+        if names & {*checker.anomalies, *(because.cause for because in checker.because)}
+        or causes & {*checker.anomalies}
+    ]
+
+
+def _looked_at(look: Callable[[Any], object], tables: Tables) -> set[str]:
+    """The tables that a function of them looks at."""
+    seen: set[str] = set()
+
+    class Watched:
+        def __getattr__(self, name: str) -> Any:
+            seen.add(name)
+            return getattr(tables, name)
+
+    look(Watched())
+    return seen
+
+
+def _depends(function: Callable[..., object], file: str) -> bool:
+    """Whether a function, or one that it calls by name, stands in the file."""
+    changed = file.removesuffix(".py").replace("/", ".")
+    return any(one.__module__ == changed for one in _called(function, set()))
+
+
+def _called(function: Any, seen: set[int]) -> Iterator[Any]:
+    """The function and all of ours that it names, however deep."""
+    function = getattr(function, "__wrapped__", function)
+    if id(function) in seen:
+        return
+    seen.add(id(function))
+    yield function
+    if isinstance(function, FunctionType):
+        for name in _named(function.__code__):
+            one = function.__globals__.get(name)
+            if str(getattr(one, "__module__", "")).startswith("checkers."):
+                yield from _called(one, seen)
+
+
+def _named(code: CodeType) -> Iterator[str]:
+    """The names that a function's code, and the functions in it, may look up."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _named(constant)
