@@ -1,10 +1,10 @@
 """`make mutants`: every mutant of the checkers against the exhaustive histories; resumable.
 
-    python -m mutants [--file checkers/told.py ...] [--results FILE]
+    python -m mutants [--file checkers/told.py ...] [--results FILE] [--tests]
 
-Each is judged on the smallest histories first, and on more of them if it survives those. What became of it is
-added to the file of results, and what stands there is not done again. `equivalent.toml` says of survivors why
-they mean the same.
+Each is judged on the smallest histories first, and on more of them if it survives those. What became of it
+is added to the file of results, and what stands there is not done again. With `--tests` the unit tests are
+run on those that have survived. `equivalent.toml` says of survivors why they mean the same.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from pyspark.errors import PySparkException
 from mutants.changed import changed
 from mutants.mutate import Mutant, mutants
 from mutants.subjects import SUBJECTS, Subject, subjects_of
+from mutants.tested import fate_in_tests
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -40,6 +41,9 @@ def main() -> None:
     """Judge what is not judged yet, and tell what survives."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--file", nargs="*", help="these files alone, as checkers/told.py")
+    parser.add_argument(
+        "--tests", action="store_true", help="run the unit tests on the survivors, a minute each"
+    )
     parser.add_argument("--results", type=Path, default=HERE / "results.jsonl")
     asked = parser.parse_args()
     files = asked.file or sorted(subjects_of())
@@ -55,6 +59,13 @@ def main() -> None:
                 known[row["key"]] = row
                 out.write(json.dumps(row) + "\n")
                 out.flush()
+    if asked.tests:
+        left = [mutant for mutant in every if known[mutant.key]["fate"] == "survived"]
+        for mutant in left:
+            if mutant.key not in reasons():
+                known[mutant.key]["fate"] = fate_in_tests(mutant)
+                print(f"{mutant.file}:{mutant.line} {mutant.change}: {known[mutant.key]['fate']}", flush=True)
+                asked.results.write_text("".join(json.dumps(row) + "\n" for row in known.values()))
     tell([known[mutant.key] for mutant in every])
 
 
@@ -118,14 +129,19 @@ def _fate(subject: Subject, mutant: Mutant) -> str:
         signal.alarm(0)
 
 
+def reasons() -> dict[str, str]:
+    """By key of a mutant, why it means the same."""
+    same: dict[str, str] = tomllib.loads((HERE / "equivalent.toml").read_text())["same"]
+    return same
+
+
 def tell(rows: list[dict[str, object]]) -> None:
     """Figures by file, and the survivors for which nobody has a reason."""
-    reasons = tomllib.loads((HERE / "equivalent.toml").read_text())["same"]
     by_file = Counter((row["file"], str(row["fate"]).startswith("killed")) for row in rows)
     for file in sorted({str(row["file"]) for row in rows}):
         killed, survived = by_file[file, True], by_file[file, False]
         print(f"{file}: {killed} of {killed + survived} killed")
-    left = [row for row in rows if row["fate"] == "survived" and row["key"] not in reasons]
+    left = [row for row in rows if row["fate"] == "survived" and row["key"] not in reasons()]
     for row in left:
         print(f"survives: {row['file']}:{row['line']} {row['change']}  ({row['key']})")
     sys.exit(1 if left else 0)

@@ -54,9 +54,12 @@ class Mutant:
 def mutants(file: str, source: str) -> Iterator[Mutant]:
     """Every one of a file, in the order of its lines."""
     tree = ast.parse(source)
+    said = {id(inner) for node in ast.walk(tree) for kind in _annotations(node) for inner in ast.walk(kind)}
     sites = list(ast.walk(tree))
     found = []
     for number, node in enumerate(sites):
+        if id(node) in said:
+            continue
         for turn in range(len(list(_changes(copy.deepcopy(node))))):
             changed = copy.deepcopy(tree)
             here = list(ast.walk(changed))[number]
@@ -66,6 +69,14 @@ def mutants(file: str, source: str) -> Iterator[Mutant]:
             found.append(Mutant(file, getattr(node, "lineno", 0), described, text))
     plain = ast.unparse(tree)
     yield from sorted((one for one in found if one.source != plain), key=lambda one: one.line)
+
+
+def _annotations(node: ast.AST) -> Iterator[ast.AST]:
+    """What says the kind of something, and does nothing."""
+    if isinstance(node, ast.AnnAssign | ast.arg) and node.annotation:
+        yield node.annotation
+    if isinstance(node, ast.FunctionDef) and node.returns:
+        yield node.returns
 
 
 Change = tuple[str, "Act"]

@@ -43,3 +43,9 @@ def test_a_mutant_is_the_same_whatever_is_said_of_it() -> None:
     (other,) = mutants("checkers/x.py", '"""Another."""\n\n# why\nSAID = (a <\n  b)')
     (third,) = mutants("checkers/x.py", '"""One thing."""\n\nSAID = a < c')
     assert one.key == other.key != third.key
+
+
+def test_what_says_the_kind_of_a_thing_is_not_changed() -> None:
+    source = "def f(a: int | None) -> int | str:\n    b: int | None = a\n    return b"
+    assert changes(source) == set()
+    assert changes(source + " + 1") == {source + " - 1"}
