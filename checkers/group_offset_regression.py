@@ -31,7 +31,6 @@ def group_offset_regression(t: Tables) -> DataFrame:
         .where(F.col("fate").isin(*EFFECTIVE))
         .select(
             "run",
-            F.col("tp").alias("log_tp"),
             F.col("offset").alias("log_offset"),
             F.struct(
                 F.col("tp").alias("tp"),
@@ -46,7 +45,7 @@ def group_offset_regression(t: Tables) -> DataFrame:
             F.col("commit.tp").alias("tp"),
         )
     )
-    order = Window.partitionBy("run", "group", "tp").orderBy("log_tp", "log_offset")
+    order = Window.partitionBy("run", "group", "tp").orderBy("log_offset")
     steps = commits.withColumn("before", F.lag("commit").over(order))
     return finding(
         steps.where("commit.committed < before.committed"),
