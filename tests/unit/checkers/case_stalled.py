@@ -46,7 +46,7 @@ def a_group_that_commits_again_and_again_is_not_stalled(h: History) -> None:
         h.clock += 20 * SECOND
 
 
-@case(stalled=1, tells={"stalled": {"input": {"offset": 1}, "writer": {"name": "f:1"}}})
+@case(stalled=1, tells={"stalled": {"input": {"offset": 1}, "writer": {"op": 1}}})
 def of_several_inputs_that_wait_the_one_that_waits_longest_is_told(h: History) -> None:
     _healed(h)
     h.feed(2)
