@@ -32,6 +32,18 @@ def a_group_that_commits_at_the_bound_is_not_stalled(h: History) -> None:
     _commits_after(h, 27 * SECOND)
 
 
+@case()
+def an_input_that_waits_for_just_the_bound_shows_no_stall(h: History) -> None:
+    """It came when the group had committed nothing for five seconds, having nothing to do."""
+    _healed(h)
+    h.feed(1)
+    h.take(0)
+    h.clock += 5 * SECOND
+    h.feed(1)
+    h.clock += 26 * SECOND
+    h.take(1, return_ns=_ended(h, "f:1") + 27 * SECOND)
+
+
 @case(stalled=1, tells={"stalled": {"still_s": 27.5, "bound_s": 27.0, "input": {"offset": 1}}})
 def a_group_that_commits_half_a_second_later_is_stalled_for_so_long(h: History) -> None:
     _commits_after(h, 27 * SECOND + SECOND // 2)
