@@ -32,9 +32,7 @@ def corrupt(t: Tables) -> DataFrame:
 
 def _from_sent(t: Tables) -> DataFrame:
     changed = F.filter("places", lambda place: place["digest"] != F.col("send.digest"))
-    found = t.values.where("send is not null").select(
-        "run", "value", "send", F.explode(changed).alias("place")
-    )
+    found = t.values.select("run", "value", "send", F.explode(changed).alias("place"))
     return finding(
         found,
         NAME,
@@ -47,7 +45,7 @@ def _from_sent(t: Tables) -> DataFrame:
 
 
 def _from_expected(t: Tables) -> DataFrame:
-    outputs = t.inputs.where("size(expected) > 0").select(
+    outputs = t.inputs.select(
         "run", "tp", "offset", "expected",
         F.explode(
             F.filter("outputs", lambda o: o["visible"] & o["sole"] & o["digest"].isNotNull())

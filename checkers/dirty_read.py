@@ -30,7 +30,7 @@ def dirty_read(t: Tables) -> DataFrame:
     uncommitted = F.col("fate").isin(Fate.ABORT.value, Fate.OPEN.value)
     other_value = F.coalesce(F.col("value") != F.col("stored"), F.lit(False))
     found = (
-        t.deliveries.where(F.col("uncommitted") & (F.col("promised") == Isolation.READ_COMMITTED.value))
+        t.deliveries.where(F.col("promised") == Isolation.READ_COMMITTED.value)
         .where(uncommitted | _too_early("return_ns"))
         .where(~other_value)
     )

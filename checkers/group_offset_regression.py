@@ -1,9 +1,9 @@
 """Group offset regression: a group's committed offset of a partition went down.
 
 Counted are the offset commits that took effect: those of committed transactions and those outside any.
-Their order is that of their records in `__consumer_offsets`; not that of the markers, for an offset
-takes effect by the position of its record. An offset that was deleted (a tombstone) ends the
-comparison.
+Their order is that of their records in `__consumer_offsets`, where all of a group stand in one partition;
+not that of the markers, for an offset takes effect by the position of its record. An offset that was
+deleted (a tombstone) ends the comparison.
 
 Illegal because the next member begins at the lower offset and takes inputs again.
 Evidence: the leader's log of `__consumer_offsets`.
@@ -31,7 +31,6 @@ def group_offset_regression(t: Tables) -> DataFrame:
         .where(F.col("fate").isin(*EFFECTIVE))
         .select(
             "run",
-            F.col("tp").alias("log_tp"),
             F.col("offset").alias("log_offset"),
             F.struct(
                 F.col("tp").alias("tp"),
@@ -46,7 +45,7 @@ def group_offset_regression(t: Tables) -> DataFrame:
             F.col("commit.tp").alias("tp"),
         )
     )
-    order = Window.partitionBy("run", "group", "tp").orderBy("log_tp", "log_offset")
+    order = Window.partitionBy("run", "group", "tp").orderBy("log_offset")
     steps = commits.withColumn("before", F.lag("commit").over(order))
     return finding(
         steps.where("commit.committed < before.committed"),

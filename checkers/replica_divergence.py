@@ -67,7 +67,6 @@ def _in_step(t: Tables) -> DataFrame:
         )
         .join(F.broadcast(judged), on=["run", "tp"], how="left_semi")
         .withColumn("replicas", F.filter("replicas", lambda one: one["last_epoch"] == F.col("led")))
-        .where("size(replicas) > 1")
         .select(
             "run",
             "tp",

@@ -96,7 +96,5 @@ def _excuses(abort_ms: Column) -> Column:
     def wall_ms(column: str) -> Column:
         return F.col("wall_ms") + F.col(column) / 1e6
 
-    between = (abort_ms > wall_ms("own.call_ns") - CLOCKS_MS) & (
-        abort_ms < wall_ms("answer.return_ns") + CLOCKS_MS
-    )
-    return F.coalesce(between, F.lit(True))
+    earliest, latest = wall_ms("own.call_ns") - CLOCKS_MS, wall_ms("answer.return_ns") + CLOCKS_MS
+    return F.coalesce(abort_ms.between(earliest, latest), F.lit(True))

@@ -124,7 +124,7 @@ def without_logs_the_claims_of_an_info_count_for_nothing(h: History) -> None:
 # overlapping-commit
 
 
-@case(overlapping_commit=1)
+@case(overlapping_commit=1, tells={"overlapping-commit": {"shared": 1}})
 def two_committed_ranges_that_intersect_overlap(h: History) -> None:
     h.feed(2)
     h.take(0, 1)

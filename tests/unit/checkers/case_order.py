@@ -223,3 +223,17 @@ def a_repeat_above_a_later_input_is_a_repeat_and_no_more(h: History) -> None:
     h.take(0, key="k")
     h.take(1, key="k")
     h.take(0, key="k", worker="v", pid=2, offsets_fate="")
+
+
+@case(options=ORDERED, order_violation=1, tells={"order-violation": {"input_before": {"offset": 2}}})
+def an_output_above_one_of_a_later_input_violates_it_whatever_stands_lower(h: History) -> None:
+    h.feed(3)
+    h.take(0, key="k")
+    h.take(2, key="k", worker="u", pid=3)
+    h.take(1, key="k", worker="v", pid=2, offsets_fate="")
+
+
+@case(options={"inputs": "ab"})
+def outputs_of_a_partition_without_order_may_be_reversed_beside_one_with_it(h: History) -> None:
+    _reversed(h)
+    h.alter("stages", lambda row: row | {"ordered": row["in_topic"] == "b"})

@@ -177,3 +177,23 @@ def an_info_that_reads_its_own_is_one_too(h: History) -> None:
     h.feed(1)
     op = h.take(0, outcome="info", fate="commit")
     h.poll(op, "x", 0, op.values[0])
+
+
+# dirty-read
+
+
+@case(dirty_read=1)
+def only_the_reader_that_was_promised_read_committed_has_read_dirty(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="info", fate="abort")
+    h.observe("x", 0)
+    h.poll(h.op("o2", "poll"), "x", 0, "w:0:0", role="observer", promised=RU)
+    h.take(0)
+
+
+@case(inconsistent_offsets=1)
+def another_value_than_that_of_the_aborted_record_is_no_dirty_read(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="info", fate="abort")
+    h.observe("x", 0, "w:8:0")
+    h.take(0)

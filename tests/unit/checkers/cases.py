@@ -65,7 +65,10 @@ class Case:
 
 
 CASES: list[Case] = []
-FAMILIES = ("transactions", "records", "inputs", "reads", "order", "evidence", "log", "warnings")
+FAMILIES = (
+    "transactions", "records", "inputs", "reads", "order", "evidence", "log", "warnings",
+    "fencing", "groups", "replicas", "slots", "stalled", "sums",
+)  # fmt: skip
 
 
 def case(
