@@ -2,7 +2,8 @@
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, fields
 from pathlib import Path
 from random import Random
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 from plain.generate import PLANTABLE, bent, random_history
 from plain.history import Event, History, operations
 from plain.jepsen import verdict
-from plain.records import unsettled
+from plain.records import numbers, unsettled
 from pyspark.sql import SparkSession
 
 from checkers.history_tables import InSpark
@@ -64,11 +65,38 @@ def judge(spark: SparkSession, drawn: Drawn) -> list[Verdict]:
     return [conclude(Path("history.jsonl"), found[run]) for run in range(len(drawn))]
 
 
+@dataclass(frozen=True)
+class Defined:
+    """What must be said of a history."""
+
+    valid: bool | str
+    counts: Mapping[str, int]
+    allowed: Set[str]
+    unsettled: int
+    numbers: Mapping[str, int]
+
+    def differs(self, said: Verdict) -> str | None:
+        """What is said otherwise."""
+        told = Defined(
+            said.valid.json,
+            {name: anomaly.count for name, anomaly in said.anomalies.items()},
+            {name for name, anomaly in said.anomalies.items() if anomaly.allowed},
+            said.unsettled.count,
+            {**said.coverage, **said.stats},
+        )
+        parts = [
+            field.name for field in fields(self) if getattr(told, field.name) != getattr(self, field.name)
+        ]
+        return f"{', '.join(parts)}: {told} is said, not {self}" if parts else None
+
+
+def define(events: list[Event]) -> Defined:
+    """By the definition in `tests/plain`."""
+    h = History(events)
+    return Defined(*verdict(events), len(unsettled(h)), numbers(h))
+
+
 def holds(events: list[Event], said: Verdict) -> None:
     """It is judged as it is defined."""
-    valid, counts, allowed = verdict(events)
-    words = "\n".join(map(json.dumps, events))
-    assert {name: anomaly.count for name, anomaly in said.anomalies.items()} == counts, words
-    assert {name for name, anomaly in said.anomalies.items() if anomaly.allowed} == allowed, words
-    assert said.valid.json == valid, words
-    assert said.unsettled.count == len(unsettled(History(events))), words
+    difference = define(events).differs(said)
+    assert difference is None, "\n".join([difference, *map(json.dumps, events)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 from mutants.stored import Stored
 
 if TYPE_CHECKING:
+    from told_histories import Defined
+
     from checkers.history_tables import InSpark
     from checkers.materialise import Collected
     from checkers.registry import Checker
@@ -47,11 +49,8 @@ class Told:
 
     def __init__(self, spark: SparkSession) -> None:
         from plain.generate import small
-        from plain.history import History
-        from plain.jepsen import verdict
-        from plain.records import unsettled
         from told_examples import EXAMPLES
-        from told_histories import random_ones, tables
+        from told_histories import define, random_ones, tables
 
         from checkers.history_tables import InSpark
 
@@ -62,27 +61,21 @@ class Told:
         self._parts = []
         for part in parts:
             ops, micro = (InSpark(spark.createDataFrame(table).localCheckpoint()) for table in tables(part))
-            open_ = [len(unsettled(History(events))) for events in part]
-            self._parts.append(Part(ops, micro, [verdict(events) for events in part], open_))
+            self._parts.append(Part(ops, micro, list(map(define, part))))
 
     def differs(self, file: str | None) -> str | None:
         """Small ones first. All is judged again; of a checker that has changed, only what itself finds."""
         from checkers.registry import HISTORY_CHECKERS
+        from fencepost.histories import conclude
 
         changed = [c for c in HISTORY_CHECKERS if file == f"checkers/{c.module}.py" and c.module != "cycles"]
         for part in self._parts:
             again = bool(changed) and part.kept is not None
             judged = part.judge_again(changed[0]) if again else part.judge_all(keep=file is None)
-            for run, (_, counts, allowed) in enumerate(part.defined):
-                said = judged[run].anomalies
-                if {name: one.count for name, one in said.items()} != counts:
-                    return f"history {run}: other anomalies"
-                if {name for name, one in said.items() if one.allowed} != allowed:
-                    return f"history {run}: others are allowed"
-                if judged[run].unsettled.count != part.unsettled[run]:
-                    return f"history {run}: another number is unsettled"
-                if judged[run].broken.keys() - {"nothing read"}:
-                    return f"history {run}: a check crashed"
+            for run, defined in enumerate(part.defined):
+                verdict = conclude(Path("history.jsonl"), judged[run])
+                if difference := defined.differs(verdict):
+                    return f"history {run}: {difference}"
             if part is self._parts[0] and (untold := self._untold(judged)):
                 return untold
         return None
@@ -107,8 +100,7 @@ class Part:
 
     ops: InSpark
     micro: InSpark
-    defined: Sequence[tuple[object, Mapping[str, int], Set[str]]]
-    unsettled: Sequence[int]
+    defined: Sequence[Defined]
     kept: tuple[Tables_, Collected] | None = None
 
     def judge_all(self, *, keep: bool) -> Mapping[int, Judgement]:

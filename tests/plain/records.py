@@ -1,5 +1,6 @@
 """The anomalies of single records, and of what became of them."""
 
+from collections import Counter
 from collections.abc import Hashable
 
 from plain.history import History, Name, Op
@@ -61,6 +62,20 @@ def due_and_unread(h: History) -> set[Name]:
         name
         for name in h.order.offsets
         if name not in h.ok_read and h.order.ranks(name)[-1] <= bound.get(name[0], -1)  # 4.3, 6: its last
+    }
+
+
+def numbers(h: History) -> dict[str, int]:
+    """How many operations there are of each kind, and records: pairs of key and value."""
+    kinds = Counter(op.type for op in h.ops)
+    ends = Counter(op.type for op in h.ops if op.f in ("txn", "send", "poll"))
+    sent = {sent.name for op in h.ops for sent in op.sends}
+    return {
+        "ops": len(h.ops),
+        **{kind: kinds[kind] for kind in ("ok", "fail", "info", "open")},
+        "committed": ends["ok"],
+        "aborted": ends["fail"],
+        "outputs": len(sent | h.polled),
     }
 
 
