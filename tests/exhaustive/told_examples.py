@@ -6,6 +6,7 @@ An operation is named by the line of its completion, from 1.
 from typing import Any
 
 from plain.history import Event
+from told_histories import number
 
 
 def e(process: int, type_: str, *steps: list[Any]) -> Event:
@@ -35,6 +36,49 @@ EXAMPLES: list[tuple[str, dict[str, Any], list[Event]]] = [
             *done(0, ["send", "x", 1]),
             *done(1, ["poll", {"x": [[0, 1]]}]),
             *done(2, ["poll", {"x": [[2, 1]]}]),
+        ],
+    ),
+    (
+        "G1c",  # each step in words
+        {
+            "steps": [
+                f"T4 read 1 from {number('x')}, which T3 wrote",
+                f"T3 read 2 from {number('y')}, which T4 wrote",
+            ]
+        },
+        [
+            *(e(process, "invoke") for process in (0, 1)),
+            e(0, "ok", ["send", "x", [0, 1]], ["poll", {"y": [[0, 2]]}]),
+            e(1, "ok", ["send", "y", [0, 2]], ["poll", {"x": [[0, 1]]}]),
+        ],
+    ),
+    (
+        "G0",
+        {
+            "steps": [
+                f"T4 wrote 4 to {number('x')}, next after 1, which T3 wrote",
+                f"T3 wrote 3 to {number('y')}, next after 2, which T4 wrote",
+            ]
+        },
+        [
+            *(e(process, "invoke") for process in (0, 1)),
+            e(0, "ok", ["send", "x", [0, 1]], ["send", "y", [1, 3]]),
+            e(1, "ok", ["send", "y", [0, 2]], ["send", "x", [1, 4]]),
+        ],
+    ),
+    (
+        "G-single",
+        {
+            "steps": [
+                f"T6 read 1 from {number('x')} and not 2, next after it, which T5 wrote",
+                f"T6 read 7 from {number('y')}, which T5 wrote",
+            ]
+        },
+        [
+            *done(0, ["send", "x", [0, 1]]),
+            *(e(process, "invoke") for process in (1, 2)),
+            e(1, "ok", ["send", "x", [1, 2]], ["send", "y", [0, 7]]),
+            e(2, "ok", ["poll", {"x": [[0, 1]], "y": [[0, 7]]}]),
         ],
     ),
     (

@@ -31,6 +31,15 @@ def test_numbers_that_are_too_large_to_pack_are_sorted_all_the_same() -> None:
     assert order_by(np.array([1, 0, 1]), np.array([5, 9, -5])).tolist() == [1, 2, 0]
 
 
+def test_packed_numbers_are_in_the_order_of_their_columns() -> None:
+    rng = np.random.default_rng(7)
+    for low, high in ((-5, 5), (3, 9), (-(2**20), -(2**19)), (0, 1)):
+        columns = [rng.integers(low, high, 200), rng.integers(-3, 4, 200), rng.integers(low, high, 200)]
+        ordered = [column[order_by(*columns)].tolist() for column in columns]
+        assert list(zip(*ordered, strict=True)) == sorted(zip(*map(np.ndarray.tolist, columns), strict=True))
+    assert order_by(np.array([2**62 + 1, 2**62 - 1])).tolist() == [1, 0]
+
+
 def test_rows_have_one_number_if_all_columns_are_equal() -> None:
     assert codes(np.array([9, 9, 9, 4]), np.array([1, 2, 1, 1])).tolist() == [0, 1, 0, 2]
 
@@ -63,6 +72,16 @@ def test_the_writer_is_the_last_completion_and_an_open_one_only_if_nobody_else_i
     assert make_records(Rows(table(sent(9, 5, None, OPEN)))).writer.tolist() == [9]
 
 
+def test_the_writer_is_the_last_however_many_there_are_and_whatever_their_order() -> None:
+    ops = np.random.default_rng(7).permutation(np.arange(1, 200))
+    assert make_records(Rows(table(*(sent(int(op), 5) for op in ops)))).writer.tolist() == [199]
+
+
+def test_the_index_of_a_record_is_counted_in_its_own_key() -> None:
+    records = make_records(Rows(table(*(sent(op, op, op, key=op % 2) for op in (2, 3, 4, 5, 6)))))
+    assert records.index.tolist() == [1, 1, 2, 2, 3]
+
+
 def test_two_values_at_one_offset_have_no_index_and_what_follows_has() -> None:
     records = make_records(Rows(table(given(1, 5, 0), given(2, 6, 0), given(3, 8, 9))))
     assert (records.clash.tolist(), records.index.tolist()) == ([True, True, False], [0, 0, 2])
@@ -89,6 +108,15 @@ def test_what_others_sent_between_two_operations_is_no_jump_but_a_step_back_is()
     )
     at, _, _ = find_jumps(rows, make_records(rows), rows.sends, rows.outcome == OK)
     assert rows.op[at].tolist() == [4]
+
+
+def test_a_record_that_is_sent_twice_is_a_step_back_and_one_that_is_alone_is_none() -> None:
+    for rows, steps in (((1,), []), ((1, 1), [(2, 1)])):
+        sends = Rows(table(*(sent(op, value, value, process=1) for op, value in enumerate(rows, 1))))
+        at, before, _ = find_jumps(sends, make_records(sends), sends.sends, sends.outcome == OK)
+        assert list(zip(sends.op[at].tolist(), sends.op[before].tolist(), strict=True)) == steps
+    poll = Rows(table(given(1, 1, 1)))
+    assert not len(find_jumps(poll, make_records(poll), poll.polls, poll.outcome == OK)[0])
 
 
 def test_the_steps_of_another_process_come_before_nothing() -> None:

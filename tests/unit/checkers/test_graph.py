@@ -17,7 +17,7 @@ from checkers.history_tables import InSpark
 from checkers.parts import SPARK_ERRORS
 from checkers.told import Told, make_told
 from checkers.told_operations import count_operations
-from harness.history_files.schema import INFO, OK, OPS
+from harness.history_files.schema import FAIL, INFO, OK, OPS
 
 Pair = tuple[int, int]
 
@@ -145,6 +145,17 @@ def test_an_interval_that_is_too_large_is_looked_at_without_rw_edges(
     told = told_of(spark, ops, table(*micro).drop(["committed"]))
     assert told.too_large == {0: {RW}}
     assert [row.anomaly for row in told.components.collect()] == ["G1c"]
+
+
+@pytest.mark.parametrize("few", [4, 5, 6])
+def test_what_is_remarkable_is_the_same_whether_it_is_few_or_many(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr("checkers.told.FEW_HERE", few)
+    micro = [sent(op, op, op, FAIL) for op in (2, 4, 6)]  # a row of each, and one that counts them
+    told = told_of(spark, [], table(*micro, given(8, 4, 4)).drop(["committed"]))
+    assert sorted(told.steps.toArrow()["op"].to_pylist()) == [2, 4, 6, 8]
+    assert [(row.records, row.read) for row in told.counted.collect()] == [(3, 1)]
 
 
 def judged_with(spark: SparkSession, outcome: int, *ops: int) -> None:

@@ -1,0 +1,52 @@
+"""What stands beside the findings of a history from elsewhere, and the names in its examples."""
+
+import json
+
+import pyarrow as pa
+import pytest
+from micro import given, sent, table
+from pyspark.sql import SparkSession
+
+from checkers.graph.names import GRAPHS, RW
+from checkers.history_tables import InSpark
+from checkers.judge_told import TOO_LARGE, judge_told
+from harness.history_files.schema import NAMES, NAMES_FROM, OK, OPS
+from harness.verdict import Judgement
+
+# The reader of op 30 lags behind every writer; ops 5 and 6 read what the other wrote.
+LAGGING = [
+    sent(5, 1, 0), sent(6, 2, 1), *(sent(op, op, op) for op in (10, 15, 20)), given(30, 1, 0), given(6, 1, 0),
+    given(5, 2, 1),
+]  # fmt: skip
+
+
+def judged(spark: SparkSession, micro: list[dict[str, object]], names: dict[int, str]) -> Judgement:
+    ops = [
+        {"run": 0, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1}
+        for op in sorted({row["op"] for row in micro})
+    ]
+    texts = [{"run": 0, "id": number, "text": json.dumps(text)} for number, text in names.items()]
+    tables = (
+        pa.Table.from_pylist(ops, OPS),
+        table(*micro).drop(["committed"]),
+        pa.Table.from_pylist(texts, NAMES),
+    )
+    return judge_told(*(InSpark(spark.createDataFrame(one)) for one in tables), [0])[0]
+
+
+def test_what_is_looked_for_in_part_stands_in_not_checked(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {graph.name for graph in GRAPHS}
+    assert not names & judged(spark, LAGGING, {}).not_checked.keys()
+    monkeypatch.setattr("checkers.graph.make.LARGEST_LINES", 10)
+    said = judged(spark, LAGGING, {})
+    partly = {graph.name for graph in GRAPHS if RW in graph.kinds}
+    assert {name for name, reason in said.not_checked.items() if reason == TOO_LARGE} == partly
+    assert "G1c" in said.anomalies
+
+
+@pytest.mark.parametrize("number", [NAMES_FROM, NAMES_FROM + 9])
+def test_a_value_is_told_as_it_was_written(spark: SparkSession, number: int) -> None:
+    said = judged(spark, [given(2, number, 0), sent(4, 3, 1), given(6, 3, 1)], {number: "seven"})
+    assert said.anomalies["phantom"].examples[0]["record"]["value"] == "seven"
