@@ -1,4 +1,4 @@
-"""Fencing: who may have taken an id, and when; and producers that have none."""
+"""Ids that are contended, and producers that are fenced for nothing."""
 
 from cases import case
 from histories import WALL_MS, History, Op
@@ -6,7 +6,178 @@ from histories import WALL_MS, History, Op
 SECOND = 1_000_000_000
 
 
+# contended-id
+
+
+@case(contended_id=1)
+def an_id_that_is_taken_back_is_contended(h: History) -> None:
+    h.feed(1)
+    for worker in ("w1", "w2", "w1"):
+        h.op(worker, "init", transactional_id="i")
+    h.take(0, worker="w1", transactional_id="i")
+
+
+@case()
+def an_id_that_passes_from_one_to_the_next_is_not_contended(h: History) -> None:
+    h.feed(1)
+    for worker in ("w1", "w1", "w2", "w2", "w3"):
+        h.op(worker, "init", transactional_id="i")
+    h.take(0, worker="w3", transactional_id="i")
+
+
+@case()
+def two_ids_are_not_contended(h: History) -> None:
+    h.feed(1)
+    for worker, own in (("w1", "i"), ("w2", "j"), ("w1", "i")):
+        h.op(worker, "init", transactional_id=own)
+    h.take(0, worker="w1", transactional_id="i")
+
+
+@case()
+def one_who_had_another_id_before_does_not_take_this_one_back(h: History) -> None:
+    h.feed(1)
+    for worker, own in (("w1", "j"), ("w2", "i"), ("w1", "i")):
+        h.op(worker, "init", transactional_id=own)
+    h.take(0, worker="w1", transactional_id="i")
+
+
+@case()
+def an_initialisation_without_an_answer_contends_nothing(h: History) -> None:
+    h.feed(1)
+    for worker, outcome in (("w1", "ok"), ("w2", "info"), ("w1", "ok")):
+        h.op(worker, "init", outcome, transactional_id="i")
+    h.take(0, worker="w1", transactional_id="i")
+
+
+# undue-fencing
+
+
 def _fenced(h: History, **more: object) -> Op:
+    """A transaction of w1, that had initialised `id-7`, is fenced; another one takes its input."""
+    h.feed(1)
+    h.op("w1", "init", transactional_id="id-7")
+    return h.take(
+        0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True, gives="x", **more
+    )  # type: ignore[arg-type]
+
+
+@case(undue_fencing=1)
+def a_producer_that_was_fenced_by_nobody_is_told(h: History) -> None:
+    _fenced(h)
+    h.take(0, worker="v")
+
+
+@case()
+def a_producer_that_was_replaced_is_fenced_duly(h: History) -> None:
+    h.feed(1)
+    h.op("w1", "init", transactional_id="id-7")
+    h.op("w2", "init", transactional_id="id-7")
+    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
+    h.take(0, worker="w2")
+
+
+@case()
+def one_who_began_to_take_the_id_and_was_not_answered_may_have_fenced(h: History) -> None:
+    h.feed(1)
+    h.op("w2", "init", "info", transactional_id="id-7")
+    h.op("w1", "init", transactional_id="id-7")
+    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
+    h.take(0, worker="v")
+
+
+@case(undue_fencing=1)
+def one_who_had_the_id_before_fences_nobody(h: History) -> None:
+    h.feed(1)
+    h.op("w2", "init", transactional_id="id-7")
+    h.op("w1", "init", transactional_id="id-7")
+    h.op("w3", "init", transactional_id="other")
+    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
+    h.take(0, worker="v")
+
+
+@case()
+def one_whose_attempt_to_take_the_id_ended_in_an_error_may_come_later(h: History) -> None:
+    h.feed(1)
+    h.op("w2", "init", "info", transactional_id="id-7", return_ns=h.tick())
+    h.op("w1", "init", transactional_id="id-7")
+    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
+    h.take(0, worker="v")
+
+
+@case()
+def an_own_attempt_without_an_answer_may_have_fenced(h: History) -> None:
+    h.feed(1)
+    for outcome in ("ok", "info"):
+        h.op("w1", "init", outcome, transactional_id="id-7")
+    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
+    h.take(0, worker="v")
+
+
+@case(contended_id=1)
+def one_who_takes_the_id_back_was_fenced_duly(h: History) -> None:
+    h.feed(1)
+    for worker in ("w1", "w2"):
+        h.op(worker, "init", transactional_id="id-7")
+    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
+    h.op("w1", "init", transactional_id="id-7")
+    h.take(0, worker="v")
+
+
+@case(undue_fencing=1)
+def one_who_takes_the_id_afterwards_has_not_fenced(h: History) -> None:
+    _fenced(h)
+    h.op("w2", "init", transactional_id="id-7")
+    h.take(0, worker="w2")
+
+
+def _timed_out(h: History, start_ms: float, update_ms: float, state: str = "PrepareAbort") -> None:
+    h.take(0, worker="v")
+
+    def bend(row: dict[str, object]) -> dict[str, object]:
+        own = row["transactional_id"] == "id-7" and row["state"] == state
+        return row | {"start_ms": int(start_ms), "update_ms": int(update_ms)} if own else row
+
+    h.alter("transactions", bend)
+
+
+@case()
+def a_transaction_that_timed_out_is_fenced_duly(h: History) -> None:
+    _fenced(h)
+    _timed_out(h, WALL_MS - 10_000, WALL_MS)
+
+
+@case(undue_fencing=1)
+def an_abort_before_the_time_out_excuses_nothing(h: History) -> None:
+    _fenced(h)
+    _timed_out(h, WALL_MS - 9_999, WALL_MS)
+
+
+@case(undue_fencing=1)
+def a_time_out_long_before_excuses_nothing(h: History) -> None:
+    _fenced(h)
+    _timed_out(h, WALL_MS - 20_000, WALL_MS - 5_000)
+
+
+@case(undue_fencing=1)
+def a_time_out_long_after_excuses_nothing(h: History) -> None:
+    _fenced(h)
+    _timed_out(h, WALL_MS, WALL_MS + 60_000)
+
+
+@case(undue_fencing=1)
+def a_transaction_that_was_only_completed_late_excuses_nothing(h: History) -> None:
+    _fenced(h)
+    _timed_out(h, WALL_MS - 10_000, WALL_MS, "CompleteAbort")
+
+
+@case()
+def without_a_wall_clock_any_time_out_excuses(h: History) -> None:
+    _fenced(h)
+    _timed_out(h, WALL_MS - 20_000, WALL_MS - 5_000)
+    h.wall_ms = None
+
+
+def _fenced_and_followed(h: History, **more: object) -> Op:
     """A transaction of w1 is fenced; v takes its input."""
     op = h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True, **more)  # type: ignore[arg-type]
     h.take(0, worker="v")
@@ -38,14 +209,14 @@ def a_producer_without_an_id_is_not_fenced_for_one(h: History) -> None:
 @case()
 def of_one_whose_initialisation_nobody_recorded_nothing_is_known(h: History) -> None:
     h.feed(1)
-    _fenced(h)
+    _fenced_and_followed(h)
 
 
 @case(undue_fencing=1)
 def one_who_begins_to_take_the_id_in_the_moment_of_the_answer_has_not_fenced(h: History) -> None:
     h.feed(1)
     h.op("w1", "init", transactional_id="id-7")
-    op = _fenced(h)
+    op = _fenced_and_followed(h)
     h.op("w2", "init", transactional_id="id-7", call_ns=h.rows["ops"][op.op]["return_ns"])
 
 
@@ -54,15 +225,15 @@ def one_who_had_the_id_until_the_moment_of_the_own_initialisation_has_not_fenced
     h.feed(1)
     before = h.op("w2", "init", transactional_id="id-7")
     h.op("w1", "init", transactional_id="id-7", call_ns=h.rows["ops"][before.op]["return_ns"])
-    _fenced(h)
+    _fenced_and_followed(h)
 
 
-def _timed_out(h: History, late_s: float) -> None:
+def _timed_out_late(h: History, late_s: float) -> None:
     """Late in the run w1 is fenced; its transaction had timed out, so long after the answer."""
     h.clock += 60 * SECOND
     h.feed(1)
     h.op("w1", "init", transactional_id="id-7")
-    op = _fenced(h)
+    op = _fenced_and_followed(h)
     answer_ms = WALL_MS + h.rows["ops"][op.op]["return_ns"] / 1e6
 
     def bend(row: dict[str, object]) -> dict[str, object]:
@@ -76,14 +247,14 @@ def _timed_out(h: History, late_s: float) -> None:
 
 @case()
 def a_transaction_that_timed_out_late_in_the_run_is_fenced_duly(h: History) -> None:
-    _timed_out(h, 0)
+    _timed_out_late(h, 0)
 
 
 @case()
 def a_time_out_within_what_the_clocks_may_differ_excuses(h: History) -> None:
-    _timed_out(h, 1)
+    _timed_out_late(h, 1)
 
 
 @case(undue_fencing=1)
 def a_time_out_further_away_than_the_clocks_may_differ_excuses_nothing(h: History) -> None:
-    _timed_out(h, 1.1)
+    _timed_out_late(h, 1.1)

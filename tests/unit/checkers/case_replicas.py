@@ -1,7 +1,137 @@
-"""Replicas of runs whose partitions bear the same numbers."""
+"""Replicas that do not agree, alone and in runs whose partitions bear the same numbers."""
 
-from cases import case
-from histories import History, Row
+from cases import case, plain
+from histories import OFFSETS, History, Row
+
+# replica-divergence
+
+
+def _follower(h: History, topic: str, at: int, **change: object) -> None:
+    """Bend what the follower holds at one offset; `gone=True`: it holds nothing there."""
+
+    def bend(row: Row) -> Row | None:
+        if row["broker"] == 1 or (row["tp"], row["base_offset"]) != (h.tp[topic], at):
+            return row
+        return None if change.get("gone") else row | change
+
+    h.followers = 1
+    h.alter("batches", bend)
+
+
+@case(replica_divergence=1)
+def a_batch_with_another_checksum_is_a_divergence(h: History) -> None:
+    plain(h)
+    _follower(h, "x", 0, crc=9)
+
+
+@case(replica_divergence=1)
+def a_batch_that_a_follower_lacks_is_a_divergence(h: History) -> None:
+    plain(h)
+    _follower(h, "x", 0, gone=True)
+
+
+@case(replica_divergence=1, broken=("its log does not hold",))
+def a_batch_that_the_leader_lacks_is_a_divergence(h: History) -> None:
+    plain(h)
+    h.followers = 1
+    h.put("y", None)
+    gone = (1, h.tp["y"], 0)
+    h.alter("batches", lambda row: None if (row["broker"], row["tp"], row["base_offset"]) == gone else row)
+
+
+@case(replica_divergence=1)
+def a_batch_of_another_leader_epoch_is_a_divergence(h: History) -> None:
+    plain(h)
+    h.alter("batches", lambda row: row | {"leader_epoch": 1})
+    _follower(h, "x", 0, leader_epoch=0)
+
+
+@case()
+def replicas_that_hold_the_same_do_not_diverge(h: History) -> None:
+    plain(h)
+    h.followers = 2
+
+
+@case()
+def what_stands_above_the_high_watermark_may_differ(h: History) -> None:
+    plain(h)
+    _follower(h, "y", 0, crc=9)
+    h.alter(
+        "replicas",
+        lambda row: row | {"high_watermark": 0} if (row["tp"], row["broker"]) == (h.tp["y"], 2) else row,
+    )
+
+
+@case()
+def what_stands_below_a_log_start_may_be_gone(h: History) -> None:
+    plain(h)
+    _follower(h, "x", 0, gone=True)
+    h.alter("replicas", lambda row: row | {"log_start": 1} if row["broker"] == 2 else row)
+
+
+@case()
+def a_follower_that_is_behind_does_not_diverge(h: History) -> None:
+    plain(h)
+    _follower(h, "x", 2, gone=True)
+    h.alter("replicas", lambda row: row | {"log_end": 2} if row["broker"] == 2 else row)
+
+
+@case()
+def a_follower_that_was_not_in_step_with_the_last_leader_is_not_judged(h: History) -> None:
+    plain(h)
+    _follower(h, "x", 0, crc=9)
+    h.alter("batches", lambda row: row | {"leader_epoch": 2 if row["broker"] == 1 else 1})
+
+
+@case()
+def beside_a_follower_that_was_not_in_step_another_one_is_judged(h: History) -> None:
+    plain(h)
+    _follower(h, "x", 0, crc=9)
+    h.followers = 2
+    stale = {"leader_epoch": 1, "crc": 9}
+    h.alter("batches", lambda row: row | (stale if row["broker"] == 2 else {"leader_epoch": 2, "crc": 0}))
+
+
+@case()
+def a_compacted_partition_may_differ(h: History) -> None:
+    plain(h)
+    _follower(h, OFFSETS, 0, crc=9)
+
+
+@case()
+def without_a_high_watermark_nothing_must_be_the_same(h: History) -> None:
+    plain(h)
+    _follower(h, "x", 0, crc=9)
+    h.alter("replicas", lambda row: row | {"high_watermark": None} if row["broker"] == 2 else row)
+
+
+@case()
+def a_replica_that_cannot_be_read_is_not_judged(h: History) -> None:
+    plain(h)
+    _follower(h, "x", 0, crc=9)
+    h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["broker"] == 2 else row)
+
+
+@case(not_checked=("replica-divergence",))
+def one_replica_alone_is_not_checked(h: History) -> None:
+    plain(h)
+
+
+@case(
+    options={"log": False},
+    not_checked=(
+        "epoch-regression",
+        "sequence-violation",
+        "transaction-state-violation",
+        "stuck-completion",
+        "unmarked-partition",
+        "replica-divergence",
+        "undue-fencing",
+        "stalled",
+    ),
+)
+def without_logs_nothing_of_the_log_is_checked(h: History) -> None:
+    plain(h)
 
 
 def _differs_in_y(h: History) -> None:

@@ -1,4 +1,4 @@
-"""Stalled: the bound itself, the order of commits, and what is told of the longest time.
+"""Groups that stand still.
 
 Time-outs of 10 s in the transaction log and 2 s of the session: the bound is 27 s.
 """
@@ -9,8 +9,150 @@ from histories import History
 SECOND = 1_000_000_000
 
 
-def _healed(h: History) -> None:
-    h.healed_ns, h.session_ms = 0, 2_000
+def _healed(h: History, at_s: float = 0.0) -> None:
+    h.healed_ns, h.session_ms = int(at_s * SECOND), 2_000
+
+
+@case(stalled=1)
+def a_group_that_commits_nothing_for_longer_than_the_bound_is_stalled(h: History) -> None:
+    _healed(h)
+    h.feed(2)
+    h.take(0)
+    h.clock += 27 * SECOND
+    h.take(1)
+
+
+@case()
+def a_group_that_commits_within_the_bound_is_not_stalled(h: History) -> None:
+    _healed(h)
+    h.feed(2)
+    h.take(0)
+    h.clock += 26 * SECOND
+    h.take(1)
+
+
+@case()
+def the_longest_time_out_counts(h: History) -> None:
+    _healed(h)
+    h.state(7, "Empty")
+    h.rows["transactions"][-1]["timeout_ms"] = 30_000
+    h.feed(2)
+    h.take(0)
+    h.clock += 40 * SECOND
+    h.take(1)
+
+
+@case()
+def a_group_without_anything_to_do_is_not_stalled(h: History) -> None:
+    _healed(h)
+    h.feed(1)
+    h.take(0)
+    h.clock += 60 * SECOND
+    h.feed(1)
+    h.take(1)
+
+
+@case()
+def a_group_that_stood_still_before_the_heal_is_not_stalled(h: History) -> None:
+    _healed(h, 40)
+    h.feed(2)
+    h.take(0)
+    h.clock += 60 * SECOND
+    h.take(1)
+
+
+@case()
+def a_worker_that_began_late_was_not_there_to_work(h: History) -> None:
+    _healed(h)
+    h.feed(2)
+    h.take(0)
+    h.clock += 60 * SECOND
+    h.take(1, worker="w2", pid=2)
+
+
+@case()
+def an_input_whose_writer_was_not_answered_lies_before_nobody(h: History) -> None:
+    _healed(h)
+    h.feed(2)
+    h.take(0)
+    h.clock += 60 * SECOND
+    h.take(1)
+    h.alter("ops", lambda row: row | {"outcome": "info"} if row["name"] == "f:1" else row)
+
+
+@case(stalled=1)
+def a_group_that_never_commits_again_is_stalled(h: History) -> None:
+    _healed(h)
+    h.feed(2)
+    h.take(0)
+    h.clock += 20 * SECOND
+    h.op("w", "init", "ok")
+    for seconds in (8, 12):
+        h.clock += seconds * SECOND
+        h.op("w", "init", "info")
+
+
+@case(stalled=1)
+def what_was_aborted_below_the_inputs_that_wait_is_passed_over(h: History) -> None:
+    _healed(h)
+    h.feed(1)
+    h.take(0)
+    h.put("a", None, 9)
+    h.mark("a", 9, "abort")
+    h.feed(1)
+    h.clock += 40 * SECOND
+    h.op("w", "init", "info")
+
+
+@case(stalled=1)
+def what_a_worker_tried_in_vain_is_no_commit(h: History) -> None:
+    _healed(h)
+    h.feed(2)
+    h.take(0)
+    h.clock += 20 * SECOND
+    h.take(1, outcome="fail")
+    h.clock += 20 * SECOND
+    h.take(1)
+
+
+@case(stalled=1)
+def the_commits_of_another_stage_are_no_commits_of_this_one(h: History) -> None:
+    _healed(h)
+    h.feed(2)
+    h.take(0)
+    h.clock += 20 * SECOND
+    other = h.op("u", "txn", stage="t", group="k")
+    h.rows["claims"].append({"op": other.op, "group": "k", "tp": h.tp["a"], "first": 1, "next": 1})
+    h.clock += 20 * SECOND
+    h.take(1)
+
+
+@case()
+def a_worker_that_goes_on_with_nothing_left_is_not_stalled(h: History) -> None:
+    _healed(h)
+    h.feed(1)
+    h.take(0)
+    h.clock += 60 * SECOND
+    h.op("w", "init", "info")
+
+
+@case(stalled=1)
+def without_a_session_time_out_that_of_kafka_counts(h: History) -> None:
+    h.healed_ns = 0
+    h.feed(3)
+    h.take(0)
+    h.clock += 69 * SECOND
+    h.take(1)
+    h.clock += 70 * SECOND
+    h.take(2)
+
+
+@case(not_checked=("stalled",))
+def a_run_that_does_not_say_when_it_was_healed_is_not_checked(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.clock += 100 * SECOND
+    h.take(1)
 
 
 def _ended(h: History, name: str) -> int:

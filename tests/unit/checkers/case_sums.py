@@ -1,8 +1,69 @@
-"""Sums: of several groups and partitions, and with inputs that were aborted."""
+"""Sums: of one group or several, and with inputs that were aborted."""
 
 from case_groups import takes_in_another_group
 from cases import case
 from histories import History
+
+# aggregate-mismatch
+
+
+def _sums(h: History, *states: int) -> None:
+    """Inputs 0 and 1 add 3 and 4 to k, and 2, which nobody takes, adds 9; the sums of k in y."""
+    h.feed(3)
+    for at, amount in enumerate((3, 4, 9)):
+        h.adds(at, "k", amount)
+    h.take(0, 1)
+    for state in states:
+        h.put("y", None, key="k", state=state)
+
+
+@case(aggregate_mismatch=1)
+def a_last_sum_that_is_not_the_sum_of_its_inputs_is_a_mismatch(h: History) -> None:
+    _sums(h, 7, 4)
+
+
+@case()
+def a_last_sum_of_all_inputs_below_the_offset_is_right(h: History) -> None:
+    _sums(h, 3, 7)
+
+
+@case(aggregate_mismatch=1)
+def a_key_without_a_sum_is_a_mismatch(h: History) -> None:
+    _sums(h)
+
+
+@case()
+def an_aborted_sum_does_not_count(h: History) -> None:
+    _sums(h, 7)
+    h.put("y", None, 9, key="k", state=99)
+    h.mark("y", 9, "abort")
+
+
+@case(aggregate_mismatch=1)
+def a_sum_of_a_key_to_which_nothing_was_added_is_a_mismatch(h: History) -> None:
+    _sums(h, 7)
+    h.put("y", None, key="j", state=1)
+
+
+@case()
+def inputs_that_cancel_each_other_need_no_sum(h: History) -> None:
+    h.feed(2)
+    h.adds(0, "k", 3)
+    h.adds(1, "k", -3)
+    h.take(0, 1)
+
+
+@case(not_checked=("aggregate-mismatch",))
+def a_workload_without_aggregates_is_not_checked_for_them(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.put("y", None, key="k", state=7)
+
+
+@case(broken=("did not come to the end of y/0",))
+def a_topic_of_sums_that_was_not_read_to_its_end_accuses_nobody(h: History) -> None:
+    _sums(h, 4)
+    h.alter("ends", lambda row: row | {"sentinel_offset": None} if row["tp"] == h.tp["y"] else row)
 
 
 def _fed(h: History) -> None:

@@ -66,9 +66,16 @@ class Case:
 
 CASES: list[Case] = []
 FAMILIES = (
-    "transactions", "records", "inputs", "reads", "order", "evidence", "log", "warnings",
-    "fencing", "groups", "replicas", "slots", "stalled", "sums",
+    "clean", "torn", "ends", "offsets", "zombies", "hanging", "records", "uncommitted", "phantoms", "inputs",
+    "slots", "groups", "sums", "reads", "order", "evidence", "epochs", "states", "markers", "replicas",
+    "fencing", "stalled",
 )  # fmt: skip
+
+
+def plain(history: History) -> None:
+    """An input, and a transaction that takes it."""
+    history.feed(1)
+    history.take(0)
 
 
 def case(

@@ -1,0 +1,109 @@
+"""Transactions that did not end as their clients were told."""
+
+from cases import case
+from histories import History
+
+# lost-commit and ghost-commit
+
+
+@case(
+    lost_commit=1,
+    lost_write=1,
+    unseen=1,
+    lost_input=1,
+    offset_output_mismatch=1,
+    because={
+        "lost-write": "lost-commit",
+        "unseen": "lost-commit",
+        "lost-input": "lost-commit",
+        "offset-output-mismatch": "lost-commit",
+        "lost-commit": None,
+    },
+)
+def outputs_aborted_under_a_commit_that_was_told_ok_are_a_lost_commit(h: History) -> None:
+    h.feed(1)
+    h.take(0, fates={"x": "abort"})
+
+
+@case(lost_commit=1, offset_output_mismatch=1)
+def offsets_aborted_under_a_commit_that_was_told_ok_are_a_lost_commit(h: History) -> None:
+    h.feed(1)
+    h.take(0, offsets_fate="abort")
+
+
+def _uncompacted(h: History) -> None:
+    """Nothing ever goes from the log of offset commits. The last transaction sends none of its own."""
+    h.feed(2)
+    h.take(0)
+    h.take(1, offsets_fate="")
+    h.alter("partitions", lambda row: row | {"compacted": False})
+
+
+@case(lost_commit=1)
+def offsets_gone_from_an_uncompacted_log_are_a_lost_commit(h: History) -> None:
+    _uncompacted(h)
+
+
+@case()
+def offsets_gone_from_a_log_that_names_not_every_operation_are_none(h: History) -> None:
+    _uncompacted(h)
+    h.offset(2)
+
+
+@case()
+def a_transaction_without_offsets_lacks_none_in_an_uncompacted_log(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.take(gives="")
+    h.alter("partitions", lambda row: row | {"compacted": False})
+
+
+@case()
+def an_info_commit_that_was_aborted_is_no_lost_commit(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="info", fate="abort")
+    h.take(0)
+
+
+@case(
+    ghost_commit=1,
+    aborted_read=1,
+    because={"aborted-read": "ghost-commit"},
+    tells={"ghost-commit": {"told": "it had not happened"}},
+)
+def records_of_an_abort_that_were_committed_are_a_ghost(h: History) -> None:
+    h.feed(2)
+    h.take(0, outcome="fail", fate="commit")
+    h.take(1)
+
+
+@case(ghost_commit=1, tells={"ghost-commit": {"told": "nothing: the commit was never invoked"}})
+def records_of_a_worker_killed_before_its_commit_are_a_ghost(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="info", fate="commit", commit_ns=None)
+
+
+@case(
+    ghost_commit=1,
+    reprocessed_input=1,
+    aborted_read=1,
+    overlapping_commit=1,
+    because={"reprocessed-input": "ghost-commit", "overlapping-commit": "ghost-commit"},
+)
+def a_ghost_whose_inputs_are_taken_again_reprocesses_them(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="fail", fate="commit")
+    h.take(0)
+
+
+@case()
+def an_info_whose_commit_was_asked_for_is_no_ghost(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="info", fate="commit")
+
+
+@case(broken=("lacks 1 lines",))
+def a_journal_with_gaps_accuses_nobody_of_a_ghost(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="info", fate="commit", commit_ns=None)
+    h.alter("journals", lambda row: row | {"missing_lines": 1} if row["journal"] == "w" else row)

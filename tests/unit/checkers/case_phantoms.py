@@ -1,0 +1,126 @@
+"""Records made by nobody, or of something else than their input."""
+
+from cases import case
+from histories import History
+
+# phantom
+
+
+@case(phantom=1)
+def a_visible_record_that_nobody_announced_is_a_phantom(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.put("x", "w:0:7")
+
+
+@case(phantom=1)
+def a_visible_record_without_a_name_is_a_phantom(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.put("x", None)
+
+
+@case()
+def a_record_without_a_name_where_nobody_announces_is_none(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.put("y", None)
+
+
+@case()
+def an_aborted_record_that_nobody_announced_is_none(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.put("x", "w:0:7", 9)
+    h.mark("x", 9, "abort")
+
+
+@case()
+def a_value_of_a_journal_whose_last_line_is_torn_is_no_phantom(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.put("x", "w:0:7")
+    h.alter("journals", lambda row: row | {"torn_lines": 1} if row["journal"] == "w" else row)
+
+
+@case(broken=("journal v, of which nothing is here",))
+def a_value_of_a_journal_that_is_gone_is_no_phantom_but_a_gap(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.put("x", "v:0:7")
+
+
+@case(phantom=1, dirty_read=1, because={"phantom": "dirty-read"})
+def an_output_of_an_aborted_input_is_a_phantom(h: History) -> None:
+    h.feed(1)
+    h.put("a", None, 9)
+    h.mark("a", 9, "abort")
+    h.take(0)
+    h.take(1)
+
+
+@case(phantom=1)
+def an_output_of_an_input_that_is_not_there_is_a_phantom(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.take(9, poll=False)
+
+
+@case()
+def an_aborted_output_of_an_aborted_input_is_none(h: History) -> None:
+    h.feed(1)
+    h.put("a", None, 9)
+    h.mark("a", 9, "abort")
+    h.take(0)
+    h.take(1, outcome="fail", poll=False)
+
+
+@case(broken=("the high watermark of a/0 is 1",))
+def an_output_of_an_input_above_the_high_watermark_is_none(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.take(1)
+    h.alter("replicas", lambda row: row | {"high_watermark": 1} if row["tp"] == h.tp["a"] else row)
+
+
+@case(options={"log": False}, phantom=1, vanished=1)
+def without_logs_an_input_that_the_final_reader_passed_by_is_not_visible(h: History) -> None:
+    h.feed(1)
+    h.put("a", None, 9)
+    h.mark("a", 9, "abort")
+    h.take(0)
+    h.take(1)
+
+
+# corrupt
+
+
+@case(corrupt=1)
+def a_record_with_another_hash_than_was_sent_is_corrupt(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.alter("records", lambda row: row | {"digest": 8} if row["slot"] == "x" else row)
+    h.alter("expected", lambda row: row | {"digest": None})
+
+
+@case(corrupt=1)
+def an_output_with_another_hash_than_its_input_must_lead_to_is_corrupt(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.alter("expected", lambda row: row | {"digest": 8})
+
+
+@case()
+def hashes_that_nobody_recorded_accuse_nobody(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.alter("records", lambda row: row | {"digest": None} if row["slot"] == "x" else row)
+
+
+@case()
+def an_aborted_output_with_another_hash_than_expected_is_none(h: History) -> None:
+    h.feed(1)
+    op = h.take(0, outcome="fail")
+    h.take(0)
+    h.alter("records", lambda row: row | {"digest": 8} if row["value"] in op.values else row)
+    h.alter("sends", lambda row: row | {"digest": 8} if row["value"] in op.values else row)

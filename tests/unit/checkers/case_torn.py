@@ -1,0 +1,121 @@
+"""Transactions that took effect in part."""
+
+from cases import case
+from histories import History
+
+# torn-transaction
+
+
+@case(
+    torn_transaction=1,
+    lost_commit=1,
+    lost_write=1,
+    unseen=1,
+    offset_output_mismatch=1,
+    because={"torn-transaction": "lost-commit", "lost-commit": None, "offset-output-mismatch": "lost-commit"},
+)
+def committed_in_x_and_aborted_in_y_is_torn(h: History) -> None:
+    h.feed(1)
+    h.take(0, gives="xy", fates={"y": "abort"})
+
+
+@case(
+    torn_transaction=1,
+    offset_output_mismatch=1,
+    lost_write=1,
+    because={"offset-output-mismatch": "torn-transaction", "lost-write": "torn-transaction"},
+)
+def an_info_torn_apart_is_torn(h: History) -> None:
+    h.feed(1)
+    h.take(0, gives="xy", outcome="info", fates={"y": "abort"})
+
+
+@case()
+def an_open_part_is_not_torn_while_its_transaction_is_listed(h: History) -> None:
+    h.feed(1)
+    h.take(0, gives="x")
+    h.take(gives="", outcome="info")
+
+
+@case(torn_transaction=1, hanging_transaction=1, broken=("did not come to the end of y/0",))
+def a_part_left_open_after_complete_is_torn(h: History) -> None:
+    h.feed(1)
+    h.take(0, gives="xy", fates={"y": "open"}, state="CompleteCommit")
+
+
+@case(broken=("did not come to the end of y/0",))
+def a_part_still_listed_as_ongoing_is_neither_torn_nor_hanging(h: History) -> None:
+    h.feed(1)
+    h.take(0, gives="xy", fates={"y": "open"}, state="Ongoing")
+
+
+@case(
+    torn_transaction=1,
+    options={"log": False},
+    because={"torn-transaction": None},
+    not_checked=("lost-commit", "dirty-read", "hanging-transaction"),
+    lost_write=1,
+    unseen=1,
+)
+def without_logs_half_read_is_torn(h: History) -> None:
+    h.feed(2)
+    op = h.take(0, gives="xy")
+    h.take(1, gives="xy")
+    h.alter("polls", lambda row: None if row["value"] == op.values[1] else row)
+
+
+@case(unsettled=1, options={"log": False})
+def without_logs_an_info_of_which_nothing_was_read_is_nothing(h: History) -> None:
+    h.feed(1)
+    op = h.take(0, outcome="info")
+    h.alter("polls", lambda row: None if row["value"] in op.values else row)
+    h.take(0, worker="v", pid=2)
+
+
+@case(options={"log": False}, lost_write=2, unseen=2)
+def without_logs_a_transaction_of_which_nothing_was_read_is_lost_and_not_torn(h: History) -> None:
+    h.feed(1)
+    h.take(0, gives="xy")
+    op = h.op()
+    for topic in "xy":
+        h.send(op, topic, h.put(topic, f"{op.name}:{len(op.values)}", 1, digest=7))
+        h.mark(topic, 1, "commit")
+    h.alter("polls", lambda row: None if row["value"] in op.values else row)
+
+
+@case(options={"log": False}, lost_write=1, unseen=1)
+def without_logs_half_of_what_was_sent_outside_a_transaction_is_lost_and_not_torn(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    op = h.op("f", "send")
+    for _ in range(2):
+        h.send(op, "y", h.put("y", f"{op.name}:{len(op.values)}", digest=7))
+    h.alter("polls", lambda row: None if row["value"] == op.values[1] else row)
+
+
+def _late(h: History) -> None:
+    """Of two sends one was given up: its record came after the commit, and was aborted with the next ones."""
+    h.feed(1)
+    h.take(0)
+    op = h.op(outcome="info")
+    h.send(op, "y", h.put("y", f"{op.name}:0", 1, digest=7))
+    h.mark("y", 1, "commit")
+    h.put("y", h.send(op, "y"), 1, digest=7)
+    h.mark("y", 1, "abort")
+
+
+@case()
+def a_record_that_was_never_acknowledged_tears_nothing(h: History) -> None:
+    _late(h)
+
+
+@case(options={"log": False})
+def without_logs_a_record_that_was_never_acknowledged_tears_nothing(h: History) -> None:
+    _late(h)
+
+
+@case(torn_transaction=1, lost_commit=1, offset_output_mismatch=1, broken=("no final reader",))
+def what_the_logs_tear_apart_is_torn_whether_or_not_anybody_read_it(h: History) -> None:
+    h.feed(1)
+    h.take(0, gives="xy", fates={"y": "abort"})
+    h.alter("ends", lambda _: None)
