@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 if TYPE_CHECKING:
     from cases import Case
-    from test_small_histories import Small
+    from stored.families import Small
 
     from checkers.materialise import Materialised
     from checkers.registry import Checker
@@ -47,7 +47,7 @@ class Stored:
 
     def __init__(self, spark: SparkSession) -> None:
         import cases
-        import test_small_histories as small
+        from stored import families as small
 
         self.spark = spark
         self._folder = TemporaryDirectory(prefix="fencepost-mutants-")

@@ -1,0 +1,30 @@
+"""Long: thousands of random stored runs, against definitions, and with planted anomalies (`make chaos`)."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from stored import families, plants
+
+from checkers.judge import judge
+
+BATCHES, SEEDS, RUNS = range(1, 11), 100, 300
+"""In each batch one history of each family for each seed, and so many runs with plants."""
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_every_larger_history_is_judged_as_it_is_defined(
+    batch: int, spark: SparkSession, tmp_path: Path
+) -> None:
+    drawn = families.larger(range(batch * SEEDS, (batch + 1) * SEEDS))
+    judged = judge(spark, families.store(drawn, tmp_path), examples=1)
+    for run, one in enumerate(drawn):
+        assert one.differs(judged[run]) is None, one.differs(judged[run])
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_what_was_planted_is_found_and_nothing_else(batch: int, spark: SparkSession, tmp_path: Path) -> None:
+    drawn = plants.runs_with_plants(range(batch * RUNS, (batch + 1) * RUNS))
+    judged = judge(spark, plants.store(drawn, tmp_path), examples=plants.EXAMPLES)
+    for run, one in enumerate(drawn):
+        assert one.differs(judged[run]) is None, one.differs(judged[run])

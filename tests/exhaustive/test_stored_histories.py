@@ -1,0 +1,67 @@
+"""Stored runs, all in one Spark job: every small history, larger random ones, runs with planted anomalies.
+
+What the families are made of stands in `stored`, with their definitions; the small ones come first, smallest
+first, so that the first difference is already minimal. In a run with plants all that was planted is found,
+each at its place, and nothing else. The long tests (`make chaos`) judge thousands of what is random.
+"""
+
+from collections.abc import Mapping
+
+import pytest
+from pyspark.sql import SparkSession
+from stored import families, plants
+from stored.families import FAMILIES, Small
+from stored.plants import PlantedRun
+
+from checkers.judge import judge
+from checkers.registry import STORE_CHECKERS
+from harness.verdict import Judgement
+
+LARGER, PLANTED = range(20), range(100)
+ANOMALIES = [name for checker in STORE_CHECKERS for name in checker.anomalies]
+
+
+@pytest.fixture(scope="module")
+def histories() -> list[Small]:
+    return [*families.smalls(), *families.larger(LARGER)]
+
+
+@pytest.fixture(scope="module")
+def planted() -> list[PlantedRun]:
+    return plants.runs_with_plants(PLANTED)
+
+
+@pytest.fixture(scope="module")
+def judged(
+    spark: SparkSession,
+    histories: list[Small],
+    planted: list[PlantedRun],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Mapping[int, Judgement]:
+    """By number: the histories first, and then the runs with plants."""
+    folder = tmp_path_factory.mktemp("store")
+    runs = families.store(histories, folder / "families")
+    planted_runs = plants.store(planted, folder / "planted", len(runs))
+    return judge(spark, [*runs, *planted_runs], examples=plants.EXAMPLES)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_history_is_judged_as_it_is_defined(
+    family: str, histories: list[Small], judged: Mapping[int, Judgement]
+) -> None:
+    said = [one.differs(judged[run]) for run, one in enumerate(histories) if one.family == family]
+    different = [difference for difference in said if difference]
+    assert not different, f"{len(different)} differ, first: {different[0]}"
+
+
+def test_what_was_planted_is_found_and_nothing_else(
+    histories: list[Small], planted: list[PlantedRun], judged: Mapping[int, Judgement]
+) -> None:
+    said = [one.differs(judged[run]) for run, one in enumerate(planted, len(histories))]
+    different = [difference for difference in said if difference]
+    assert not different, f"{len(different)} differ, first: {different[0]}"
+
+
+@pytest.mark.parametrize("anomaly", ANOMALIES)
+def test_of_every_anomaly_some_are_planted(anomaly: str, planted: list[PlantedRun]) -> None:
+    assert any(anomaly in one.planted for one in planted), "no plant has it"

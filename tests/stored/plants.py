@@ -1,0 +1,81 @@
+"""Runs into which anomalies are planted, and what must be found in them: that, and nothing else."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from histories import write
+
+from checkers.judge import StoredRun
+from harness.verdict import Judgement
+from stored import plant_inputs, plant_log, plant_order, plant_records, plant_transactions
+from stored.planted import Planted, differs
+from stored.run import Run
+
+Plant = Callable[[Run, Random], Planted]
+PLANTS: Mapping[str, Plant] = {
+    plant.__name__: plant
+    for module in (plant_transactions, plant_records, plant_inputs, plant_order, plant_log)
+    for plant in module.PLANTS
+}
+EXAMPLES = 20
+"""So many of each anomaly are kept: all that are planted in one run."""
+STUCK = "hl"
+"""Topics in which transactions hang: their final readers do not come to the end."""
+
+
+@dataclass(frozen=True)
+class PlantedRun:
+    """A run, and what was planted in it, by whom."""
+
+    seed: int
+    run: Run
+    planted: Planted
+    plants: Sequence[str]
+
+    def differs(self, judgement: Judgement) -> str | None:
+        """What is said of it otherwise."""
+        said = {name: anomaly.examples for name, anomaly in judgement.anomalies.items()}
+        counts = {name: anomaly.count for name, anomaly in judgement.anomalies.items()}
+        difference = differs(self.planted, said)
+        if difference is None and counts != {name: len(all_) for name, all_ in self.planted.items()}:
+            difference = f"{counts} are counted"
+        stuck = {f"final read_committed read of {topic}/0" for topic in STUCK}
+        if difference is None and judgement.broken.keys() - stuck:
+            difference = f"{judgement.broken}"
+        return f"seed {self.seed}, {', '.join(self.plants)}: {difference}" if difference else None
+
+
+def planted_run(seed: int, plants: Sequence[str] | None = None) -> PlantedRun:
+    """A run of some dozens of steps, with up to eight plants, which may be alike; or with these."""
+    rng = Random(seed)
+    chosen = rng.choices(sorted(PLANTS), k=rng.choice([0, 1, 2, 4, 8])) if plants is None else plants
+    h, planted = Run(rng), Planted()
+    h.feeds("a")
+    h.takes("a", "ok")
+    for plant in chosen:
+        for _ in range(rng.randint(0, 12)):
+            h.step()
+        for name, found in PLANTS[plant](h, rng).items():
+            planted.setdefault(name, []).extend(found)
+    for _ in range(rng.randint(5, 20)):
+        h.step()
+    h.ends()
+    return PlantedRun(seed, h, planted, chosen)
+
+
+def runs_with_plants(seeds: Iterable[int]) -> list[PlantedRun]:
+    """A run for each seed; the lowest seeds have one plant each."""
+    alone = dict(enumerate(PLANTS))
+    return [planted_run(seed, [alone[seed]] if seed in alone else None) for seed in seeds]
+
+
+def store(runs: Iterable[PlantedRun], folder: Path, first: int = 0) -> list[StoredRun]:
+    """The runs of one store, numbered from `first`."""
+    numbered = list(enumerate(runs, first))
+    write(folder, [(number, one.run) for number, one in numbered], log=True)
+    return [
+        StoredRun(number, folder, one.run.wall_ms, healed_ns=one.run.healed_ns, session_ms=one.run.session_ms)
+        for number, one in numbered
+    ]

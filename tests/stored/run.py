@@ -1,0 +1,173 @@
+"""A run of a right pipeline at random, with room for anomalies.
+
+Inputs come into `a` and `b`; outputs go to `x` and `y`, which observers read; into `p` and `q` goes what
+else is written, and what is planted. `h`, `l` and `m` are for logs that others must not write into, `s` is
+for sums.
+"""
+
+from random import Random
+from typing import Any
+
+from histories import Op
+
+from stored.late import LateMarkers
+
+INPUTS, OUTPUTS = "ab", "xypqhlms"
+SECOND = 1_000_000_000
+SESSION_MS = 2_000
+
+
+class Run(LateMarkers):
+    """Workers, each of which has the inputs of one topic at a time, and observers."""
+
+    def __init__(self, rng: Random) -> None:
+        super().__init__(rng, inputs=INPUTS, outputs=OUTPUTS, ordered=True)
+        self.followers = rng.randint(1, 2)
+        self.healed_ns, self.session_ms = 0, SESSION_MS
+        self.due: dict[str, list[int]] = {topic: [] for topic in INPUTS}  # fed, and not yet taken
+        self.owner: dict[str, str] = {}
+        self.seen: dict[tuple[str, str], int] = {}  # how far each observer has read
+        self.processes = 0
+
+    def op(self, journal: str = "w", f: str = "txn", outcome: str = "ok", **more: Any) -> Op:
+        """Of those that nobody can tell of most have an answer all the same: an error."""
+        op = super().op(journal, f, outcome, **more)
+        if outcome == "info" and "return_ns" not in more and self.rng.random() < 0.7:
+            self.rows["ops"][-1]["return_ns"] = self.tick()
+        return op
+
+    def take(self, *offsets: int, worker: str = "w", source: str = "a", **more: Any) -> Op:
+        """What it takes is polled first, as workers do."""
+        reader = self.op(worker, "poll")
+        for at in offsets:
+            self.poll(reader, source, at, self.entries[source][at]["value"])
+        return super().take(*offsets, worker=worker, source=source, poll=False, **more)
+
+    # what a right pipeline does
+
+    def step(self) -> None:
+        """Something that is right."""
+        topic = self.rng.choice(INPUTS)
+        doing = self.rng.choices(
+            [self.feeds, self.takes, self.rebalances, self.observes, self.writes], [3, 5, 1, 2, 1]
+        )[0]
+        doing(topic)
+
+    def feeds(self, topic: str) -> None:
+        start, count = len(self.entries[topic]), self.rng.randint(1, 3)
+        if self.rng.random() < 0.1:
+            self.put(topic, None, 99)
+            self.mark_now(topic, 99, "abort")
+            start += 2
+        self.feed(count, topic)
+        self.due[topic] += range(start, start + count)
+
+    def takes(self, topic: str, outcome: str = "") -> None:
+        """The next inputs, up to three; those of one that did not commit are taken again later."""
+        if not self.due[topic]:
+            return
+        if topic not in self.owner:
+            self.rebalances(topic)
+        worker = self.owner[topic]
+        taken = self.due[topic][: self.rng.randint(1, 3)]
+        told = outcome or self.rng.choices(["ok", "fail", "info"], [6, 1, 1])[0]
+        fate = {"ok": "commit", "fail": "abort"}.get(told) or self.rng.choice(["commit", "abort"])
+        self.take(
+            *taken,
+            gives=self.rng.choice(["x", "x", "xy", "xpq", "xq"]),
+            outcome=told,
+            fate=fate,
+            worker=worker,
+            pid=1 + int(worker[1:] or 0),
+            source=topic,
+        )
+        if fate == "commit":
+            del self.due[topic][: len(taken)]
+
+    def rebalances(self, topic: str) -> None:
+        """Another worker has the topic from now on, or the same one again."""
+        if topic in self.owner:
+            self.assign(self.owner[topic], topic, gained=False)
+        others = [worker for at, worker in self.owner.items() if at != topic]
+        self.owner[topic] = self.rng.choice([w for w in ("w", "w1", "w2", "w3") if w not in others])
+        self.assign(self.owner[topic], topic)
+
+    def observes(self, _: str) -> None:
+        """An observer is given the next records that can be read of `x` or `y`."""
+        reader, topic = self.rng.choice(["o", "o1"]), self.rng.choice("xy")
+        fates = self.fates(topic)
+        stable = fates.index("open") if "open" in fates else len(fates)
+        begun = self.seen.get((reader, topic), 0)
+        ahead = [at for at in range(begun, stable) if fates[at] in ("commit", "plain")]
+        given = ahead[: self.rng.randint(1, 4)]
+        op = self.op(reader, "poll")
+        for at in given:
+            self.poll(op, topic, at, self.entries[topic][at]["value"], role="observer")
+            self.seen[reader, topic] = at + 1
+
+    def writes(self, _: str) -> None:
+        """A producer that takes nothing sends into `p` and `q`, and ends it as it will."""
+        worker, pid = self.fresh()
+        outcome = self.rng.choice(["ok", "fail", "info"])
+        op = self.op(worker, "txn", outcome)
+        fate = {"ok": "commit", "fail": "abort"}.get(outcome) or self.rng.choice(["commit", "abort"])
+        topics = self.rng.choice(["p", "q", "pq"])
+        for topic in topics:
+            for _ in range(self.rng.randint(1, 2)):
+                value = f"{op.name}:{len(op.values)}"
+                self.send(op, topic, self.put(topic, value, pid, digest=7))
+            self.mark(topic, pid, fate)
+        self.complete(pid, topics, "Commit" if fate == "commit" else "Abort")
+
+    # room for what is planted
+
+    def fresh(self) -> tuple[str, int]:
+        """A worker and a producer id that nobody else has."""
+        self.processes += 1
+        return f"p{self.processes}", 100 + self.processes
+
+    def fed(self, count: int, *, source: str = "", owes: str = "p") -> tuple[str, list[int]]:
+        """So many inputs of which each owes one output in `owes`; all below them are done, and nobody has
+        their topic any more.
+        """
+        topic = source or self.rng.choice(INPUTS)
+        while self.due[topic]:
+            self.takes(topic, "ok")
+        if topic in self.owner:
+            self.assign(self.owner.pop(topic), topic, gained=False)
+        start, usual = len(self.entries[topic]), self.expects
+        self.expects = owes
+        self.feed(count, topic)
+        self.expects = usual
+        return topic, list(range(start, start + count))
+
+    def sent(self, topic: str, count: int) -> tuple[Op, list[int]]:
+        """So many records, side by side, of a transaction that takes nothing and commits; their offsets."""
+        worker, pid = self.fresh()
+        op = self.op(worker)
+        offsets = []
+        for n in range(count):
+            offsets.append(self.put(topic, f"{op.name}:{n}", pid, digest=7))
+            self.send(op, topic, offsets[-1])
+        self.mark(topic, pid, "commit")
+        self.complete(pid, topic)
+        return op, offsets
+
+    def sent_of(self, op: Op, topic: str) -> list[int]:
+        """Where the operation's records stand."""
+        return [at for at, entry in enumerate(self.entries[topic]) if entry.get("value") in op.values]
+
+    def shown(self, topic: str, offset: int, value: str | None = None) -> Op:
+        """An observer of its own is given the record; the operation."""
+        self.settle(topic)
+        op = self.op(f"o-{self.fresh()[0]}", "poll")
+        self.poll(op, topic, offset, value or self.entries[topic][offset]["value"], role="observer")
+        return op
+
+    def ends(self) -> None:
+        """All inputs are taken, and a minute passes."""
+        for topic in INPUTS:
+            while self.due[topic]:
+                self.takes(topic, "ok")
+        self.settle()
+        self.clock += 60 * SECOND
