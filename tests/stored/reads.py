@@ -68,17 +68,17 @@ def places(log: tuple[tuple[int, bool], ...]) -> tuple[list[int], list[int]]:
 
 def draw(case: Reads) -> History:
     """Each observer takes its steps; at a marker it is given a record that nobody else has seen."""
-    h = History()
+    h = History(expects="y")
     h.feed(sum(many for many, _ in case.log))
     at = 0
     for many, committed in case.log:
         taken = range(at, at + many)
-        h.take(*taken, outcome="ok" if committed else "fail", fate="commit" if committed else "abort")
-        if not committed:
+        if committed:
+            h.take(*taken, gives="xy")
+        else:
+            h.take(*taken, outcome="fail")
             h.take(*taken, gives="y")
         at += many
-    h.alter("expected", lambda _: None)
-    h.adds(0, "k", 1, "z")
     for number, steps in enumerate(case.readers):
         op = None
         for offset, joined in steps:

@@ -5,27 +5,36 @@ else is written, and what is planted. `h`, `l` and `m` are for logs that others 
 for sums.
 """
 
+from collections.abc import Collection, Sequence
 from random import Random
 from typing import Any
 
-from histories import Op
+from histories import RC, RU, Op, Row
 
 from stored.late import LateMarkers
 
 INPUTS, OUTPUTS = "ab", "xypqhlms"
+WORKERS = range(1, 5)
+"""By producer id."""
+BATCHED = "abxy"
+"""Topics in which a batch may hold several records."""
 SECOND = 1_000_000_000
 SESSION_MS = 2_000
 
 
 class Run(LateMarkers):
-    """Workers, each of which has the inputs of one topic at a time, and observers."""
+    """Workers, each of which has the inputs of one topic at a time, and observers.
+
+    A worker is a transactional id and a producer id; now and then a new process has it, with a higher epoch.
+    """
 
     def __init__(self, rng: Random) -> None:
         super().__init__(rng, inputs=INPUTS, outputs=OUTPUTS, ordered=True)
         self.followers = rng.randint(1, 2)
         self.healed_ns, self.session_ms = 0, SESSION_MS
         self.due: dict[str, list[int]] = {topic: [] for topic in INPUTS}  # fed, and not yet taken
-        self.owner: dict[str, str] = {}
+        self.owner: dict[str, int] = {}  # the worker that has the topic
+        self.epochs: dict[int, int] = {}  # by producer id
         self.seen: dict[tuple[str, str], int] = {}  # how far each observer has read
         self.processes = 0
 
@@ -42,6 +51,22 @@ class Run(LateMarkers):
         for at in offsets:
             self.poll(reader, source, at, self.entries[source][at]["value"])
         return super().take(*offsets, worker=worker, source=source, poll=False, **more)
+
+    def put(self, topic: str, value: str | None, pid: int = -1, epoch: int = 0, **more: Any) -> int:
+        return super().put(topic, value, pid, epoch or self.epochs.get(pid, 0), **more)
+
+    def mark(self, topic: str, pid: int, marker: str, epoch: int = 0, ms: int | None = None) -> int:
+        return super().mark(topic, pid, marker, epoch or self.epochs.get(pid, 0), ms)
+
+    def state(self, pid: int, state: str, topics: Sequence[str] = (), epoch: int = 0) -> None:
+        super().state(pid, state, topics, epoch or self.epochs.get(pid, 0))
+
+    def tables(self, run: int) -> dict[str, list[Row]]:
+        """Of records side by side some stand in one batch."""
+        tables = super().tables(run)
+        joined = {(self.tp[topic], at) for topic in BATCHED for at in range(500) if self.rng.random() < 0.5}
+        tables["batches"] = batched(tables["batches"], joined)
+        return tables
 
     # what a right pipeline does
 
@@ -77,32 +102,46 @@ class Run(LateMarkers):
             gives=self.rng.choice(["x", "x", "xy", "xpq", "xq"]),
             outcome=told,
             fate=fate,
-            worker=worker,
-            pid=1 + int(worker[1:] or 0),
+            worker=self.process(worker),
+            pid=worker,
             source=topic,
+            transactional_id=f"id-{worker}",
         )
         if fate == "commit":
             del self.due[topic][: len(taken)]
 
     def rebalances(self, topic: str) -> None:
         """Another worker has the topic from now on, or the same one again."""
+        self.leaves(topic)
+        worker = self.rng.choice([w for w in WORKERS if w not in self.owner.values()])
+        if worker not in self.epochs or self.rng.random() < 0.3:
+            self.epochs[worker] = self.epochs.get(worker, -1) + 1
+            self.op(self.process(worker), "init", transactional_id=f"id-{worker}")
+        self.owner[topic] = worker
+        self.assign(self.process(worker), topic)
+
+    def leaves(self, topic: str) -> None:
+        """Nobody has the topic."""
         if topic in self.owner:
-            self.assign(self.owner[topic], topic, gained=False)
-        others = [worker for at, worker in self.owner.items() if at != topic]
-        self.owner[topic] = self.rng.choice([w for w in ("w", "w1", "w2", "w3") if w not in others])
-        self.assign(self.owner[topic], topic)
+            self.assign(self.process(self.owner.pop(topic)), topic, gained=False)
+
+    def process(self, worker: int) -> str:
+        """The one that has its transactional id now."""
+        return f"w{worker}-{self.epochs[worker]}"
 
     def observes(self, _: str) -> None:
-        """An observer is given the next records that can be read of `x` or `y`."""
-        reader, topic = self.rng.choice(["o", "o1"]), self.rng.choice("xy")
+        """An observer is given the next records that it can read of `x` or `y`."""
+        reader, topic = self.rng.choice(["o", "o1", "o2"]), self.rng.choice("xy")
         fates = self.fates(topic)
-        stable = fates.index("open") if "open" in fates else len(fates)
+        promised = RU if reader == "o2" else RC
+        stable = fates.index("open") if "open" in fates and promised == RC else len(fates)
         begun = self.seen.get((reader, topic), 0)
-        ahead = [at for at in range(begun, stable) if fates[at] in ("commit", "plain")]
+        readable = {"commit", "plain", *(["abort", "open"] if promised == RU else [])}
+        ahead = [at for at in range(begun, stable) if fates[at] in readable]
         given = ahead[: self.rng.randint(1, 4)]
         op = self.op(reader, "poll")
         for at in given:
-            self.poll(op, topic, at, self.entries[topic][at]["value"], role="observer")
+            self.poll(op, topic, at, self.entries[topic][at]["value"], role="observer", promised=promised)
             self.seen[reader, topic] = at + 1
 
     def writes(self, _: str) -> None:
@@ -133,8 +172,7 @@ class Run(LateMarkers):
         topic = source or self.rng.choice(INPUTS)
         while self.due[topic]:
             self.takes(topic, "ok")
-        if topic in self.owner:
-            self.assign(self.owner.pop(topic), topic, gained=False)
+        self.leaves(topic)
         start, usual = len(self.entries[topic]), self.expects
         self.expects = owes
         self.feed(count, topic)
@@ -171,3 +209,23 @@ class Run(LateMarkers):
                 self.takes(topic, "ok")
         self.settle()
         self.clock += 60 * SECOND
+
+
+def batched(rows: list[Row], joined: Collection[tuple[int, int]]) -> list[Row]:
+    """A batch at one of these places goes into the one before it, if its producer wrote that too."""
+    found: list[Row] = []
+    last: dict[tuple[int, int], Row] = {}
+    for row in sorted(rows, key=lambda row: (row["broker"], row["tp"], row["base_offset"])):
+        before = last.get((row["broker"], row["tp"]))
+        if before and (row["tp"], row["base_offset"]) in joined and _joins(before, row):
+            before |= {name: row[name] for name in ("last_offset", "max_timestamp_ms")}
+            before["count"] += 1
+        else:
+            found.append(row)
+            last[row["broker"], row["tp"]] = row
+    return found
+
+
+def _joins(before: Row, row: Row) -> bool:
+    same = all(before[name] == row[name] for name in ("producer_id", "epoch", "leader_epoch"))
+    return same and not before["control"] and not row["control"]
