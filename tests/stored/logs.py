@@ -88,15 +88,15 @@ def partitions() -> Iterator[tuple[Written, ...]]:
 
 def larger_partition(rng: Random) -> tuple[Written, ...]:
     """What up to three producers write: mostly in order, with commits too, and over the last number."""
-    right = rng.choice([0.7, 0.9, 1.0])
-    state = {pid: (0, rng.choice([0, 2**31 - 3])) for pid in range(7, 7 + rng.randint(1, 3))}
+    right = rng.choice([0.6, 0.8, 1.0])
+    state = {pid: (2, rng.choice([0, 2**31 - 3])) for pid in range(7, 7 + rng.randint(1, 3))}
     log = []
     for _ in range(rng.randint(6, 20)):
         pid = rng.choice(sorted(state))
         epoch, seq = state[pid]
         if rng.random() > right:
-            epoch, seq = max(0, epoch + rng.choice([-1, 0, 1, 2])), rng.randint(0, 4)
-        elif rng.random() < 0.2:
+            epoch, seq = max(0, epoch + rng.choice([-2, -1, -1, 0, 1])), rng.randint(0, 4)
+        elif rng.random() < 0.1:
             epoch, seq = epoch + 1, 0
         kind = rng.choice(["data", "data", "commit", "abort"])
         log.append(Written(kind, epoch, seq if kind == "data" else -1, pid))

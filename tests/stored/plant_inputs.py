@@ -116,13 +116,18 @@ def aggregate_mismatch(h: Run, rng: Random) -> Planted:
 
 
 def order_violation(h: Run, rng: Random) -> Planted:
-    """Of one key the output of the later input stands first."""
-    source, inputs = h.fed(2)
+    """Of one key outputs stand in another order than their inputs; one commits the offsets of all."""
+    source, inputs = h.fed(rng.randint(2, 4))
     key = f"k-{h.fresh()[1]}"
-    for offset, offsets in ((inputs[1], None), (inputs[0], "")):
+    order = rng.sample(inputs, len(inputs))
+    if order == inputs:
+        order.reverse()
+    for offset in order:
         worker, pid = h.fresh()
-        h.take(offset, gives="p", key=key, offsets_fate=offsets, source=source, worker=worker, pid=pid)
-    return {"order-violation": [{"key": key, **taken(source, inputs[0])}]}
+        last = None if offset == inputs[-1] else ""
+        h.take(offset, gives="p", key=key, offsets_fate=last, source=source, worker=worker, pid=pid)
+    late = [offset for at, offset in enumerate(order) if max(order[: at + 1]) > offset]
+    return {"order-violation": [{"key": key, **taken(source, offset)} for offset in late]}
 
 
 PLANTS = (
