@@ -8,8 +8,8 @@ from stored import families, plants
 
 from checkers.judge import judge
 
-BATCHES, SEEDS, RUNS = range(1, 11), 100, 300
-"""In each batch one history of each family for each seed, and so many runs with plants."""
+BATCHES, SEEDS, RUNS = range(1, 11), 100, 200
+"""In each batch one history of each family for each seed; and twice so many runs with plants."""
 
 
 @pytest.mark.parametrize("batch", BATCHES)
@@ -24,7 +24,8 @@ def test_every_larger_history_is_judged_as_it_is_defined(
 
 @pytest.mark.parametrize("batch", BATCHES)
 def test_what_was_planted_is_found_and_nothing_else(batch: int, spark: SparkSession, tmp_path: Path) -> None:
-    drawn = plants.runs_with_plants(range(batch * RUNS, (batch + 1) * RUNS))
+    seeds = range(batch * RUNS, (batch + 1) * RUNS)
+    drawn = [one for logged in (True, False) for one in plants.runs_with_plants(seeds, logged=logged)]
     judged = judge(spark, plants.store(drawn, tmp_path), examples=plants.EXAMPLES)
     for run, one in enumerate(drawn):
         assert one.differs(judged[run]) is None, one.differs(judged[run])

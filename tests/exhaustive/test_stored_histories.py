@@ -2,7 +2,8 @@
 
 What the families are made of stands in `stored`, with their definitions; the small ones come first, smallest
 first, so that the first difference is already minimal. In a run with plants all that was planted is found,
-each at its place, and nothing else. The long tests (`make chaos`) judge thousands of what is random.
+each at its place, and nothing else; without logs, what can be. The long tests (`make chaos`) judge thousands
+of what is random.
 """
 
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from checkers.judge import judge
 from checkers.registry import STORE_CHECKERS
 from harness.verdict import Judgement
 
-LARGER, PLANTED = range(20), range(100)
+LARGER, PLANTED, WITHOUT_LOGS = range(20), range(100), range(60)
 ANOMALIES = [name for checker in STORE_CHECKERS for name in checker.anomalies]
 
 
@@ -28,7 +29,8 @@ def histories() -> list[Small]:
 
 @pytest.fixture(scope="module")
 def planted() -> list[PlantedRun]:
-    return plants.runs_with_plants(PLANTED)
+    logged = plants.runs_with_plants(PLANTED)
+    return [*logged, *plants.runs_with_plants(WITHOUT_LOGS, logged=False)]
 
 
 @pytest.fixture(scope="module")
