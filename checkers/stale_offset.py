@@ -13,7 +13,8 @@ offset commit stands in the log as part of a transaction, or was one outside any
     W2  is assigned a
     W2  poll a@4                                ok      <- stale-offset
 
-Blind spot: a worker whose first record stands above the offset, though it began to read below.
+Blind spot: a worker whose first record stands above the offset, though it began to read below; and, in a
+run without the log of offset commits, those that were part of a transaction.
 Reference: KIP-447, "unstable offset commits"; KAFKA-9878.
 """
 
