@@ -2,7 +2,7 @@
 
 from random import Random
 
-from histories import Row
+from histories import RU, Row
 
 from stored.planted import Planted, at, each, given, place, record
 from stored.run import Run
@@ -11,7 +11,8 @@ MARGIN_NS = 200_000_000
 
 
 def lost_write(h: Run, rng: Random) -> Planted:
-    """Nobody is given what was acknowledged and committed."""
+    """Nobody is given what was acknowledged and committed; of the topic they are given something."""
+    h.sent("q", 1)
     op, offsets = h.sent("q", rng.randint(1, 3))
     _hide(h, op.values)
     found: Planted = {"lost-write": each("q", offsets)}
@@ -57,7 +58,7 @@ def aborted_read(h: Run, rng: Random) -> Planted:
     op = h.take(*inputs, gives="p", outcome="fail", source=source, worker=worker, pid=pid)
     offset = rng.choice(h.sent_of(op, "p"))
     read = [given("p", offset, h.shown("p", offset)) for _ in range(rng.randint(1, 2))]
-    h.observe("p", offset, promised="read_uncommitted")
+    h.shown("p", offset, promised=RU)
     h.take(*inputs, gives="p", source=source, worker=worker, pid=pid)
     return {"aborted-read": read, "dirty-read": read}
 

@@ -195,11 +195,12 @@ class Run(LateMarkers):
         """Where the operation's records stand."""
         return [at for at, entry in enumerate(self.entries[topic]) if entry.get("value") in op.values]
 
-    def shown(self, topic: str, offset: int, value: str | None = None) -> Op:
+    def shown(self, topic: str, offset: int, value: str | None = None, promised: str = RC) -> Op:
         """An observer of its own is given the record; the operation."""
         self.settle(topic)
         op = self.op(f"o-{self.fresh()[0]}", "poll")
-        self.poll(op, topic, offset, value or self.entries[topic][offset]["value"], role="observer")
+        named = value or self.entries[topic][offset]["value"]
+        self.poll(op, topic, offset, named, role="observer", promised=promised)
         return op
 
     def ends(self) -> None:
