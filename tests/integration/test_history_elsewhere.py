@@ -11,7 +11,7 @@ from checkers.history_files import HistoryFile, read_histories
 from checkers.session import SparkSettings, session
 with session(SparkSettings()) as spark:
     read = read_histories(spark, [HistoryFile(0, Path(sys.argv[1]))])
-    print(read.ops.count(), dict(read.errors))
+    print(read.ops.frame().count(), dict(read.errors))
 """
 
 

@@ -1,4 +1,4 @@
-"""Stored runs: the small ones of the exhaustive job, and the cases of the unit tests.
+"""Stored runs: the cases of the unit tests, small and larger ones of all families, and runs with plants.
 
 Of a changed file only what depends on it is made and judged anew: the shared tables that its functions make,
 or that are made of such ones, and the checkers that look at one of them.
@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 if TYPE_CHECKING:
     from cases import Case
     from stored.families import Small
+    from stored.plants import PlantedRun
 
     from checkers.materialise import Materialised
     from checkers.registry import Checker
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from checkers.tables import Tables
     from harness.verdict import Judgement
 
+LARGER, PLANTED = range(20), range(100)
+"""Seeds."""
+EXAMPLES = 20
+"""As many as are looked for in a run with plants."""
 WHOLE = ("checkers/tables.py", "checkers/materialise.py", "checkers/ranking.py")
 """What everything depends on."""
 
@@ -47,14 +52,17 @@ class Stored:
 
     def __init__(self, spark: SparkSession) -> None:
         import cases
-        from stored import families as small
+        from stored import families, plants
 
         self.spark = spark
         self._folder = TemporaryDirectory(prefix="fencepost-mutants-")
         folder = Path(self._folder.name)
         runs = cases.store(folder / "cases")
-        self._wanted: list[Case | Small] = [*cases.CASES, *small.smalls()]
-        self._runs = [*runs, *small.store(small.smalls(), folder / "small", len(runs))]
+        drawn = [*families.smalls(), *families.larger(LARGER)]
+        planted = plants.runs_with_plants(PLANTED)
+        runs += families.store(drawn, folder / "families", len(runs))
+        self._runs = [*runs, *plants.store(planted, folder / "planted", len(runs))]
+        self._wanted: list[Case | Small | PlantedRun] = [*cases.CASES, *drawn, *planted]
         self._kept: Kept | None = None
         self._sound: set[str] = set()
 
@@ -85,12 +93,12 @@ class Stored:
 
         sources = read_sources(self.spark, self._runs)
         tables = make_tables(sources)
-        brought = materialise(sources, tables, (*STORE_CHECKERS, UNSETTLED), 1)
+        brought = materialise(sources, tables, (*STORE_CHECKERS, UNSETTLED), EXAMPLES)
         if keep:
             looks = {c.module: _looked_at(c.find, tables) for c in (*STORE_CHECKERS, UNSETTLED)}
             looks["evidence"] = _looked_at(lambda t: evidence(sources, t), tables)
             self._kept = Kept(sources, tables, brought, looks)
-        return [judge._judgement(run, brought, 1) for run in self._runs]
+        return [judge._judgement(run, brought, EXAMPLES) for run in self._runs]
 
     def _judge_again(self, file: str, kept: Kept) -> list[Judgement]:
         from checkers import judge
@@ -100,7 +108,7 @@ class Stored:
 
         tables, anew = _remade(file, kept)
         asked = _asked(file, kept, anew)
-        found = collect(tables, asked, 1)
+        found = collect(tables, asked, EXAMPLES)
         facts = kept.brought.facts
         if _depends(evidence, file) or anew & kept.looks["evidence"]:
             facts = _facts(evidence(kept.sources, tables).toArrow())
@@ -115,7 +123,7 @@ class Stored:
             crashed=found.crashed,
             caused=causes | found.caused,
         )
-        return [judge._judgement(run, brought, 1) for run in self._runs]
+        return [judge._judgement(run, brought, EXAMPLES) for run in self._runs]
 
 
 def _remade(file: str, kept: Kept) -> tuple[Tables, frozenset[str]]:
