@@ -34,7 +34,7 @@ test: setup
 chaos: setup
 	@$(BIN)/python -P -m pytest --timeout 1200 tests/chaos
 
-# An hour: the checkers with one thing changed, each of which the exhaustive tests must catch.
+# Hours, and resumable: the checkers with one thing changed, each of which the tests must catch.
 mutants: setup
 	@PYTHONPATH=.:tests:tests/exhaustive:tests/unit/checkers $(BIN)/python -m mutants
 

@@ -228,11 +228,11 @@ def _stop(spark: "SparkSession") -> None:
     # PySpark waits until it has looked at its accumulators once more, which it does every second: we do not.
     context = spark.sparkContext
     accumulators, context._accumulatorServer = context._accumulatorServer, None  # type: ignore[assignment]
+    accumulators.handle_error = _say_nothing  # type: ignore[assignment]  # it may look after the JVM's end
     try:
         spark.stop()
     except (Py4JError, OSError) as error:
         log.warning("Spark did not stop in order: %s", error)
-    accumulators.handle_error = _say_nothing  # type: ignore[assignment]  # it may look after the JVM's end
     Thread(target=accumulators.shutdown, name="accumulators", daemon=True).start()
     _forget_gateway()
 

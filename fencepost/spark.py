@@ -3,7 +3,7 @@
 import logging
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -64,15 +64,10 @@ def settings(
 @contextmanager
 def starting(master: str, conf: Mapping[str, str], *, large: bool = False) -> "Iterator[SparkSession]":
     """A session for the length of a `with`, with the Java of this machine."""
-    pending = begin(settings(java("auto"), master, conf, large=large))
-    try:
+    with closing(begin(settings(java("auto"), master, conf, large=large))) as pending:
         for module in LOADED:
             import_module(module)
-    except BaseException:
-        pending.close()
-        raise
-    with pending as spark:
-        yield spark
+        yield pending.session()
 
 
 def begin_early(found: Java, master: str, conf: Mapping[str, str], inputs: float) -> Pending:

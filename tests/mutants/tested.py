@@ -19,6 +19,7 @@ TESTS = (
     "test_graph",
     "test_parts",
     "test_judge",
+    "test_judge_told",
     "test_history_folders",
     "test_history_files",
 )
