@@ -28,6 +28,13 @@ from mutants.tested import fate_in_tests
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 LIMIT_S = 240
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.limit.initialNumPartitions": "2",
+}
+"""Each mutant is a plan that nobody has seen before, over little: to compile it costs more than to run it."""
 RAISED = (
     ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError,
     PySparkException, Py4JJavaError,
@@ -73,7 +80,7 @@ def judged(todo: list[Mutant]) -> Iterator[dict[str, object]]:
     """What becomes of each, in one Spark session."""
     from checkers.session import SparkSettings, session
 
-    with session(SparkSettings(size="large")) as spark:
+    with session(SparkSettings(size="large", conf=INTERPRETED)) as spark:
         ready: dict[str, Subject] = {}
         signal.signal(signal.SIGALRM, _late)
         for number, mutant in enumerate(todo, 1):

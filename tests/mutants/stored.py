@@ -7,7 +7,7 @@ or that are made of such ones, and the checkers that look at one of them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from functools import wraps
 from importlib import import_module
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from checkers.materialise import Materialised
     from checkers.registry import Checker
-    from checkers.sources import Sources
+    from checkers.sources import Sources, StoredRun
     from checkers.tables import Tables
     from harness.verdict import Judgement
 
@@ -48,7 +48,7 @@ class Kept:
 
 
 class Stored:
-    """Judges all of them by the checkers as they are imported now."""
+    """Judges all of them by the checkers as they are imported now, the cases first: most are enough."""
 
     def __init__(self, spark: SparkSession) -> None:
         import cases
@@ -57,23 +57,19 @@ class Stored:
         self.spark = spark
         self._folder = TemporaryDirectory(prefix="fencepost-mutants-")
         folder = Path(self._folder.name)
-        runs = cases.store(folder / "cases")
         drawn = [*families.smalls(), *families.larger(LARGER)]
         planted = plants.runs_with_plants(PLANTED)
-        runs += families.store(drawn, folder / "families", len(runs))
-        self._runs = [*runs, *plants.store(planted, folder / "planted", len(runs))]
-        self._wanted: list[Case | Small | PlantedRun] = [*cases.CASES, *drawn, *planted]
-        self._kept: Kept | None = None
+        runs = families.store(drawn, folder / "families")
+        runs += plants.store(planted, folder / "planted", len(runs))
+        self._parts = [
+            Part(spark, cases.store(folder / "cases"), cases.CASES),
+            Part(spark, runs, [*drawn, *planted]),
+        ]
         self._sound: set[str] = set()
 
     def differs(self, file: str | None) -> str | None:
         """The first history of which they say something else than they must."""
-        if file is None or file in WHOLE or self._kept is None:
-            said = self._judge_all(keep=file is None)
-        else:
-            said = self._judge_again(file, self._kept)
-        judgements = zip(self._wanted, said, strict=True)
-        differences = (one.differs(judgement) for one, judgement in judgements)
+        differences = (part.differs(file) for part in self._parts)
         return next((difference for difference in differences if difference), None)
 
     def prepare(self, file: str) -> None:
@@ -83,6 +79,27 @@ class Stored:
             assert difference is None, f"{file}: wrong, unchanged: {difference}"
             self._sound.add(file)
 
+
+class Part:
+    """Some runs, and what must be found in them; with what was made and said of them before a change."""
+
+    def __init__(
+        self, spark: SparkSession, runs: Sequence[StoredRun], wanted: Sequence[Case | Small | PlantedRun]
+    ) -> None:
+        self._spark = spark
+        self._runs, self._wanted = runs, wanted
+        self._kept: Kept | None = None
+
+    def differs(self, file: str | None) -> str | None:
+        """The first of which they say something else than they must."""
+        if file is None or file in WHOLE or self._kept is None:
+            said = self._judge_all(keep=file is None)
+        else:
+            said = self._judge_again(file, self._kept)
+        judgements = zip(self._wanted, said, strict=True)
+        differences = (one.differs(judgement) for one, judgement in judgements)
+        return next((difference for difference in differences if difference), None)
+
     def _judge_all(self, *, keep: bool) -> list[Judgement]:
         from checkers import judge
         from checkers.evidence import evidence
@@ -91,7 +108,7 @@ class Stored:
         from checkers.sources import read_sources
         from checkers.tables import make_tables
 
-        sources = read_sources(self.spark, self._runs)
+        sources = read_sources(self._spark, self._runs)
         tables = make_tables(sources)
         brought = materialise(sources, tables, (*STORE_CHECKERS, UNSETTLED), EXAMPLES)
         if keep:
