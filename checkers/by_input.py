@@ -37,7 +37,6 @@ def make_groups(s: Sources, tps: DataFrame, positions: DataFrame, operations: Da
             ),
         )
     )
-    logged = tps.where(F.col("topic") == OFFSETS_TOPIC).groupBy("run").agg(F.some("logged").alias("logged"))
     return (
         began.unionByName(claimed, allowMissingColumns=True)
         .unionByName(commits, allowMissingColumns=True)
@@ -47,7 +46,7 @@ def make_groups(s: Sources, tps: DataFrame, positions: DataFrame, operations: Da
             F.max("commit").alias("commit"),
             F.max("next").alias("next"),
         )
-        .join(F.broadcast(logged), on="run", how="left")
+        .join(F.broadcast(_logged(tps)), on="run", how="left")
         .select(
             "run",
             "group",
@@ -60,14 +59,19 @@ def make_groups(s: Sources, tps: DataFrame, positions: DataFrame, operations: Da
     )
 
 
-def make_ranges(operations: DataFrame, moves: DataFrame) -> DataFrame:
+def _logged(tps: DataFrame) -> DataFrame:
+    """run, logged: whether some of the log of offset commits is here."""
+    return tps.where(F.col("topic") == OFFSETS_TOPIC).groupBy("run").agg(F.some("logged").alias("logged"))
+
+
+def make_ranges(tps: DataFrame, operations: DataFrame, moves: DataFrame) -> DataFrame:
     """By run, group and tp, what the group's commits say of its starts and of each other.
 
     A range, from the first input of an operation to the offset that it committed: op, first, next; effective
     (as part of a transaction, with fate commit); overlaps [next, op, first]: of the effective ones that begin
     before it, the one that ends last. A start (see `checkers.by_process`): op, n, first (the offset),
     gained_ns; stale [next, op]: the highest offset of which a commit had completed ok before the
-    partition was gained.
+    partition was gained; one that was part of a transaction stands in the log too, where that is here.
     """
     claimed = operations.where("size(claims) > 0").select(
         "run",
@@ -78,8 +82,11 @@ def make_ranges(operations: DataFrame, moves: DataFrame) -> DataFrame:
         "commits",
         F.explode("claims").alias("claim"),
     )
+    outside = F.col("f") == "commit-offsets"
+    unlogged = ~F.coalesce("logged", F.lit(False))
     own = F.filter("commits", lambda c: (c["tp"] == F.col("claim.tp")) & c["transactional"])
-    commits = claimed.withColumn("own", own).select(
+    told = claimed.join(F.broadcast(_logged(tps)), on="run", how="left")
+    commits = told.withColumn("own", own).select(
         "run",
         "claim.group",
         "claim.tp",
@@ -89,7 +96,7 @@ def make_ranges(operations: DataFrame, moves: DataFrame) -> DataFrame:
         "time_ns",
         (
             (F.col("told") == "committed")
-            & ((F.size("own") > 0) | (F.col("f") == "commit-offsets"))
+            & ((F.size("own") > 0) | outside | unlogged)
             & F.col("time_ns").isNotNull()
         ).alias("completed"),
         F.exists("own", lambda c: F.coalesce(c["effect"] == "commit", F.lit(False))).alias("effective"),

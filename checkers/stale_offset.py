@@ -7,14 +7,14 @@ partition was also taken away is not judged: it may still hold records of before
 Illegal because whoever takes a partition over begins where the group stands; below it every input was
 processed, and will be again.
 Evidence: times of assignments, polls and commits, on one clock; what was told to the committer, and that the
-offset commit stands in the log as part of a transaction, or was one outside any that returned ok.
+offset commit stands in the log as part of a transaction, or was one outside any that returned ok. In a run
+without the log of offset commits what was told to the committer is enough.
 
     W1  poll a@4, send_offsets a->5, commit     ok
     W2  is assigned a
     W2  poll a@4                                ok      <- stale-offset
 
-Blind spot: a worker whose first record stands above the offset, though it began to read below; and, in a
-run without the log of offset commits, those that were part of a transaction.
+Blind spot: a worker whose first record stands above the offset, though it began to read below.
 Reference: KIP-447, "unstable offset commits"; KAFKA-9878.
 """
 

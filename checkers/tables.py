@@ -73,7 +73,7 @@ def make_tables(sources: Sources) -> Tables:
         values = keep(make_values(sources, positions))
         operations = keep(make_operations(sources, positions, values))
         moves = keep(make_moves(sources, positions, operations))
-        ranges = pool.submit(lambda: keep(make_ranges(operations, moves)))
+        ranges = pool.submit(lambda: keep(make_ranges(tps, operations, moves)))
         groups = pool.submit(lambda: keep(make_groups(sources, tps, positions, operations)))
         inputs = keep(make_inputs(sources, tps, positions, values, operations))
         return Tables(

@@ -21,7 +21,7 @@ PLANTS: Mapping[str, Plant] = {
 }
 EXAMPLES = 20
 """So many of each anomaly are kept: all that are planted in one run."""
-DIM = {"torn-transaction", "zombie-write", "stale-offset"}
+DIM = {"torn-transaction", "zombie-write"}
 """Where there are no logs nobody can tell of every one."""
 STUCK = "hl"
 """Topics in which transactions hang: their final readers do not come to the end."""

@@ -197,6 +197,31 @@ def a_worker_that_begins_below_a_committed_offset_is_stale(h: History) -> None:
     _takes_over(h)
 
 
+@case(stale_offset=1)
+def without_logs_the_offset_of_a_transaction_that_returned_ok_is_enough(h: History) -> None:
+    h.log = False
+    h.feed(2)
+    h.take(0)
+    _takes_over(h)
+
+
+@case()
+def without_logs_the_offset_of_an_info_is_not_enough(h: History) -> None:
+    h.log = False
+    h.feed(2)
+    h.take(0, outcome="info", fate="commit")
+    _takes_over(h)
+
+
+@case()
+def an_offset_that_never_reached_the_log_makes_nobody_stale(h: History) -> None:
+    h.feed(3)
+    h.take(0)
+    h.take(1, offsets_fate="")
+    h.assign("v")
+    h.poll(h.op("v", "poll"), "a", 1, "f:1:0")
+
+
 @case()
 def a_worker_that_was_assigned_before_the_commit_is_not(h: History) -> None:
     h.feed(2)
