@@ -7,6 +7,7 @@ or that are made of such ones, and the checkers that look at one of them.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from functools import wraps
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from stored.families import Small
     from stored.plants import PlantedRun
 
-    from checkers.materialise import Materialised
+    from checkers.examples import Finding
+    from checkers.materialise import Collected, Materialised
     from checkers.registry import Checker
     from checkers.sources import Sources, StoredRun
     from checkers.tables import Tables
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 LARGER, PLANTED = range(20), range(100)
 """Seeds."""
+FEW = 4
+"""Checkers that are asked together, those first that see most."""
 EXAMPLES = 20
 """As many as are looked for in a run with plants."""
 WHOLE = ("checkers/tables.py", "checkers/materialise.py", "checkers/ranking.py")
@@ -89,16 +93,19 @@ class Part:
         self._spark = spark
         self._runs, self._wanted = runs, wanted
         self._kept: Kept | None = None
+        self._catches: Counter[str] = Counter()  # by module of the checkers, how often it has shown a change
 
     def differs(self, file: str | None) -> str | None:
         """The first of which they say something else than they must."""
         if file is None or file in WHOLE or self._kept is None:
-            said = self._judge_all(keep=file is None)
+            said = iter([self._judge_all(keep=file is None)])
         else:
             said = self._judge_again(file, self._kept)
-        judgements = zip(self._wanted, said, strict=True)
-        differences = (one.differs(judgement) for one, judgement in judgements)
-        return next((difference for difference in differences if difference), None)
+        for judgements in said:
+            for one, judgement in zip(self._wanted, judgements, strict=True):
+                if difference := one.differs(judgement):
+                    return difference
+        return None
 
     def _judge_all(self, *, keep: bool) -> list[Judgement]:
         from checkers import judge
@@ -117,30 +124,59 @@ class Part:
             self._kept = Kept(sources, tables, brought, looks)
         return [judge._judgement(run, brought, EXAMPLES) for run in self._runs]
 
-    def _judge_again(self, file: str, kept: Kept) -> list[Judgement]:
-        from checkers import judge
+    def _judge_again(self, file: str, kept: Kept) -> Iterator[list[Judgement]]:
+        """After each few of the checkers, the others saying what they said; and then after all of them."""
         from checkers.evidence import evidence
         from checkers.examples import explain
         from checkers.materialise import _facts, collect
 
         tables, anew = _remade(file, kept)
         asked = _asked(file, kept, anew)
-        found = collect(tables, asked, EXAMPLES)
         facts = kept.brought.facts
         if _depends(evidence, file) or anew & kept.looks["evidence"]:
             facts = _facts(evidence(kept.sources, tables).toArrow())
+        asked.sort(key=lambda checker: -self._catches[checker.module])
+        for first in range(0, len(asked), FEW) if len(asked) > FEW else ():
+            some = asked[first : first + FEW]
+            found = collect(tables, some, EXAMPLES)
+            catches = [checker.module for checker in some if _otherwise(checker, found, kept)]
+            if catches:
+                self._catches.update(catches)
+                explain(kept.sources, tables, found.rows, facts)
+                yield self._said(_replaced(some, found, facts, kept))
+        found = collect(tables, asked, EXAMPLES)
         explain(kept.sources, tables, found.rows, facts)
-        names = {name for checker in asked for name in checker.anomalies}
-        others = {key: row for key, row in kept.brought.findings.items() if key[1] not in names}
-        causes = {one for one in kept.brought.caused if not names.issuperset(one[1:])}
-        brought = replace(
-            kept.brought,
-            findings=others | found.rows,
-            facts=facts,
-            crashed=found.crashed,
-            caused=causes | found.caused,
-        )
+        yield self._said(_replaced(asked, found, facts, kept))
+
+    def _said(self, brought: Materialised) -> list[Judgement]:
+        from checkers import judge
+
         return [judge._judgement(run, brought, EXAMPLES) for run in self._runs]
+
+
+def _otherwise(checker: Checker, found: Collected, kept: Kept) -> bool:
+    """A checker finds more or less than it did, or crashes."""
+
+    def counts(findings: Mapping[tuple[int, str, bool], Finding]) -> dict[tuple[int, str, bool], int]:
+        return {key: row.count for key, row in findings.items() if key[1] in checker.anomalies}
+
+    return bool(found.crashed) or counts(found.rows) != counts(kept.brought.findings)
+
+
+def _replaced(
+    asked: Sequence[Checker], found: Collected, facts: dict[int, list[tuple[str, str]]], kept: Kept
+) -> Materialised:
+    """What was brought, with these checkers' findings instead of what they had found."""
+    names = {name for checker in asked for name in checker.anomalies}
+    others = {key: row for key, row in kept.brought.findings.items() if key[1] not in names}
+    causes = {one for one in kept.brought.caused if not names.issuperset(one[1:])}
+    return replace(
+        kept.brought,
+        findings=others | found.rows,
+        facts=facts,
+        crashed=found.crashed,
+        caused=causes | found.caused,
+    )
 
 
 def _remade(file: str, kept: Kept) -> tuple[Tables, frozenset[str]]:
