@@ -23,7 +23,7 @@ def make_batches(s: Sources, tps: DataFrame, runs: DataFrame) -> DataFrame:
     and the transaction log does not list it as under way, or has done so for too long). Of its producer id
     in this partition: epoch_before (the highest epoch below it), entry_before (the batch or marker just below
     it), marker_next (if a marker stands just above it), batch_before (the data batch below it), markers (how
-    many there are in all). compacted, log_start, high_watermark: of the partition.
+    many there are in all). internal, compacted, log_start, high_watermark: of the partition.
     """
     return (
         _fated(s, tps)
@@ -47,6 +47,7 @@ def make_batches(s: Sources, tps: DataFrame, runs: DataFrame) -> DataFrame:
             "marker_next",
             "batch_before",
             "markers",
+            "internal",
             "compacted",
             "log_start",
             "high_watermark",
@@ -75,7 +76,7 @@ def _fated(s: Sources, tps: DataFrame) -> DataFrame:
     entry = F.struct("epoch", F.col("base_offset").alias("offset"), "marker")
     data = F.when(~F.col("control"), F.struct("epoch", "base_sequence", "base_offset", "last_offset"))
     here = tps.where("logged and topic != '__transaction_state'").select(
-        "run", "tp", "compacted", "log_start", "high_watermark"
+        "run", "tp", "internal", "compacted", "log_start", "high_watermark"
     )
     return (
         s["batches"]

@@ -3,8 +3,8 @@
 In an uncompacted partition a batch does not begin with the sequence number that follows the last one of
 the batch below it of the same producer id and epoch: some are missing between them, or stand there twice.
 The number after 2147483647 is 0. A new epoch may begin anywhere, so its first batch is not judged;
-neither is the first one of the log, nor what a broker writes in a producer's name (markers, and the
-offset commits of a transaction, have no numbers of their own).
+neither is the first one of the log, nor what a broker writes in a producer's name: markers, and offset
+commits, each of which has the number 0.
 
 Illegal because the numbers are what makes a producer idempotent: a broker accepts only the next one.
 Evidence: the headers of the batches in the leader's log.
@@ -30,7 +30,8 @@ def sequence_violation(t: Tables) -> DataFrame:
     """One row for each batch that does not join."""
     many = F.col("batch_before.last_offset") - F.col("batch_before.base_offset") + 1
     found = (
-        t.batches.where("not compacted and base_sequence >= 0 and batch_before.epoch = epoch")
+        t.batches.where("not internal and not compacted and base_sequence >= 0")
+        .where("batch_before.epoch = epoch")
         .withColumn("due", F.pmod(F.col("batch_before.base_sequence").cast("bigint") + many, F.lit(NUMBERS)))
         .where("base_sequence != due")
     )

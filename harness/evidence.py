@@ -58,7 +58,7 @@ def tabulate(folder: Path, plan: Plan, ends: Ends | None = None) -> None:
             list(plan.workload["topics"]),
             ends.high_watermarks,
         )
-    tables.write_partitions(folder / "history", frozenset())
+    tables.write_partitions(folder / "history")
 
 
 def surprises(folder: Path) -> list[str]:

@@ -86,12 +86,11 @@ class Tabulator:
             for path in sorted(journals):
                 self._journal(path)
 
-    def write_partitions(self, folder: Path, compacted: frozenset[str]) -> None:
-        """Write the names of all partitions that any table has, `log/` included."""
+    def write_partitions(self, folder: Path) -> None:
+        """Write the names of all partitions that any table has, `log/` included. Our brokers compact none."""
         with open_sheet(folder / "partitions.parquet", HISTORY["partitions"]) as sheet:
             for tp, topic, partition in self._names:
-                internal = topic in INTERNAL
-                sheet.append((self.run, tp, topic, partition, internal, internal or topic in compacted))
+                sheet.append((self.run, tp, topic, partition, topic in INTERNAL, False))
 
     def _row(self, table: str, *cells: object) -> None:
         self._sheets[table].append((self.run, *cells))

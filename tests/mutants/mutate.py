@@ -39,11 +39,13 @@ class Mutant:
     line: int
     change: str
     source: str
+    part: str
+    """The function that is changed, or whatever else stands by itself in the file."""
 
     @property
     def key(self) -> str:
-        """The same as long as the file does the same, whatever its comments, its docstrings and its form."""
-        tree = ast.parse(self.source)
+        """The same as long as its part does the same, whatever its comments, its docstrings and its form."""
+        tree = ast.parse(self.part)
         for node in ast.walk(tree):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
                 node.body[0] = ast.Pass()
@@ -63,10 +65,11 @@ def mutants(file: str, source: str) -> Iterator[Mutant]:
         for turn in range(len(list(_changes(copy.deepcopy(node))))):
             changed = copy.deepcopy(tree)
             here = list(ast.walk(changed))[number]
+            part = next(one for one in changed.body if any(inner is here for inner in ast.walk(one)))
             described, act = list(_changes(here))[turn]
             act()
             text = ast.unparse(ast.fix_missing_locations(changed))
-            found.append(Mutant(file, getattr(node, "lineno", 0), described, text))
+            found.append(Mutant(file, getattr(node, "lineno", 0), described, text, ast.unparse(part)))
     plain = ast.unparse(tree)
     yield from sorted((one for one in found if one.source != plain), key=lambda one: one.line)
 

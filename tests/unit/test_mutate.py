@@ -45,6 +45,13 @@ def test_a_mutant_is_the_same_whatever_is_said_of_it() -> None:
     assert one.key == other.key != third.key
 
 
+def test_a_mutant_is_the_same_whatever_stands_beside_it() -> None:
+    (one,) = mutants("checkers/x.py", "A = 1\ndef f(): return a < b")
+    (other,) = mutants("checkers/x.py", "def g(): return 2\ndef f(): return a < b")
+    (third,) = mutants("checkers/x.py", "A = 1\ndef g(): return a < b")
+    assert one.key == other.key != third.key
+
+
 def test_what_says_the_kind_of_a_thing_is_not_changed() -> None:
     source = "def f(a: int | None) -> int | str:\n    b: int | None = a\n    return b"
     assert changes(source) == set()

@@ -132,6 +132,16 @@ def after_the_last_number_comes_no_other(h: History) -> None:
 
 
 @case()
+def every_offset_commit_has_the_number_0(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.take(1)
+    h.alter("partitions", lambda row: row | {"compacted": False})
+    offsets = h.tp[OFFSETS]
+    h.alter("batches", lambda row: row | {"base_sequence": 0} if row["tp"] == offsets else row)
+
+
+@case()
 def a_batch_of_several_records_has_as_many_numbers(h: History) -> None:
     plain(h)
     for _ in range(4):
