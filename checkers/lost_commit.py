@@ -1,8 +1,8 @@
 """Lost commit: the client was told that its transaction had committed, and part of it did not.
 
 A record of it that stands in the log, or its offset commit, has fate abort; or a record that was
-acknowledged to it is gone from the log; or its offset commit is gone, where every offset commit of the run
-is in an uncompacted log and names its operation.
+acknowledged to it is gone from the log; or its offset commit is gone, where every offset commit of the run's
+groups is in an uncompacted log and names its operation.
 
 Illegal because a completed commit is a promise: the inputs will not be read again, so what is lost
 stays lost.

@@ -128,8 +128,8 @@ def _topics(s: Sources, tps: DataFrame) -> DataFrame:
 
 def _runs(s: Sources, tps: DataFrame) -> DataFrame:
     """run, wall_ms, whole, healed_ns, session_ms; commits_whole (the whole log of offset commits is here,
-    uncompacted, and each of them is transactional and names its operation); and the columns of
-    `checkers.by_producer.make_quiet`.
+    uncompacted, and each of a group of the pipeline's is transactional and names its operation); and the
+    columns of `checkers.by_producer.make_quiet`.
     """
     topic = (
         tps.where(F.col("topic") == OFFSETS_TOPIC)
@@ -138,6 +138,7 @@ def _runs(s: Sources, tps: DataFrame) -> DataFrame:
     )
     commits = (
         s["offsets"]
+        .join(F.broadcast(s["stages"].select("run", "group")), on=["run", "group"], how="left_semi")
         .groupBy("run")
         .agg(F.every(F.col("op").isNotNull() & F.col("transactional")).alias("commits_named"))
     )

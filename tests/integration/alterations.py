@@ -216,6 +216,13 @@ def claim_what_another_has_committed(copy: Copy) -> None:
     copy.write("claims", rows)
 
 
+def lose_the_offsets_of_a_transaction(copy: Copy) -> None:
+    told = copy.ops("txn")
+    rows = copy.rows("offsets")
+    lost = [row for row in rows if row["op"] in told][-1]["op"]
+    copy.write("offsets", [row for row in rows if row["op"] != lost])
+
+
 def commit_beyond_what_was_given(copy: Copy) -> None:
     """The last input of a transaction was not given to its worker."""
     told = copy.ops("txn")
@@ -265,6 +272,7 @@ def put_outputs_in_another_order(copy: Copy) -> None:
 
 
 ONE_BY_ONE = (
+    (lose_the_offsets_of_a_transaction, {"lost-commit"}, {"lost-input", "offset-output-mismatch"}),
     (
         take_away_the_end_of_a_transaction,
         {"read-above-lso", "hanging-transaction"},

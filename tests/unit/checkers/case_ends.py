@@ -50,6 +50,13 @@ def offsets_gone_from_a_log_that_names_not_every_operation_are_none(h: History) 
     h.offset(2)
 
 
+@case(lost_commit=1)
+def what_another_group_commits_hides_no_offsets_that_are_gone(h: History) -> None:
+    _uncompacted(h)
+    h.offset(2)
+    h.rows["offsets"][-1]["group"] = "another"
+
+
 @case()
 def a_transaction_without_offsets_lacks_none_in_an_uncompacted_log(h: History) -> None:
     h.feed(1)
