@@ -160,7 +160,7 @@ def ready(folder: Path, rounds: int = 3) -> None:
     verdict(f"ready cluster: {spread(times)} s", statistics.median(times), GOAL_READY_S, "s")
 
 
-def recording(bench: Bench, rounds: int = 4, inputs: int = 20_000) -> None:
+def recording(bench: Bench, rounds: int = 4, inputs: int = 10_000) -> None:
     """The same loop with and without its journal, in turn; the ratio of each pair."""
     bench.loop(inputs, 100, record=True)  # warms the brokers up
     ratios = []
@@ -179,7 +179,7 @@ def rates(bench: Bench) -> None:
     """Transactions and inputs a second, one worker, as a ratio to ten inputs a transaction."""
     measured = {}
     for size in SIZES:
-        inputs = min(400 * size, 40_000)
+        inputs = min(200 * size, 20_000)
         measured[size] = inputs / bench.loop(inputs, size, record=True)
     for size, inputs_a_second in measured.items():
         say(
