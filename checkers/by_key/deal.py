@@ -18,6 +18,8 @@ ROWS = MICRO.append(pa.field("committed", pa.bool_()))
 PIECES = pa.schema([("group", pa.int32()), ("rows", pa.binary())])
 GROUPS = 512
 """Eight for every partition of a large shuffle, so that keys that share one are few."""
+MOST = 50_000_000
+"""Rows that a task takes. A key is never shared out, and so many take some 12 GB."""
 Batches = Iterator[pa.RecordBatch]
 _KNOWN = pa.array([OK, FAIL], pa.int8())
 _SPREAD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
@@ -78,11 +80,17 @@ def _group_of(run: np.ndarray, key: np.ndarray) -> np.ndarray:
 
 
 def collected(batches: Batches) -> pa.Table | None:
-    """The rows of all pieces; None: there is none."""
-    # As bytes: what is cut out of Spark's buffer need not lie where numpy reads it fast.
-    pieces = [
-        pa.ipc.read_record_batch(pa.py_buffer(piece), ROWS)
-        for batch in batches
-        for piece in batch["rows"].to_pylist()
-    ]
+    """The rows of all pieces; None: there is none; raises if they are too many."""
+    pieces: list[pa.RecordBatch] = []
+    many = 0
+    for batch in batches:
+        for piece in batch["rows"].to_pylist():
+            # As bytes: what is cut out of Spark's buffer need not lie where numpy reads it fast.
+            pieces.append(pa.ipc.read_record_batch(pa.py_buffer(piece), ROWS))
+            many += len(pieces[-1])
+            if many > MOST:
+                raise ValueError(
+                    f"more than {MOST:,} records were sent to one key, or given of it, and a key is judged "
+                    "in one task's memory: judge a part of the history that has fewer"
+                )
     return pa.Table.from_batches(pieces).combine_chunks() if pieces else None

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from micro import Row, given, sent, table
 from pyspark.sql import SparkSession
 
@@ -23,6 +24,15 @@ def found(kind: str, *rows: Row) -> list[Row]:
     """What the kernel tells of a kind."""
     batches = list(by_key(deal(iter(table(*rows).to_batches()))))
     return [row[kind] for batch in batches for row in batch.to_pylist() if row[kind] is not None]
+
+
+def test_a_key_that_no_task_could_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [sent(1, value, value) for value in range(3)]
+    monkeypatch.setattr("checkers.by_key.deal.MOST", 3)
+    assert found("counted", *rows)
+    monkeypatch.setattr("checkers.by_key.deal.MOST", 2)
+    with pytest.raises(ValueError, match="more than 2 records were sent to one key"):
+        found("counted", *rows)
 
 
 def test_numbers_that_are_too_large_to_pack_are_sorted_all_the_same() -> None:
