@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from mutants.changed import changed
@@ -37,7 +37,7 @@ INTERPRETED = {
 """Each mutant is a plan that nobody has seen before, over little: to compile it costs more than to run it."""
 RAISED = (
     ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError,
-    PySparkException, Py4JJavaError,
+    PySparkException, Py4JError,
 )  # fmt: skip
 """What a changed checker may raise. Anything else, a Spark that has died above all, ends the work instead: it
 would count as a catch of every mutant to come.
@@ -130,6 +130,8 @@ def _fate(subject: Subject, mutant: Mutant) -> str:
     except TooLong:
         subject.spark.sparkContext.cancelAllJobs()
         return "killed: it does not end"
+    except Py4JNetworkError:
+        raise
     except RAISED as error:
         return f"killed: {type(error).__name__}"
     finally:
