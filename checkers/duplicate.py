@@ -41,7 +41,7 @@ def duplicate(t: Tables) -> DataFrame:
         value=F.col("value"),
         operation=operation("send.op"),
         records=F.transform(
-            "places",
+            F.slice("places", 1, 20),
             lambda p: F.struct(
                 p["tp"].alias("tp"), p["offset"].alias("offset"), F.col("value").alias("value")
             ),

@@ -6,7 +6,7 @@ producer id.
 
 Illegal because a higher epoch fences the lower one: whoever still has it must not write any more.
 Evidence: the order of batches and markers in the leader's log, and that of the states in the transaction
-log, where it is whole. There a state counts only if the coordinator went on from it: one that its
+log. There a state counts only if the coordinator went on from it: one that its
 replicas did not confirm in time stands in the log too, and may raise the epoch for nothing.
 
     log of x: record of producer 7, epoch 3, at offset 4

@@ -2,8 +2,9 @@
 
 Illegal because a consumer that is promised read committed is given committed records alone, and its own
 transaction's are not: Kafka has no read-your-writes.
-Evidence: one operation, of any outcome, that sent a record and polled it; the order of its steps does not
-matter. In a stored run the record is known by the place that its acknowledgement names.
+Evidence: one operation, of any outcome, that sent a record and polled it, and did not ask for what has not
+committed; the order of its steps does not matter. In a stored run the record is known by the place that its
+acknowledgement names.
 
     T1  send x=1, poll x: 1 at offset 4      ok      <- precommitted-read
 
@@ -17,6 +18,7 @@ from pyspark.sql import functions as F
 from checkers.finding import finding, operation
 from checkers.tables import Tables
 from checkers.told import Told
+from harness.history import Isolation
 
 NAME = "precommitted-read"
 
@@ -31,9 +33,9 @@ def precommitted_read(t: Tables) -> DataFrame:
         .select("run", "op", "tp", "record.offset")
     )
     return finding(
-        t.polls.select("run", "op", "tp", "offset").join(
-            sent, on=["run", "op", "tp", "offset"], how="left_semi"
-        ),
+        t.polls.where(F.col("promised") == Isolation.READ_COMMITTED.value)
+        .select("run", "op", "tp", "offset")
+        .join(sent, on=["run", "op", "tp", "offset"], how="left_semi"),
         NAME,
         order=["op", "tp", "offset"],
         ops=F.array("op"),

@@ -23,7 +23,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -92,6 +92,8 @@ class Told:
         return self.steps.where("polled")
 
 
+NAMED = pa.schema([OPS.field("run"), OPS.field("op")])
+"""Operations."""
 VALUE_COLUMNS = (
     "run", "key", "value", "lowest", "highest", "index", "bound", "writer", "writer_outcome", "due",
     "ok_read", "ok_sent",
@@ -111,8 +113,9 @@ def make_told(
     `counts`: what `checkers.told_operations.count_operations` says of their operations.
 
     `steps` has one row for each micro-operation whose record is not ordinary (see `checkers.by_key.kernel`),
-    or that was given what its operation sent: run, key, value, offset, op, n, process, polled, outcome;
-    rank (of its offset), clash (another value stands at its offset), own (its operation sent the record);
+    or that was given, as committed, what its operation sent: run, key, value, offset, op, n, process,
+    polled, outcome; rank (of its offset), clash (another value stands at its offset), own (its operation
+    sent the record);
     and of its record: lowest, highest, index, writer, writer_outcome, due (the writer must have committed),
     ok_read, ok_sent (an ok operation sent it), first (one row of each record has it); and of its key: bound,
     the highest index that was ok-read (of a record at several offsets, its first).
@@ -128,8 +131,9 @@ def make_told(
     `phase` is told what begins.
     """
     phase("records, key by key")
-    certain = not (any_of(counts, "info") or any_of(counts, "open"))
-    keyed = make_keyed(make_pieces(micro, certain=certain))
+    asked = _uncommitted(ops) if any_of(counts, "uncommitted") else None
+    certain = not (any_of(counts, "info") or any_of(counts, "open") or asked is not None)
+    keyed = make_keyed(make_pieces(micro, certain=certain, uncommitted=asked))
 
     def cycles() -> Cycles:
         made = make_components(ops, keyed.packs, examples)
@@ -152,15 +156,14 @@ def make_told(
         made_cycles=made_cycles,
         counted=keyed.counted,
         packs=keyed.packs,
-        uncommitted=_uncommitted(ops, keyed.packs.sparkSession, any_one=any_of(counts, "uncommitted")),
+        uncommitted=asked
+        if asked is not None
+        else keyed.packs.sparkSession.createDataFrame(NAMED.empty_table()),
     )
 
 
-def _uncommitted(ops: Table, spark: SparkSession, *, any_one: bool) -> DataFrame:
-    form = pa.schema([OPS.field("run"), OPS.field("op")])
-    if not any_one:
-        return spark.createDataFrame(form.empty_table())
-    return ops.in_tasks(uncommitted, form, ["run", "op", "isolation"])
+def _uncommitted(ops: Table) -> DataFrame:
+    return keep(ops.in_tasks(uncommitted, NAMED, ["run", "op", "isolation"]))
 
 
 @dataclass(frozen=True)
@@ -173,13 +176,16 @@ class Keyed:
     packs: DataFrame
 
 
-def make_pieces(micro: Table, *, certain: bool) -> DataFrame:
+def make_pieces(micro: Table, *, certain: bool, uncommitted: DataFrame | None = None) -> DataFrame:
     """`checkers.by_key.deal.PIECES` of all micro-operations. `certain`: the outcome of every operation is
-    known; else one job more finds out which of them have committed.
+    known, and none asked for what has not committed; else one job more finds out which of them have
+    committed. `uncommitted`: the operations that asked for that, if any has.
     """
     if certain:
         return micro.in_tasks(deal_settled, PIECES, MICRO.names)
-    return _committed(micro.frame()).select(*ROWS.names).mapInArrow(deal, from_arrow_schema(PIECES))
+    return (
+        _committed(micro.frame(), uncommitted).select(*ROWS.names).mapInArrow(deal, from_arrow_schema(PIECES))
+    )
 
 
 def make_keyed(pieces: DataFrame) -> Keyed:
@@ -210,12 +216,18 @@ def _small(found: DataFrame) -> Callable[[str], DataFrame]:
     return cut
 
 
-def _committed(micro: DataFrame) -> DataFrame:
-    """With `committed`: an operation is proven by one of its values, of any key, that was ok-read."""
-    outcome = F.col("outcome")
+def _committed(micro: DataFrame, uncommitted: DataFrame | None) -> DataFrame:
+    """With `committed`: an operation is proven by one of its values, of any key, that was ok-read by one that
+    had not asked for what has not committed.
+    """
+    outcome, given = F.col("outcome"), F.col("polled")
+    if uncommitted is not None:
+        asked = F.broadcast(uncommitted.withColumn("asked", F.lit(True)))
+        micro = micro.join(asked, on=["run", "op"], how="left")
+        given = given & F.col("asked").isNull()
     doubtful = keep(micro.where(~F.col("polled") & outcome.isin(INFO, OPEN)).select(*KEY, "value", "op"))
     many = doubtful.count()
-    ok_reads = micro.where(F.col("polled") & (outcome == OK)).select(*KEY, "value")
+    ok_reads = micro.where(given & (outcome == OK)).select(*KEY, "value")
     proven = (
         ok_reads.join(F.broadcast(doubtful) if many <= FEW else doubtful, on=[*KEY, "value"], how="inner")
         .select("run", "op")
@@ -224,8 +236,11 @@ def _committed(micro: DataFrame) -> DataFrame:
     )
     return (
         micro.join(F.broadcast(proven) if many <= FEW else proven, on=["run", "op"], how="left")
-        .withColumn("committed", (outcome == OK) | F.coalesce("proven", F.lit(False)))
-        .drop("proven")
+        .withColumn(
+            "committed",
+            F.when(F.col("polled"), given).otherwise((outcome == OK) | F.coalesce("proven", F.lit(False))),
+        )
+        .drop("proven", "asked")
     )
 
 

@@ -3,10 +3,13 @@
     Empty                  after Empty, CompleteCommit, CompleteAbort
     Ongoing                after Ongoing, Empty, CompleteCommit, CompleteAbort
     PrepareCommit          after Ongoing
-    PrepareAbort           after Ongoing; with a higher epoch also after Empty, CompleteCommit, CompleteAbort
+    PrepareEpochFence      after Ongoing
+    PrepareAbort           after Ongoing, PrepareEpochFence; with a higher epoch also after Empty,
+                           CompleteCommit, CompleteAbort
     CompleteCommit         after PrepareCommit
     CompleteAbort          after PrepareAbort
-    Dead, and forgotten    after Empty, CompleteCommit, CompleteAbort
+    Dead                   after Empty, CompleteCommit, CompleteAbort
+    forgotten              after Dead, Empty, CompleteCommit, CompleteAbort
 
 The first state of a transactional id in the log is not judged, nor the one after it was forgotten (a
 tombstone). A state that says the same as the one before it is a second attempt to write it. And a state

@@ -34,8 +34,8 @@ MEANINGS = {
         "A consumer that was promised committed records was given one whose transaction failed (Adya's G1a).",
     ),
     "dirty-read": Meaning(
-        "record was read before or without its commit",
-        "records were read before or without their commit",
+        "delivery of a record came before its commit, or without",
+        "deliveries of records came before their commit, or without",
         "A consumer that was promised committed records was given one that the brokers' log calls aborted or "
         "open, or that was not committed yet.",
     ),
@@ -95,8 +95,8 @@ MEANINGS = {
         "A producer that another had replaced must be fenced off. Its write was committed all the same.",
     ),
     "hanging-transaction": Meaning(
-        "transaction was left open for ever",
-        "transactions were left open for ever",
+        "batch of records was left open for ever",
+        "batches of records were left open for ever",
         "A record is still open after everything has come to rest: readers of its partition stop there.",
     ),
     "epoch-regression": Meaning(

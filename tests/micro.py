@@ -15,13 +15,13 @@ def sent(op: int, value: int, offset: int | None = None, outcome: int = OK, **mo
 
 
 def given(op: int, value: int, offset: int | None, outcome: int = OK, **more: int) -> Row:
-    """A record given to one."""
+    """A record given to one that was promised what is committed."""
     return _row(op, value, offset, outcome, polled=True) | more
 
 
 def _row(op: int, value: int, offset: int | None, outcome: int, *, polled: bool) -> Row:
     place = {"run": 0, "key": 7, "value": value, "offset": offset}
-    committed = outcome == OK
+    committed = polled or outcome == OK
     return place | {
         "op": op,
         "n": 0,

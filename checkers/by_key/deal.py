@@ -14,7 +14,9 @@ from checkers.history_tables import HELD
 from harness.history_files.schema import FAIL, MICRO, OK
 
 ROWS = MICRO.append(pa.field("committed", pa.bool_()))
-"""What is dealt out. `committed`: the operation must have."""
+"""What is dealt out. `committed`: of a record sent, its operation must have committed; of one that was given,
+it should have been committed by then: it was not asked for with `read_uncommitted`.
+"""
 PIECES = pa.schema([("group", pa.int32()), ("rows", pa.binary())])
 GROUPS = 512
 """Eight for every partition of a large shuffle, so that keys that share one are few."""
@@ -26,7 +28,9 @@ _SPREAD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
 
 
 def settle(batches: Batches) -> Batches:
-    """ROWS of rows whose operations are all said to have a known outcome; raises if one has not."""
+    """ROWS of rows whose operations are all said to have a known outcome, and to have been promised what is
+    committed; raises if an outcome is not known.
+    """
     for rows in batches:
         unknown = pc.and_(pc.invert(rows["polled"]), pc.invert(pc.is_in(rows["outcome"], _KNOWN)))
         if pc.any(unknown).as_py():
@@ -35,7 +39,8 @@ def settle(batches: Batches) -> Batches:
                 f"of history {run} the table micro does not know the outcome of operation {op}, though the "
                 "table ops does"
             )
-        yield pa.RecordBatch.from_arrays([*rows.columns, pc.equal(rows["outcome"], OK)], schema=ROWS)
+        committed = pc.or_(rows["polled"], pc.equal(rows["outcome"], OK))
+        yield pa.RecordBatch.from_arrays([*rows.columns, committed], schema=ROWS)
 
 
 def deal_settled(batches: Batches) -> Batches:

@@ -34,7 +34,7 @@ class Pack:
     value: np.ndarray
     writer: np.ndarray  # its line; negative: nobody
     flags: np.ndarray  # FOLLOWED: by its next version, here; COMPLETED: its writer; READ: by an ok one
-    reader: np.ndarray  # its line; a row for each record given
+    reader: np.ndarray  # its line; a row for each record given as a committed one
     record: np.ndarray  # where in the arrays above
     last: np.ndarray  # the reader's last of the key
 
@@ -74,7 +74,7 @@ def make_pack(rows: Rows, records: Records) -> Pack:
     )
     run = rows.run[records.first]
     line = np.where(records.writer >= 0, run * LINES + records.writer, -1)
-    polls = rows.polls
+    polls = rows.polls[rows.committed[rows.polls]]
     last = np.zeros(len(polls), bool)
     if len(polls):
         last[:-1] = begins(rows.group[polls], rows.op[polls])[1:]

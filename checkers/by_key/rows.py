@@ -63,7 +63,7 @@ class Records:
     of_row: np.ndarray
     rank: np.ndarray  # from 1, of the row's offset among those of its key; 0: it has none
     clash: np.ndarray  # another value stands at the row's offset
-    own: np.ndarray  # polled by an operation that sent it
+    own: np.ndarray  # given as committed to an operation that sent it
     first: np.ndarray  # one row of each record
     lowest: np.ndarray  # ranks; 0: none
     highest: np.ndarray
@@ -150,15 +150,16 @@ def _writers(rows: Rows, of_row: np.ndarray, count: int) -> np.ndarray:
 
 
 def _own(rows: Rows, of_row: np.ndarray, count: int) -> np.ndarray:
-    """Of each row, whether it was polled by an operation that sent the record."""
+    """Of each row, whether the record was given, as a committed one, to an operation that sent it."""
+    given = rows.polled & rows.committed
     senders = np.bincount(of_row[rows.sends], minlength=count)
     sender = np.full(count, NONE)
     sender[of_row[rows.sends]] = rows.op[rows.sends]
-    own: np.ndarray = rows.polled & (sender[of_row] == rows.op)
+    own: np.ndarray = given & (sender[of_row] == rows.op)
     several = np.flatnonzero((senders > 1)[of_row])
     if len(several):
         pair = codes(of_row[several], rows.op[several])
         sent = np.zeros(int(pair.max()) + 1, bool)
         sent[pair[~rows.polled[several]]] = True
-        own[several] = rows.polled[several] & sent[pair]
+        own[several] = given[several] & sent[pair]
     return own

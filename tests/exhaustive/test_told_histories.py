@@ -12,7 +12,7 @@ from plain.generate import small
 from plain.history import Event
 from plain.jepsen import NAMES as DEFINED
 from pyspark.sql import SparkSession
-from told_examples import EXAMPLES
+from told_examples import EXAMPLES, UNPROMISED
 from told_histories import holds, judge, random_ones
 from within import within
 
@@ -34,6 +34,14 @@ def judged(spark: SparkSession, drawn: list[list[Event]]) -> list[Verdict]:
 def test_every_history_is_judged_as_it_is_defined(drawn: list[list[Event]], judged: list[Verdict]) -> None:
     for events, said in zip(drawn, judged, strict=True):
         holds(events, said)
+
+
+def test_what_is_given_to_one_who_asked_for_the_uncommitted_proves_nothing(spark: SparkSession) -> None:
+    promised = judge(spark, UNPROMISED)
+    found = [{name for name, one in said.anomalies.items() if not one.allowed} for said in promised]
+    assert found == [{"precommitted-read"}, {"G1c"}, {"torn-transaction", "lost-write"}]
+    asked = [[event | {"isolation": "read_uncommitted"} for event in events] for events in UNPROMISED]
+    assert [said.anomalies for said in judge(spark, asked)] == [{}, {}, {}]
 
 
 def test_an_example_tells_what_counts(spark: SparkSession) -> None:

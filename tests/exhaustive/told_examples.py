@@ -92,3 +92,19 @@ EXAMPLES: list[tuple[str, dict[str, Any], list[Event]]] = [
     ),
 ]
 """The anomaly, what its first example must hold, and the history."""
+UNPROMISED: list[list[Event]] = [
+    done(0, ["send", "x", [0, 1]], ["poll", {"x": [[0, 1]]}]),
+    [
+        *(e(process, "invoke") for process in (0, 1)),
+        e(0, "ok", ["send", "x", [0, 1]], ["poll", {"y": [[0, 2]]}]),
+        e(1, "ok", ["send", "y", [0, 2]], ["poll", {"x": [[0, 1]]}]),
+    ],
+    [
+        e(0, "invoke"),
+        *done(1, ["poll", {"x": [[0, 1]]}]),
+        e(0, "info", ["send", "x", [0, 1]], ["send", "y", [0, 2]]),
+        *done(2, ["send", "y", [2, 3]]),
+        *done(3, ["poll", {"y": [[2, 3]]}]),
+    ],
+]
+"""Wrong if they were promised committed records, right if they had not asked for that."""

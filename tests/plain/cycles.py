@@ -46,7 +46,8 @@ def edges(h: History) -> dict[str, Edges]:
 
     for op in vertices:
         last = {}
-        for read in op.reads:
+        # Choice: who asked for uncommitted records depends on nobody's commit, and has seen no version.
+        for read in op.reads if op.promised else ():
             add("wr", h.writer.get(read.name), op)  # 5.1: all types
             last[read.key] = read.name
         for key, name in last.items():

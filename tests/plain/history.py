@@ -45,6 +45,11 @@ class Op:
     rebalanced: set[str] = field(default_factory=set)
     isolation: str = "read_committed"
 
+    @property
+    def promised(self) -> bool:
+        """It was promised committed records alone."""
+        return self.isolation != "read_uncommitted"
+
 
 def _key(key: Any) -> str:
     """Keys of a poll are strings in JSON, whatever the sends call them."""
@@ -129,6 +134,9 @@ class History:
         self.done = [op for op in self.ops if op.type != "open"]  # 1.5: only completions count
         self.polled = {r.name for op in self.done for r in op.reads}
         self.ok_read = {r.name for op in self.done if op.type == "ok" for r in op.reads}
+        promised = [op for op in self.done if op.type == "ok" and op.promised]
+        # Choice: what is given to one who asked for uncommitted records proves nothing.
+        self.proven = {r.name for op in promised for r in op.reads}
         self.writer: dict[Name, Op] = {}
         # 6: an operation that never completed counts as `info`, as the writer of what its invocation names.
         # Choice: only there. It is in no order check and no vertex, for 1.5 and 5.1 speak of completions.
@@ -140,7 +148,7 @@ class History:
 
     def _must_have_committed(self, op: Op) -> bool:
         if op.type in ("info", "open"):
-            return any(sent.name in self.ok_read for sent in op.sends)
+            return any(sent.name in self.proven for sent in op.sends)
         return op.type == "ok"  # 1.6
 
     def subscribes(self) -> bool:

@@ -25,7 +25,7 @@ def aborted_read(h: History) -> Found:
     return {
         (op.index, *read.name)
         for op in h.done
-        if op.type == "ok" and op.isolation != "read_uncommitted"
+        if op.type == "ok" and op.promised
         for read in op.reads
         if _type_of_writer(h, read.name) == "fail"
     }
@@ -37,10 +37,11 @@ def _type_of_writer(h: History, name: Name) -> str:
 
 def precommitted_read(h: History) -> Found:
     """(operation, key, value)."""
-    # 4.2. Choice: "of any type" is said without a word of isolation.
+    # 4.2. Choice: one that asked for uncommitted records may well be given its own.
     return {
         (op.index, *name)
         for op in h.done
+        if op.promised
         for name in {sent.name for sent in op.sends} & {read.name for read in op.reads}
     }
 

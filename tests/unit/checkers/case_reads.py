@@ -151,6 +151,13 @@ def an_operation_that_is_given_what_it_sent_reads_its_own(h: History) -> None:
 
 
 @case()
+def one_that_asked_for_uncommitted_records_may_read_its_own(h: History) -> None:
+    h.feed(1)
+    op = h.take(0)
+    h.poll(op, "x", 0, op.values[0], promised="read_uncommitted")
+
+
+@case()
 def the_next_operation_of_the_process_may_read_it(h: History) -> None:
     h.feed(1)
     op = h.take(0)

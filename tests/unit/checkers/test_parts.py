@@ -118,6 +118,21 @@ def test_a_history_with_a_damaged_table_is_told_alone(
     assert isinstance(none, UnreadableInput) and "No such file" in str(none)
 
 
+def test_where_the_graph_cannot_be_looked_at_the_other_findings_stay(
+    spark: SparkSession, right: Path, monkeypatch: Any
+) -> None:
+    wrong = right.with_name("wrong.jsonl")
+    wrong.write_text(to_jsonl(random_history(Random(2), 30, {"poll-skip"})))
+
+    def crash(*_: Any) -> Any:
+        raise PySparkException("out of cheese")
+
+    monkeypatch.setattr("checkers.told.make_components", crash)
+    (verdict,) = judge_histories(spark, [wrong], frozenset())
+    assert isinstance(verdict, Verdict) and "poll-skip" in verdict.anomalies
+    assert any("out of cheese" in reason for reason in verdict.unknown_because)
+
+
 def test_a_check_that_crashes_on_one_history_leaves_the_other_its_verdict(
     spark: SparkSession, right: Path, monkeypatch: Any
 ) -> None:
