@@ -9,11 +9,11 @@ from checkers.examples import Finding
 from checkers.gaps import Facts, Gaps, gaps, missing_needs
 from checkers.materialise import Materialised, materialise
 from checkers.parts import Answers, each, errors_of_ours
-from checkers.registry import STORE_CHECKERS, UNSETTLED, Checker, checker_of
+from checkers.registry import CHECKERS, HISTORIES, STORE_CHECKERS, UNSETTLED, Checker, checker_of
 from checkers.sources import StoredRun, read_sources
 from checkers.tables import make_tables
 from harness.errors import FencepostError
-from harness.verdict import Found, Judgement, Unsettled
+from harness.verdict import ELSEWHERE, Found, Judgement, Unsettled
 
 __all__ = ["StoredRun", "judge", "judge_each"]
 
@@ -52,7 +52,9 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
     found = gaps(facts, run.has_log, had_log=run.had_log)
     if run.incomplete:
         found.add("run", "; ".join(run.incomplete))
-    not_checked: dict[str, str] = {}
+    not_checked = {
+        name: ELSEWHERE for checker in CHECKERS if checker.judges == HISTORIES for name in checker.anomalies
+    }
     anomalies: dict[str, Found] = {}
     for checker in STORE_CHECKERS:
         for name in checker.anomalies:

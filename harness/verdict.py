@@ -94,6 +94,18 @@ class FaultReport:
         }
 
 
+ELSEWHERE = (
+    "looked for in histories from elsewhere alone: of a run of our own the brokers' logs say what was given "
+    "before it had committed"
+)
+"""Why a check that a stored run is not put to stands in `not_checked`."""
+
+
+def lacking(not_checked: Mapping[str, str]) -> dict[str, str]:
+    """The checks that had no evidence; not those that are not for this kind of history."""
+    return {name: reason for name, reason in not_checked.items() if reason != ELSEWHERE}
+
+
 @dataclass(frozen=True)
 class Unsettled:
     """Operations of which neither their client nor the evidence says whether they took effect."""

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.verdict import Validity, Verdict
+from harness.verdict import Validity, Verdict, lacking
 from reports.meanings import counted
 from reports.summary import causes_first
 from reports.words import printable, several
@@ -19,9 +19,9 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
         name = printable(anomaly, 60)
         lines.append(f"  {name:<24} {note}{counted(name, found.count)}{because}")
     lines += [f"  unknown: {printable(reason, 300)}" for reason in verdict.unknown_because]
-    left = verdict.not_exercised
+    left, blind = verdict.not_exercised, lacking(verdict.not_checked)
     open_ends = [
-        several(len(verdict.not_checked), "check") + " had no evidence" if verdict.not_checked else "",
+        several(len(blind), "check") + " had no evidence" if blind else "",
         several(len(left), "fault or goal", "faults or goals") + " not exercised" if left else "",
     ]
     if any(open_ends):

@@ -210,8 +210,11 @@ def _open_ends(verdict: Verdict, contents: folder.Contents) -> Iterator[tuple[st
     for name, reason in undrawn.items():
         if name not in verdict.not_exercised:
             yield "not exercised", name, reason, advice.advice(name, reason)
+    by_reason: dict[str, list[str]] = {}
     for name, reason in verdict.not_checked.items():
-        yield "not checked", name, reason, advice.advice(name, reason)
+        by_reason.setdefault(reason, []).append(name)
+    for reason, names in by_reason.items():
+        yield "not checked", ", ".join(names), reason, advice.advice(names[0], reason)
     if verdict.unsettled.count:
         reason = unsettled(verdict.unsettled)
         yield "unsettled", "", reason, advice.advice("", reason)

@@ -7,7 +7,7 @@ all that the clock can say; it does not say "because".
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from harness.verdict import FaultReport, Found, Validity
+from harness.verdict import FaultReport, Found, Validity, lacking
 from reports.example import Example
 from reports.meanings import counted
 from reports.words import listed, printable, several
@@ -41,7 +41,7 @@ def summary(
             return "there is not enough evidence to say"
         more = f" (and {several(len(reasons) - 1, 'more reason')})" if len(reasons) > 1 else ""
         return reasons[0] + more
-    complete = not not_checked and all(found.warning for found in anomalies.values())
+    complete = not lacking(not_checked or {}) and all(found.warning for found in anomalies.values())
     return _what_held(faults, coverage or {}, complete)
 
 

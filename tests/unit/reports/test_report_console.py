@@ -2,7 +2,7 @@ from pathlib import Path
 
 from synthetic_store import verdict
 
-from harness.verdict import Validity
+from harness.verdict import ELSEWHERE, Validity
 from reports.console import last_lines
 
 
@@ -22,6 +22,11 @@ def test_what_was_left_open_is_counted() -> None:
     lines = last_lines(verdict(Validity.UNKNOWN), Path("s"), "c")
     assert "  1 check had no evidence, 1 fault or goal not exercised: the report says why" in lines
     assert lines[0] == "  unknown: fault 2 (pause-worker) did not act"
+
+
+def test_what_is_not_for_this_kind_of_history_lacks_no_evidence() -> None:
+    lines = last_lines(verdict(Validity.VALID, not_checked={"G1c": ELSEWHERE}), Path("s"), "c")
+    assert not any("no evidence" in line for line in lines)
 
 
 def test_nothing_that_a_run_recorded_moves_the_cursor() -> None:
