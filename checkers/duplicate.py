@@ -5,7 +5,8 @@ attempt twice, which an idempotent producer excludes. What the feeder wrote is e
 repeated is two inputs, and the pipeline must take each of them once.
 
 Illegal because every reader of the topic takes the record twice, whatever the transactions say.
-Evidence: the final read, which came upon one value at two places.
+Evidence: the final read, which came upon one value at two places; in a history from elsewhere all offsets at
+which a value was given, or was sent by an operation that must have committed.
 
     T1  send x=1            info
     final read of x: 1 at offset 4

@@ -2,7 +2,10 @@
 
 Two clauses. The final read-committed reader read on beyond the record's offset and was not given it,
 though its transaction committed (or it had none). Or the log does not hold the acknowledged (partition,
-offset), or holds another value there; this one counts for aborted transactions too.
+offset), or holds another value there; this one counts for aborted transactions too. In a history from
+elsewhere, which names neither: its operation must have committed, no operation that was ok was given it,
+and one was given a record that stands as high in its key or higher (of a value at several offsets the highest
+counts).
 
 Illegal because an acknowledgement under acks=all promises that the record outlives every tolerated
 fault.
@@ -51,7 +54,7 @@ def lost_write(t: Tables) -> DataFrame:
 def lost_write_told(t: Told) -> DataFrame:
     """One row for each record of a history from elsewhere that ok-reads passed by, though it committed.
 
-    Passed by: its index is at or below the highest index of its key that was ok-read.
+    Passed by: its highest index is at or below the highest index of its key that was ok-read.
     """
     return finding(
         t.values.where(LOST),

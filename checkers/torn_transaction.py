@@ -3,7 +3,8 @@
 With the brokers' logs: of its acknowledged records some are committed and some aborted; `open` counts
 as a third fate once the transaction log no longer lists the partition as under way. Without logs: the
 transaction is known to have committed, one of its values was finally read, and another, whose offset is
-known and was passed by the final reader, was not.
+known and was passed by the final reader, was not. In a history from elsewhere: one of its records was given
+to an operation that was ok, and another is a `lost-write`.
 
 Illegal because atomicity is what a transaction is: all of it takes effect, or nothing.
 Evidence: the acknowledgements, and for each the first marker of its producer above it in the leader's

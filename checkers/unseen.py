@@ -1,7 +1,9 @@
 """Unseen: a record that was acknowledged and committed was never delivered to anybody.
 
 The final read-committed reader came to the end of its partition (of every partition of its topic, if
-its offset is not known), and neither it nor anybody else was given the record.
+its offset is not known), and neither it nor anybody else was given the record. In a history from elsewhere,
+which names no final reader: an operation that was ok sent it, and none that was ok was given it. Where
+nothing at all was read that proves nothing.
 
 Illegal because a committed record is there to be read.
 Evidence: the completion `ok`, and a final reader that met its sentinel: a partition that is stuck
