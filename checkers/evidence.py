@@ -27,8 +27,10 @@ def evidence(s: Sources, t: Tables) -> DataFrame:
         _rows(_operations(t), "operations"),
         _rows(_values(t), "values"),
         _rows(_inputs(t), "inputs"),
-        _rows(s["transactions"].groupBy("run").agg(F.count(F.lit(1)).alias("transactions")), "transactions"),
-        _rows(s["assignments"].groupBy("run").agg(F.count(F.lit(1)).alias("assignments")), "assignments"),
+        *(
+            _rows(s[table].groupBy("run").agg(F.count(F.lit(1)).alias(table)), table)
+            for table in ("transactions", "assignments", "claims")
+        ),
     ]
     united = parts[0]
     for part in parts[1:]:
@@ -86,15 +88,14 @@ def _operations(t: Tables) -> DataFrame:
         _count(writes & (F.col("settled") == "committed") & F.col("operation.stage").isNotNull()).alias(
             "effective_of_stages"
         ),
-        _count(txn & (F.col("told") == "committed") & (F.size("records") > 0)).alias("acknowledged"),
+        _count(txn & (F.col("told") == "committed")).alias("acknowledged"),
         _count((F.col("told") == "committed") & (F.size("claims") > 0)).alias("claiming"),
-        F.sum(F.size("claims")).alias("claims"),
         _count(F.col("operation.fenced")).alias("fenced"),
     )
 
 
 def _values(t: Tables) -> DataFrame:
-    stray = t.values.where("send is null and value is not null and size(places) > 0").select(
+    stray = t.values.where("send is null").select(
         "run", F.regexp_extract("value", r"^(.+):\d+:\d+$", 1).alias("journal")
     )
     unknown = (
@@ -104,7 +105,7 @@ def _values(t: Tables) -> DataFrame:
         .agg(F.slice(F.array_sort(F.collect_set("journal")), 1, 5).alias("unknown_journals"))
     )
     sent = t.values.groupBy("run").agg(
-        _count(F.col("send").isNotNull()).alias("sent"), _count(F.size("places") > 0).alias("stored")
+        _count(F.col("send").isNotNull()).alias("sent"), F.count(F.lit(1)).alias("values")
     )
     return sent.join(unknown, on="run", how="left")
 

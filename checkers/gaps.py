@@ -71,15 +71,13 @@ class Gaps:
         self.tables.update(tables)
 
 
-def missing_needs(facts: Facts, has_log: bool, *, healed: bool = True) -> dict[str, str]:
+def missing_needs(facts: Facts, *, healed: bool = True) -> dict[str, str]:
     """The keys of NEEDS that this run has not, each with its reason. `healed`: its last heal is known."""
     has = {
-        "log": has_log and any(facts.logs(None)),
-        "offsets": has_log and any(facts.logs(OFFSETS_TOPIC)),
-        "transactions": has_log
-        and bool(facts.logs(TRANSACTIONS_TOPIC))
-        and all(facts.logs(TRANSACTIONS_TOPIC)),
-        "replicas": has_log and any(row["followers"] for row in facts.partitions.values()),
+        "log": any(facts.logs(None)),
+        "offsets": any(facts.logs(OFFSETS_TOPIC)),
+        "transactions": bool(facts.logs(TRANSACTIONS_TOPIC)) and all(facts.logs(TRANSACTIONS_TOPIC)),
+        "replicas": any(row["followers"] for row in facts.partitions.values()),
         "healed": healed,
         "expected": bool(facts.numbers["expected"]),
         "order": any(stage.get("ordered") for stage in facts.stages),
@@ -106,8 +104,7 @@ def gaps(facts: Facts, has_log: bool, *, had_log: bool = False) -> Gaps:
 
 
 def _journals(facts: Facts, found: Gaps) -> None:
-    counted = facts.numbers["ops"] + facts.numbers["sent"]
-    if not facts.journals and counted:
+    if not facts.journals and (facts.numbers["ops"] or facts.numbers["sent"]):
         found.add(
             "journals",
             "the table journals is empty, though operations are recorded",
@@ -137,7 +134,7 @@ def _journals(facts: Facts, found: Gaps) -> None:
             "sends",
             "ops",
         )
-    if not facts.numbers["sent"] and facts.numbers["stored"]:
+    if not facts.numbers["sent"] and facts.numbers["values"]:
         found.add("sends", "the table sends is empty, though records were found", "sends")
     if any(row["role"] == Role.WORKER.value for row in facts.journals) and not facts.stages:
         found.add("stages", "the table stages is empty, though workers ran", "stages")
@@ -238,7 +235,7 @@ def _edges(name: str, row: Row, found: Gaps) -> None:
         words = f"{name} is compacted: what is missing from it proves nothing"
     elif start > first:
         words = f"the log of {name} begins at offset {start}: what stood before is gone"
-    elif row.get("high_watermark") is not None and not (start <= mark <= end and following <= mark):
+    elif row.get("high_watermark") is not None and not following <= mark <= end:
         words = (
             f"the high watermark of {name} is {mark}, its log ends at {end}, and the final reader was given "
             f"all below {following}"

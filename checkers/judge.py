@@ -48,7 +48,7 @@ def _bring(spark: SparkSession, runs: Sequence[StoredRun], examples: int) -> Mat
 
 def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgement:
     facts = Facts.gather(brought.facts.get(run.run, ()))
-    lacking = missing_needs(facts, run.has_log, healed=run.healed_ns is not None)
+    lacking = missing_needs(facts, healed=run.healed_ns is not None)
     found = gaps(facts, run.has_log, had_log=run.had_log)
     if run.incomplete:
         found.add("run", "; ".join(run.incomplete))

@@ -8,6 +8,7 @@ table, as a fault would.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ class History:
         self.alterations: list[tuple[str, Callable[[Row], Row | None]]] = []
         self.incomplete: tuple[str, ...] = ()
         self.allowed: frozenset[str] = frozenset()
+        self.had_log = log  # the brokers' logs were read; they may be gone all the same
         self.wall_ms: float | None = WALL_MS
         self.followers = 0  # how many other brokers hold the same
         self.healed_ns: int | None = None
@@ -321,6 +323,15 @@ class History:
 
     def tables(self, run: int) -> dict[str, list[Row]]:
         """Every table of the run."""
+        return {table: [{**row, "run": run} for row in found] for table, found in self.made.items()}
+
+    @cached_property
+    def made(self) -> dict[str, list[Row]]:
+        """Every table, bent as it is to be; nothing can happen any more."""
+        return self.make()
+
+    def make(self) -> dict[str, list[Row]]:
+        """All that follows from what has happened; once."""
         self._final_reads()
         rows = self.rows
         rows["partitions"] = [
@@ -363,7 +374,7 @@ class History:
         ] + rows["assignments"]
         for table, change in self.alterations:
             rows[table] = [bent for row in rows[table] if (bent := change(dict(row))) is not None]
-        return {table: [{**row, "run": run} for row in found] for table, found in rows.items()}
+        return rows
 
     def fates(self, topic: str) -> list[str | None]:
         """The fate of each entry, None for a marker."""

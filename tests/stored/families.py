@@ -10,7 +10,7 @@ from histories import History, write
 
 from checkers.judge import StoredRun
 from harness.verdict import Judgement
-from stored import logs, reads, states, transactions
+from stored import counted, logs, reads, states, transactions
 from stored.words import Found
 
 ONLY = {"claims": {"premature-offset"}}
@@ -33,7 +33,10 @@ class Small:
             for name, anomaly in judgement.anomalies.items()
             if name in ONLY.get(self.family, {name})
         }
-        return None if said == self.meant else f"{self.what}: judged {said}, defined {self.meant}"
+        if said != self.meant:
+            return f"{self.what}: judged {said}, defined {self.meant}"
+        miscounted = counted.differs(self.history, judgement, whole=True)
+        return f"{self.what}: {miscounted}" if miscounted else None
 
 
 @dataclass(frozen=True)

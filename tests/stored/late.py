@@ -43,6 +43,6 @@ class LateMarkers(History):
             if topic in (None, marker[0]):
                 self.arrive(marker)
 
-    def tables(self, run: int) -> dict[str, list[Row]]:
+    def make(self) -> dict[str, list[Row]]:
         self.settle()
-        return super().tables(run)
+        return super().make()

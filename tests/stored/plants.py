@@ -9,7 +9,7 @@ from histories import write
 
 from checkers.judge import StoredRun
 from harness.verdict import Judgement
-from stored import plant_inputs, plant_log, plant_order, plant_records, plant_transactions
+from stored import counted, plant_inputs, plant_log, plant_order, plant_records, plant_transactions
 from stored.planted import Planted, differs
 from stored.run import Run
 
@@ -23,8 +23,6 @@ EXAMPLES = 20
 """So many of each anomaly are kept: all that are planted in one run."""
 DIM = {"torn-transaction", "zombie-write"}
 """Where there are no logs nobody can tell of every one."""
-STUCK = "hl"
-"""Topics in which transactions hang: their final readers do not come to the end."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +45,10 @@ class PlantedRun:
             wanted = {name: found for name, found in self.planted.items() if name not in dim}
             gone = self.planted.get("dirty-read", [])  # what was aborted is not given to the final reader
             difference = differs(wanted, {**self.planted, "vanished": gone}, said)
-        counted = {name: anomaly.count for name, anomaly in judgement.anomalies.items()}
-        if difference is None and counted != {name: len(examples) for name, examples in said.items()}:
-            difference = f"{counted} are counted"
-        stuck = {f"final read_committed read of {topic}/0" for topic in STUCK}
-        if difference is None and judgement.broken.keys() - stuck:
-            difference = f"{judgement.broken}"
+        counts = {name: anomaly.count for name, anomaly in judgement.anomalies.items()}
+        if difference is None and counts != {name: len(examples) for name, examples in said.items()}:
+            difference = f"{counts} are counted"
+        difference = difference or counted.differs(self.run, judgement, log=self.logged, whole=True)
         return f"seed {self.seed}, {', '.join(self.plants)}: {difference}" if difference else None
 
 

@@ -61,9 +61,9 @@ class Run(LateMarkers):
     def state(self, pid: int, state: str, topics: Sequence[str] = (), epoch: int = 0) -> None:
         super().state(pid, state, topics, epoch or self.epochs.get(pid, 0))
 
-    def tables(self, run: int) -> dict[str, list[Row]]:
+    def make(self) -> dict[str, list[Row]]:
         """Of records side by side some stand in one batch."""
-        tables = super().tables(run)
+        tables = super().make()
         joined = {(self.tp[topic], at) for topic in BATCHED for at in range(500) if self.rng.random() < 0.5}
         tables["batches"] = batched(tables["batches"], joined)
         return tables

@@ -1,7 +1,7 @@
 """Nothing checked is nothing known: what a table that is short or empty makes of a right history."""
 
 from cases import case
-from histories import History
+from histories import OFFSETS, RU, History
 
 
 def plain(h: History) -> None:
@@ -22,18 +22,27 @@ def _empty(table: str, *said: str, **finds: int) -> None:
     case(broken=said, **finds)(draw)
 
 
-_empty("partitions", "the table partitions is empty")
+_empty(
+    "partitions",
+    "the table partitions is empty",
+    "the run had the logs of the pipeline's topics, and they are gone",
+    "the run had the logs of __consumer_offsets, and they are gone",
+    "the run had the logs of __transaction_state, and they are gone",
+    "nothing was read",
+    "no input is visible",
+    "nothing was consumed",
+)
 _empty("stages", "the table stages is empty")
 _empty("journals", "the table journals is empty")
-_empty("ops", "the table ops has 0")
+_empty("ops", "the table ops has 0", "nothing was committed")
 _empty("sends", "the table sends is empty")
 _empty("claims", "the table claims is empty")
-_empty("polls", "the table polls holds nothing of")
+_empty("polls", "the table polls holds nothing of", "nothing was read", "nothing was consumed")
 _empty("records", "the table records holds nothing of")
 _empty("ends", "no final reader read")
 _empty("assignments", "the table assignments is empty")
 _empty("expected", "the table expected is empty")
-_empty("batches", "records of a/0 were read that its log does not hold")
+_empty("batches", "records of a/0 were read that its log does not hold", "no input is visible")
 _empty("replicas", "the table replicas names no leader")
 _empty("transactions", "the table transactions is empty")
 _empty("offsets", "the table offsets is empty")
@@ -63,9 +72,46 @@ def an_operation_that_is_gone_is_a_gap(h: History) -> None:
     h.alter("ops", lambda row: None if row["name"] == "w:1" else row)
 
 
-@case(broken=("nothing was consumed", "nothing was committed"))
-def a_run_in_which_no_input_was_consumed_is_unknown(h: History) -> None:
+@case(broken=("nothing was read", "no input is visible", "nothing was consumed", "nothing was committed"))
+def a_run_in_which_nothing_happened_is_unknown(h: History) -> None:
     h.op("w", outcome="info")
+
+
+@case(broken=("nothing was consumed", "nothing was committed"))
+def where_nobody_took_the_input_nothing_is_missed_in_the_logs_of_transactions(h: History) -> None:
+    h.feed(1)
+
+
+@case(broken=("nothing was committed",))
+def where_the_only_transaction_was_aborted_no_offset_is_missed(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="fail", offsets_fate="")
+
+
+@case()
+def a_run_without_a_stage_may_have_a_feeder_alone(h: History) -> None:
+    h.feed(1)
+    h.alter("stages", lambda _: None)
+
+
+@case(broken=("nothing was committed",))
+def a_run_without_a_stage_in_which_no_send_succeeded_is_unknown(h: History) -> None:
+    h.put("y", None)
+    h.send(h.op("f", "send", "fail"), "a")
+    h.alter("stages", lambda _: None)
+
+
+@case(broken=("the table journals is empty", "nothing was committed"))
+def sends_of_which_neither_journal_nor_operation_is_here_are_a_gap(h: History) -> None:
+    plain(h)
+    for table in ("journals", "ops"):
+        h.alter(table, lambda _: None)
+
+
+@case(phantom=1)
+def a_record_that_bears_no_name_of_ours_is_of_no_journal_that_is_gone(h: History) -> None:
+    plain(h)
+    h.put("y", "another's")
 
 
 @case(broken=("it stopped at offset 1",))
@@ -74,12 +120,57 @@ def a_final_reader_that_stopped_is_told_with_its_place(h: History) -> None:
     h.alter("ends", lambda row: row | {"sentinel_offset": None, "next": 1} if row["tp"] == h.tp["y"] else row)
 
 
+@case(broken=("did not come to the end of y/0: it stopped at offset 1",))
+def behind_the_place_where_the_final_reader_stopped_its_records_are_not_missed(h: History) -> None:
+    plain(h)
+    h.alter("records", lambda row: None if row["tp"] == h.tp["y"] and row["offset"] >= 1 else row)
+    stopped = {"sentinel_offset": None, "next": 1, "read": 1}
+    h.alter("ends", lambda row: row | stopped if (row["tp"], row["isolation"]) == (h.tp["y"], RU) else row)
+
+
 @case(
     options={"log": False},
     not_checked=("lost-commit", "ghost-commit", "dirty-read", "group-offset-regression"),
 )
 def without_logs_a_right_history_is_clean(h: History) -> None:
     plain(h)
+
+
+@case(
+    options={"log": False},
+    broken=(
+        "the run had the logs of the pipeline's topics, and they are gone",
+        "the run had the logs of __consumer_offsets, and they are gone",
+        "the run had the logs of __transaction_state, and they are gone",
+    ),
+)
+def logs_that_were_read_and_are_not_here_are_missed(h: History) -> None:
+    plain(h)
+    h.had_log = True
+
+
+def _damaged(h: History, *topics: str) -> None:
+    """The leaders' logs of these topics cannot be read."""
+    tps = [h.tp[topic] for topic in topics]
+    h.alter("replicas", lambda row: row | {"damaged": "a wrong crc"} if row["tp"] in tps else row)
+
+
+@case(
+    broken=("the leader's log of __consumer_offsets/0 is not here",),
+    not_checked=("group-offset-regression", "overlapping-commit"),
+)
+def without_the_log_of_offset_commits_what_needs_it_is_not_checked(h: History) -> None:
+    plain(h)
+    _damaged(h, OFFSETS)
+
+
+@case(
+    broken=tuple(f"the leader's log of {topic}/0 is not here" for topic in "axy"),
+    not_checked=("lost-commit", "ghost-commit", "dirty-read", "hanging-transaction"),
+)
+def without_the_logs_of_the_pipelines_topics_what_needs_them_is_not_checked(h: History) -> None:
+    plain(h)
+    _damaged(h, *"axy")
 
 
 @case(reprocessed_input=1, overlapping_commit=1)
@@ -93,13 +184,10 @@ def an_allowed_anomaly_is_listed_all_the_same(h: History) -> None:
 @case(broken=("the leader's log of x/0 is not here, or is damaged",))
 def a_damaged_log_is_a_gap(h: History) -> None:
     plain(h)
-    h.alter(
-        "replicas",
-        lambda row: row | {"damaged": "a batch with a wrong crc"} if row["tp"] == h.tp["x"] else row,
-    )
+    _damaged(h, "x")
 
 
-@case(broken=("no input is visible", "the high watermark of a/0 is 0"))
+@case(broken=("no input is visible", *(f"the high watermark of {topic}/0 is 0" for topic in "axy")))
 def a_log_that_ends_before_what_was_read_is_a_gap(h: History) -> None:
     plain(h)
     h.alter("replicas", lambda row: row | {"high_watermark": 0})

@@ -197,17 +197,15 @@ def a_worker_that_begins_below_a_committed_offset_is_stale(h: History) -> None:
     _takes_over(h)
 
 
-@case(stale_offset=1)
+@case(options={"log": False}, stale_offset=1)
 def without_logs_the_offset_of_a_transaction_that_returned_ok_is_enough(h: History) -> None:
-    h.log = False
     h.feed(2)
     h.take(0)
     _takes_over(h)
 
 
-@case()
+@case(options={"log": False})
 def without_logs_the_offset_of_an_info_is_not_enough(h: History) -> None:
-    h.log = False
     h.feed(2)
     h.take(0, outcome="info", fate="commit")
     _takes_over(h)

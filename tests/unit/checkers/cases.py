@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 
 from histories import History, write
+from stored import counted
 from within import within
 
 from checkers.judge import StoredRun
@@ -14,53 +16,71 @@ from harness.verdict import Judgement
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """`finds`: every anomaly with its count, no more. `because`, `broken`, `not_checked`: what must be
-    among them. `tells`: by anomaly, what its first example must hold.
+    """`finds`: every anomaly with its count, no more. `broken`: every sentence by a part of it, no more.
+    `because`, `not_checked`: what must be among them. `tells`: by anomaly, what its first example must hold.
+    The figures follow from the history.
     """
 
     name: str
     draw: Callable[[History], None]
     finds: Mapping[str, int]
     because: Mapping[str, str | None] = field(default_factory=dict)
-    broken: tuple[str, ...] = ()  # parts of its sentences; none: nothing may be broken
+    broken: tuple[str, ...] = ()
     not_checked: tuple[str, ...] = ()
     unsettled: int = 0
     options: Mapping[str, object] = field(default_factory=dict)
     tells: Mapping[str, object] = field(default_factory=dict)
 
-    def build(self) -> History:
-        """The history."""
+    @cached_property
+    def history(self) -> History:
+        """Drawn once."""
         history = History(**self.options)  # type: ignore[arg-type]
         self.draw(history)
         return history
 
     def differs(self, judgement: Judgement) -> str | None:
         """What is said of it otherwise than it should be."""
+        said = (
+            self._found(judgement)
+            or self._broken(judgement)
+            or self._unanswered(judgement)
+            or counted.differs(self.history, judgement, log=self.history.log)
+            or self._untold(judgement)
+        )
+        return f"{self.name}: {said}" if said else None
+
+    def _found(self, judgement: Judgement) -> str | None:
+        """The anomalies, and from which they follow."""
         found = {name: anomaly.count for name, anomaly in judgement.anomalies.items()}
         if found != dict(self.finds):
-            return f"{self.name}: {found} is found, not {dict(self.finds)} ({judgement.broken})"
+            return f"{found} is found, not {dict(self.finds)} ({judgement.broken})"
         for name, cause in self.because.items():
             told = judgement.anomalies[name].because
             if told != cause:
-                return f"{self.name}: {name} follows from {told}, not from {cause}"
-        said = "; ".join(judgement.broken.values())
-        if said and not self.broken:
-            return f"{self.name}: {said}"
+                return f"{name} follows from {told}, not from {cause}"
+        return None
+
+    def _broken(self, judgement: Judgement) -> str | None:
+        """The first sentence that is missing, and the first that should be."""
+        said = judgement.broken.values()
         for part in self.broken:
-            if part not in said:
-                return f"{self.name}: nothing says {part!r}: {said}"
+            if not any(part in sentence for sentence in said):
+                return f"nothing says {part!r}: {'; '.join(said)}"
+        return next((one for one in said if not any(part in one for part in self.broken)), None)
+
+    def _unanswered(self, judgement: Judgement) -> str | None:
+        """What nobody can say, or has looked at."""
         if judgement.unsettled.count != self.unsettled:
-            return f"{self.name}: {judgement.unsettled} is unsettled, not {self.unsettled}"
+            return f"{judgement.unsettled} is unsettled, not {self.unsettled}"
         unexplained = set(self.not_checked) - set(judgement.not_checked)
-        unsaid = f"{self.name}: {unexplained} is not named as not checked" if unexplained else None
-        return unsaid or self._untold(judgement)
+        return f"{unexplained} is not named as not checked" if unexplained else None
 
     def _untold(self, judgement: Judgement) -> str | None:
         """The first example that does not hold what it must."""
         for name, wanted in self.tells.items():
             example = judgement.anomalies[name].examples[0]
             if not within(wanted, example):
-                return f"{self.name}: the example of {name} holds {example}"
+                return f"the example of {name} holds {example}"
         return None
 
 
@@ -103,7 +123,7 @@ def store(folder: Path, first: int = 0) -> list[StoredRun]:
     """All cases of all families, as runs numbered from `first`."""
     for family in FAMILIES:
         import_module(f"case_{family}")
-    histories = [(run, case.build()) for run, case in enumerate(CASES, first)]
+    histories = [(run, case.history) for run, case in enumerate(CASES, first)]
     for log in (True, False):
         write(folder / f"log-{log}", [(run, h) for run, h in histories if h.log is log], log=log)
     return [
@@ -115,6 +135,7 @@ def store(folder: Path, first: int = 0) -> list[StoredRun]:
             incomplete=h.incomplete,
             healed_ns=h.healed_ns,
             session_ms=h.session_ms,
+            had_log=h.had_log,
         )
         for run, h in histories
     ]
