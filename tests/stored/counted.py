@@ -65,6 +65,9 @@ class Counted:
         ops, claiming = self._rows["ops"], {row["op"] for row in self._rows["claims"]}
         did = [op for op in ops if op["stage"] and op["f"] not in ("poll", "init")]
         lacks = {
+            "sends": not self._rows["sends"] and not all(r["sentinel"] for r in self._records.values()),
+            "nothing read": not self._given,
+            "no inputs": not self.figures()["inputs"],
             "nothing consumed": not any(row["role"] == "worker" for row in self._rows["polls"]),
             "nothing committed": not any(self._end(op) == "committed" for op in did),
             "offsets": self._log
@@ -102,7 +105,7 @@ class Counted:
 
     def _of(self, send: Row) -> list[Place]:
         """Where the record stands: where its client was told, if nothing else does, or where it was found."""
-        if send["acked"] and (send["offset"] or 0) >= 0:
+        if send["acked"] and None not in at(send) and send["offset"] >= 0:
             there = self._records.get(at(send))
             return [at(send)] if there is None or there["value"] == send["value"] else []
         return [place for place, record in self._records.items() if record["value"] == send["value"]]

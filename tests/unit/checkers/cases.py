@@ -13,6 +13,9 @@ from within import within
 from checkers.judge import StoredRun
 from harness.verdict import Judgement
 
+WARNINGS = ("contended-id", "undue-fencing", "stalled")
+"""They decide nothing."""
+
 
 @dataclass(frozen=True, eq=False)
 class Case:
@@ -50,10 +53,13 @@ class Case:
         return f"{self.name}: {said}" if said else None
 
     def _found(self, judgement: Judgement) -> str | None:
-        """The anomalies, and from which they follow."""
+        """The anomalies, which of them are allowed, and from which they follow."""
         found = {name: anomaly.count for name, anomaly in judgement.anomalies.items()}
         if found != dict(self.finds):
             return f"{found} is found, not {dict(self.finds)} ({judgement.broken})"
+        allowed = {name for name, anomaly in judgement.anomalies.items() if anomaly.allowed}
+        if allowed != found.keys() & {*WARNINGS, *self.history.allowed}:
+            return f"{sorted(allowed)} is allowed"
         for name, cause in self.because.items():
             told = judgement.anomalies[name].because
             if told != cause:
