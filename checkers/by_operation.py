@@ -32,7 +32,7 @@ def make_operations(s: Sources, positions: DataFrame, values: DataFrame) -> Data
     for part in (_acked(positions), _found(values), _commits(positions), claims):
         united = united.unionByName(part, allowMissingColumns=True)
     grouped = united.groupBy("run", "op").agg(
-        F.first("operation", ignorenulls=True).alias("operation"),
+        F.any_value("operation", ignoreNulls=True).alias("operation"),
         F.array_sort(F.collect_list("record")).alias("records"),
         F.array_sort(F.collect_list("commit")).alias("commits"),
         F.array_sort(F.collect_list("claim")).alias("claims"),
@@ -69,6 +69,8 @@ def _operations(s: Sources) -> DataFrame:
 
 def _acked(positions: DataFrame) -> DataFrame:
     """Its records that were acknowledged, each in the place that its client was told."""
+    # The position holds what was sent there, or a record of which nothing is known.
+    fits = ~F.col("found") | F.col("value").eqNullSafe(F.col("ack.value"))
     return positions.select("*", F.explode("acks").alias("ack")).select(
         "run",
         "ack.op",
@@ -78,21 +80,15 @@ def _acked(positions: DataFrame) -> DataFrame:
             "tp",
             "offset",
             F.lit(True).alias("acked"),
-            effective(F.when(_same("value", "ack.value"), F.col("fate"))).alias("effect"),
-            F.coalesce(F.col("found") & ~F.col("value").eqNullSafe(F.col("ack.value")), F.lit(False)).alias(
-                "other"
-            ),
+            effective(F.when(fits, F.col("fate"))).alias("effect"),
+            (~fits).alias("other"),
             F.coalesce("abandoned", F.lit(False)).alias("abandoned"),
-            F.when(F.col("logged"), F.col("held") & _same("value", "ack.value"))
-            .otherwise(_same("value", "ack.value"))
-            .alias("held"),
+            (F.col("held") & fits).alias("held"),
             "logged",
             "covered",
             "passed",
             "visible",
-            (F.col("given") & (~F.col("found") | F.col("value").eqNullSafe(F.col("ack.value")))).alias(
-                "given"
-            ),
+            (F.col("given") & fits).alias("given"),
         ).alias("record"),
     )
 
@@ -100,7 +96,7 @@ def _acked(positions: DataFrame) -> DataFrame:
 def _found(values: DataFrame) -> DataFrame:
     """Its records without such a place, each where it was found."""
     return (
-        values.where("send is not null and not (send.acked and send.tp is not null and send.offset >= 0)")
+        values.where("send is not null and (send.offset is null or send.offset < 0)")
         .select("run", "value", "send", F.explode("places").alias("place"))
         .select(
             "run",
@@ -127,7 +123,7 @@ def _found(values: DataFrame) -> DataFrame:
 
 def _commits(positions: DataFrame) -> DataFrame:
     """Its offset commits, as they stand in the logs."""
-    return positions.where("commit is not null and commit.op is not null").select(
+    return positions.where("commit.op is not null").select(
         "run",
         "commit.op",
         F.struct(
@@ -142,14 +138,6 @@ def _commits(positions: DataFrame) -> DataFrame:
     )
 
 
-def _same(stored: str, sent: str) -> Column:
-    """The position holds what was sent there, or a record of which nothing is known."""
-    return F.coalesce(
-        (~F.col("found") & F.col("held")) | (F.col("found") & F.col(stored).eqNullSafe(F.col(sent))),
-        F.lit(False),
-    )
-
-
 def _settled() -> Column:
     """How an operation ended: what its client was told, and what the log (else the final read) says if it
     was told nothing. `none`: it has left nothing in the logs.
@@ -157,14 +145,13 @@ def _settled() -> Column:
     fates = F.concat(
         F.transform("records", lambda r: r["effect"]), F.transform("commits", lambda c: c["effect"])
     )
-    logged = F.forall("records", lambda r: r["logged"])
     return (
         F.when(F.col("operation.told") != "unknown", F.col("operation.told"))
         .when(F.array_contains(fates, Fate.COMMIT.value), "committed")
         .when(F.array_contains(fates, Fate.ABORT.value), "aborted")
         .when(F.array_contains(fates, Fate.OPEN.value), "open")
         .when(F.exists("records", lambda r: ~r["logged"] & r["given"]), "committed")
-        .when((F.size(fates) == 0) & logged, "none")
+        .when(F.size(fates) == 0, "none")
         .otherwise("unknown")
         .alias("settled")
     )

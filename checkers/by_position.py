@@ -40,54 +40,43 @@ def make_tps(s: Sources) -> DataFrame:
             "log_end",
             "high_watermark",
             F.coalesce("followers", F.lit(0)).alias("followers"),
-            "rc_first",
-            "rc_next",
-            F.col("rc_sentinel").isNotNull().alias("rc_end"),
-            "ru_first",
-            "ru_next",
-            F.col("ru_sentinel").isNotNull().alias("ru_end"),
+            F.col("rc.first").alias("rc_first"),
+            F.col("rc.next").alias("rc_next"),
+            F.col("rc.sentinel_offset").isNotNull().alias("rc_end"),
+            F.col("ru.first").alias("ru_first"),
+            F.col("ru.next").alias("ru_next"),
+            F.col("ru.sentinel_offset").isNotNull().alias("ru_end"),
         )
     )
 
 
 def _leaders(s: Sources) -> DataFrame:
-    """By partition, how far its leader's log goes."""
-
-    def led(column: Column) -> Column:
-        return F.when(F.col("leader"), column)
-
+    """By partition, how far the log of its one leader goes."""
+    log = F.struct(F.col("damaged").isNull().alias("logged"), "log_start", "log_end", "high_watermark")
     return (
         s["replicas"]
         .groupBy("run", "tp")
         .agg(
-            F.every(led(F.col("damaged").isNull())).alias("logged"),
-            F.max(led(F.col("log_start"))).alias("log_start"),
-            F.max(led(F.col("log_end"))).alias("log_end"),
-            F.max(led(F.col("high_watermark"))).alias("high_watermark"),
+            F.any_value(F.when(F.col("leader"), log), ignoreNulls=True).alias("log"),
             F.count(F.when(~F.col("leader"), F.lit(1))).alias("followers"),
         )
+        .select("run", "tp", "log.*", "followers")
     )
 
 
 def _readers(s: Sources) -> DataFrame:
-    """By partition, how far the final readers came."""
+    """By partition, how far the final readers came, one of each isolation level: rc, ru."""
 
-    def of(isolation: Isolation, column: str) -> Column:
-        return F.when(F.col("isolation") == isolation.value, F.col(column))
+    def end_of(isolation: Isolation) -> Column:
+        end = F.struct("first", "next", "sentinel_offset")
+        return F.any_value(F.when(F.col("isolation") == isolation.value, end), ignoreNulls=True)
 
     return (
         s["ends"]
         .groupBy("run", "tp")
         .agg(
-            *(
-                column
-                for short, isolation in (("rc", Isolation.READ_COMMITTED), ("ru", Isolation.READ_UNCOMMITTED))
-                for column in (
-                    F.min(of(isolation, "first")).alias(f"{short}_first"),
-                    F.max(of(isolation, "next")).alias(f"{short}_next"),
-                    F.max(of(isolation, "sentinel_offset")).alias(f"{short}_sentinel"),
-                )
-            )
+            end_of(Isolation.READ_COMMITTED).alias("rc"),
+            end_of(Isolation.READ_UNCOMMITTED).alias("ru"),
         )
     )
 

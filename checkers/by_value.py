@@ -22,12 +22,8 @@ def make_values(s: Sources, positions: DataFrame) -> DataFrame:
     sends = _writers(s).select("run", F.col("value").alias("name"), "value", "send")
     return (
         sends.unionByName(places, allowMissingColumns=True)
-        .groupBy("run", "name")
-        .agg(
-            F.first("value", ignorenulls=True).alias("value"),
-            F.first("send", ignorenulls=True).alias("send"),
-            F.collect_list("place").alias("places"),
-        )
+        .groupBy("run", "name", "value")
+        .agg(F.any_value("send", ignoreNulls=True).alias("send"), F.collect_list("place").alias("places"))
     )
 
 

@@ -33,7 +33,7 @@ def make_jumps(found: DataFrame, ops: Table, *, turns: bool) -> DataFrame:
     )
 
     def forgets(turn: Column) -> Column:
-        between_them = (turn["op"] > F.col("op_before")) & (turn["op"] < F.col("op"))
+        between_them = turn["op"].between(F.col("op_before"), F.col("op"))  # which name no keys themselves
         return between_them & ~F.array_contains(turn["keys"], F.col("key"))
 
     def rebalances(turn: Column) -> Column:

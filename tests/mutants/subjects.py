@@ -161,7 +161,8 @@ def subjects_of() -> dict[str, tuple[str, ...]]:
         found[f"checkers/{name}.py"] = ("told",)
     for name in SHARED:
         found[f"checkers/{name}.py"] = ("stored",)
-    found["checkers/unsettled.py"] = ("told", "stored")
+    for name in ("unsettled", "finding"):
+        found[f"checkers/{name}.py"] = ("told", "stored")
     for checker in (*HISTORY_CHECKERS, *STORE_CHECKERS):
         judges = (("told", HISTORY_CHECKERS), ("stored", STORE_CHECKERS))
         found[f"checkers/{checker.module}.py"] = tuple(name for name, own in judges if checker in own)

@@ -65,6 +65,26 @@ def a_transaction_without_offsets_lacks_none_in_an_uncompacted_log(h: History) -
     h.alter("partitions", lambda row: row | {"compacted": False})
 
 
+@case(
+    lost_commit=1,
+    lost_write=1,
+    unseen=1,
+    inconsistent_offsets=1,
+    because={"lost-write": "lost-commit"},
+    tells={
+        "lost-commit": {"gone_records": [{"value": "w:1:0"}]},
+        "lost-write": {"log_holds": "another value"},
+    },
+)
+def an_acknowledged_place_that_holds_another_record_is_a_lost_commit(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    other, op = h.op("f", "send"), h.op()
+    at = h.put("y", f"{other.name}:0", digest=7)
+    h.send(other, "y", at)
+    h.send(op, "y", at)
+
+
 @case()
 def an_info_commit_that_was_aborted_is_no_lost_commit(h: History) -> None:
     h.feed(1)
@@ -88,6 +108,31 @@ def records_of_an_abort_that_were_committed_are_a_ghost(h: History) -> None:
 def records_of_a_worker_killed_before_its_commit_are_a_ghost(h: History) -> None:
     h.feed(1)
     h.take(0, outcome="info", fate="commit", commit_ns=None)
+
+
+def _unacknowledged(h: History, fate: str) -> None:
+    """A worker is killed before its commit, and before it was told where its record stands."""
+    h.feed(2)
+    h.take(0)
+    h.take(1, outcome="info", fate=fate, commit_ns=None, acked=False, offsets_fate="")
+
+
+@case(ghost_commit=1, tells={"ghost-commit": {"records": [{"offset": 2, "value": "w:1:0"}]}})
+def a_record_that_was_never_acknowledged_and_is_committed_is_a_ghost(h: History) -> None:
+    _unacknowledged(h, "commit")
+
+
+@case(ghost_commit=1, tells={"ghost-commit": {"records": [{"offset": 2, "value": "w:1:0"}]}})
+def a_record_that_was_acknowledged_without_an_offset_and_is_committed_is_a_ghost(h: History) -> None:
+    _unacknowledged(h, "commit")
+    without = {"acked": True, "tp": h.tp["x"], "offset": -1}
+    h.alter("sends", lambda row: row if row["acked"] else row | without)
+
+
+@case()
+def a_record_that_was_never_acknowledged_and_is_aborted_is_none(h: History) -> None:
+    _unacknowledged(h, "abort")
+    h.take(1)
 
 
 @case(

@@ -72,6 +72,14 @@ def an_operation_that_is_gone_is_a_gap(h: History) -> None:
     h.alter("ops", lambda row: None if row["name"] == "w:1" else row)
 
 
+@case(options={"log": False}, broken=("had 2 operations, and the table ops has 1",))
+def an_operation_that_is_gone_is_no_unsettled_one(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.take(1, outcome="info", fate="abort")
+    h.alter("ops", lambda row: None if row["name"] == "w:1" else row)
+
+
 @case(broken=("nothing was read", "no input is visible", "nothing was consumed", "nothing was committed"))
 def a_run_in_which_nothing_happened_is_unknown(h: History) -> None:
     h.op("w", outcome="info")

@@ -237,3 +237,15 @@ def an_output_above_one_of_a_later_input_violates_it_whatever_stands_lower(h: Hi
 def outputs_of_a_partition_without_order_may_be_reversed_beside_one_with_it(h: History) -> None:
     _reversed(h)
     h.alter("stages", lambda row: row | {"ordered": row["in_topic"] == "b"})
+
+
+@case(options=ORDERED | {"inputs": "ab"})
+def where_one_of_two_stages_of_an_input_promises_no_order_outputs_may_be_reversed(h: History) -> None:
+    _reversed(h)
+    h.alter("stages", lambda row: row | {"ordered": row["in_topic"] == "a", "in_topic": "a"})
+
+
+@case(options=ORDERED | {"inputs": "ab"}, order_violation=1)
+def where_both_of_them_promise_it_they_may_not(h: History) -> None:
+    _reversed(h)
+    h.alter("stages", lambda row: row | {"in_topic": "a"})

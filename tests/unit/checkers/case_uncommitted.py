@@ -22,6 +22,15 @@ def a_failed_record_given_to_a_read_uncommitted_reader_is_none(h: History) -> No
     h.take(0)
 
 
+@case(aborted_read=1, dirty_read=1, broken=("the table journals is empty",))
+def a_failed_record_that_was_read_is_one_though_no_journal_is_named(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="fail")
+    h.observe("x", 0)
+    h.take(0)
+    h.alter("journals", lambda _: None)
+
+
 @case(aborted_read=1)
 def a_refused_send_that_a_reader_was_given_is_an_aborted_read(h: History) -> None:
     h.feed(1)

@@ -62,6 +62,17 @@ def test_a_checker_that_crashes_is_told_and_the_others_count(
     assert judgement.anomalies["reprocessed-input"].count == 1
 
 
+def test_what_a_run_permits_is_allowed_and_nothing_else(
+    spark: SparkSession, wrong: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = tuple(c for c in judging.STORE_CHECKERS if c.module == "reprocessed_input")
+    monkeypatch.setattr(judging, "STORE_CHECKERS", few)
+    permits = {"reprocessed-input": "the workload"}
+    runs = [StoredRun(3, wrong), StoredRun(4, taken_twice(tmp_path / "permitted", 4), allowed=permits)]
+    found = [judgement.anomalies["reprocessed-input"] for judgement in judge(spark, runs).values()]
+    assert [(one.allowed, one.allowed_by) for one in found] == [(False, None), (True, "the workload")]
+
+
 def test_an_example_tells_what_happened_to_a_record(
     spark: SparkSession, wrong: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,3 +50,9 @@ def test_what_is_looked_for_in_part_stands_in_not_checked(
 def test_a_value_is_told_as_it_was_written(spark: SparkSession, number: int) -> None:
     said = judged(spark, [given(2, number, 0), sent(4, 3, 1), given(6, 3, 1)], {number: "seven"})
     assert said.anomalies["phantom"].examples[0]["record"]["value"] == "seven"
+
+
+def test_a_cycle_names_the_last_record_of_all(spark: SparkSession) -> None:
+    said = judged(spark, [sent(5, 1, 0), sent(6, 2, 1), given(6, 1, 0), given(5, 2, 1)], {})
+    steps = ["T6 read 1 from 7, which T5 wrote", "T5 read 2 from 7, which T6 wrote"]
+    assert said.anomalies["G1c"].examples[0]["steps"] == steps
