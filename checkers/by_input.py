@@ -46,7 +46,7 @@ def make_groups(s: Sources, tps: DataFrame, positions: DataFrame, operations: Da
             F.max("commit").alias("commit"),
             F.max("next").alias("next"),
         )
-        .join(F.broadcast(_logged(tps)), on="run", how="left")
+        .join(F.broadcast(offsets_logged(tps)), on="run", how="left")
         .select(
             "run",
             "group",
@@ -59,7 +59,7 @@ def make_groups(s: Sources, tps: DataFrame, positions: DataFrame, operations: Da
     )
 
 
-def _logged(tps: DataFrame) -> DataFrame:
+def offsets_logged(tps: DataFrame) -> DataFrame:
     """run, logged: whether some of the log of offset commits is here."""
     return tps.where(F.col("topic") == OFFSETS_TOPIC).groupBy("run").agg(F.some("logged").alias("logged"))
 
@@ -85,7 +85,7 @@ def make_ranges(tps: DataFrame, operations: DataFrame, moves: DataFrame) -> Data
     outside = F.col("f") == "commit-offsets"
     unlogged = ~F.coalesce("logged", F.lit(False))
     own = F.filter("commits", lambda c: (c["tp"] == F.col("claim.tp")) & c["transactional"])
-    told = claimed.join(F.broadcast(_logged(tps)), on="run", how="left")
+    told = claimed.join(F.broadcast(offsets_logged(tps)), on="run", how="left")
     commits = told.withColumn("own", own).select(
         "run",
         "claim.group",

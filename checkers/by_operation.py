@@ -3,6 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from checkers.by_input import offsets_logged
 from checkers.by_position import effective
 from checkers.sources import Sources
 from harness.history import Fate, Outcome
@@ -20,7 +21,7 @@ def told() -> Column:
     )
 
 
-def make_operations(s: Sources, positions: DataFrame, values: DataFrame) -> DataFrame:
+def make_operations(s: Sources, tps: DataFrame, positions: DataFrame, values: DataFrame) -> DataFrame:
     """run, op, operation (its row in `ops`), told, transactional, settled (committed, aborted, open, none,
     unknown); records [n, value, tp, offset, acked, effect, abandoned, held, other (the position holds
     another value), covered, passed, given]; commits [tp, committed, offset, log_tp, effect,
@@ -37,12 +38,15 @@ def make_operations(s: Sources, positions: DataFrame, values: DataFrame) -> Data
         F.array_sort(F.collect_list("commit")).alias("commits"),
         F.array_sort(F.collect_list("claim")).alias("claims"),
     )
-    return grouped.where("operation is not null").select(
+    whole = grouped.where("operation is not null").join(
+        F.broadcast(offsets_logged(tps)), on="run", how="left"
+    )
+    return whole.select(
         "*",
         F.col("operation.told").alias("told"),
         F.col("operation.transactional_id").isNotNull().alias("transactional"),
         _settled(),
-    )
+    ).drop("logged")
 
 
 def _operations(s: Sources) -> DataFrame:
@@ -140,7 +144,8 @@ def _commits(positions: DataFrame) -> DataFrame:
 
 def _settled() -> Column:
     """How an operation ended: what its client was told, and what the log (else the final read) says if it
-    was told nothing. `none`: it has left nothing in the logs.
+    was told nothing. `none`: it has left nothing where all that it may have left would be found: its records
+    in the final read, its offset commits in their log.
     """
     fates = F.concat(
         F.transform("records", lambda r: r["effect"]), F.transform("commits", lambda c: c["effect"])
@@ -151,7 +156,7 @@ def _settled() -> Column:
         .when(F.array_contains(fates, Fate.ABORT.value), "aborted")
         .when(F.array_contains(fates, Fate.OPEN.value), "open")
         .when(F.exists("records", lambda r: ~r["logged"] & r["given"]), "committed")
-        .when(F.size(fates) == 0, "none")
+        .when((F.size(fates) == 0) & ((F.size("claims") == 0) | F.col("logged")), "none")
         .otherwise("unknown")
         .alias("settled")
     )

@@ -71,7 +71,7 @@ def make_tables(sources: Sources) -> Tables:
         positions = keep(make_positions(sources, tps, batches))
         deliveries = pool.submit(lambda: keep(make_deliveries(sources, positions)))
         values = keep(make_values(sources, positions))
-        operations = keep(make_operations(sources, positions, values))
+        operations = keep(make_operations(sources, tps, positions, values))
         moves = keep(make_moves(sources, positions, operations))
         ranges = pool.submit(lambda: keep(make_ranges(tps, operations, moves)))
         groups = pool.submit(lambda: keep(make_groups(sources, tps, positions, operations)))

@@ -72,6 +72,32 @@ def without_logs_an_info_of_which_nothing_was_read_is_nothing(h: History) -> Non
     h.take(0, worker="v", pid=2)
 
 
+@case(unsettled=1, options={"log": False})
+def without_logs_nobody_can_say_whether_an_info_that_only_moves_its_group_did(h: History) -> None:
+    _moves_its_group(h)
+    h.alter("partitions", lambda row: None if row["internal"] else row)
+
+
+@case()
+def an_info_that_only_moves_its_group_and_is_not_in_the_logs_did_nothing(h: History) -> None:
+    _moves_its_group(h)
+
+
+@case(options={"log": False})
+def without_logs_an_info_that_begins_with_its_id_has_nothing_to_be_settled(h: History) -> None:
+    h.feed(1)
+    h.op(f="init", outcome="info")
+    h.take(0)
+
+
+def _moves_its_group(h: History) -> None:
+    """An input that leads to nothing is taken, and nobody is told whether the offset was committed."""
+    h.feed(2)
+    h.take(0)
+    h.take(1, gives="", outcome="info", offsets_fate="")
+    h.alter("expected", lambda row: None if row["offset"] == 1 else row)
+
+
 @case(options={"log": False}, lost_write=2, unseen=2)
 def without_logs_a_transaction_of_which_nothing_was_read_is_lost_and_not_torn(h: History) -> None:
     h.feed(1)
