@@ -1,9 +1,12 @@
-"""What a run comes to in figures, `stats` and `coverage`, and what is broken in it, in so many words."""
+"""What a run comes to, in so many words: its figures (`stats` and `coverage`), what is not checked of it, and
+what is broken in it.
+"""
 
 from collections.abc import Iterable, Iterator
 
-from histories import RC, History, Row
+from histories import OFFSETS, RC, TRANSACTIONS, History, Row
 
+from checkers.registry import CHECKERS, HISTORIES
 from harness.verdict import Judgement
 
 Place = tuple[int, int]
@@ -18,6 +21,10 @@ def differs(history: History, judgement: Judgement, *, log: bool = True, whole: 
     said, meant = {**judgement.stats, **judgement.coverage}, counted.figures()
     if said != meant:
         return f"{said} are counted, not {meant}"
+    needs = counted.needs() | ({"healed"} if history.healed_ns is None else set())
+    unchecked = {name for one in CHECKERS if needs & {one.judges, *one.needs} for name in one.anomalies}
+    if judgement.not_checked.keys() != unchecked:
+        return f"{sorted(judgement.not_checked)} is not checked, not {sorted(unchecked)}"
     if whole and judgement.broken.keys() != stuck(history) | counted.lacking():
         return f"{judgement.broken} is broken, not {sorted(stuck(history) | counted.lacking())}"
     return None
@@ -59,6 +66,22 @@ class Counted:
             "aborted": ends.count("aborted"),
             "fenced": sum(op["fenced"] for op in ops),
         }
+
+    def needs(self) -> set[str]:
+        """What a check may need and the run has not, nor ever has: that it is of another kind."""
+        logged = {self._topics[tp] for tp in self._marks}
+        followers = [row for row in self._rows["replicas"] if self._log and not row["leader"]]
+        expected = self._rows["expected"]
+        there = {
+            "log": any(not topic.startswith("__") for topic in logged),
+            "offsets": OFFSETS in logged,
+            "transactions": TRANSACTIONS in logged,
+            "replicas": any(row["tp"] in self._topics for row in followers),
+            "expected": any(row.get("adds") is None for row in expected),
+            "order": any(row["ordered"] for row in self._rows["stages"]),
+            "aggregate": any(row.get("adds") is not None for row in expected),
+        }
+        return {HISTORIES, *(need for need, is_there in there.items() if not is_there)}
 
     def lacking(self) -> set[str]:
         """What did not happen, and what the logs do not tell of though it did."""

@@ -21,7 +21,7 @@ WARNINGS = ("contended-id", "undue-fencing", "stalled")
 class Case:
     """`finds`: every anomaly with its count, no more. `broken`: every sentence by a part of it, no more.
     `because`, `not_checked`: what must be among them. `tells`: by anomaly, what its first example must hold.
-    The figures follow from the history.
+    The figures, and all that is not checked, follow from the history.
     """
 
     name: str
