@@ -67,7 +67,8 @@ def print_judgement(size: str, path: Path, goal_s: float | None) -> None:
     begins = [(float(at), name) for at, name in re.findall(r"\[ *([\d.]+) s\] (.+)", cost.said)]
     ends = [*(at for at, _ in begins[1:]), cost.took_s]
     print("  " + ", ".join(f"{name} {end - at:.1f} s" for (at, name), end in zip(begins, ends, strict=True)))
-    print(f"  {told(json.loads(cost.answer))}", flush=True)
+    last = cost.said.strip().rpartition("\n")[2]
+    print(f"  {told(json.loads(cost.answer)) if cost.answer else f'no answer: {last}'}", flush=True)
 
 
 def print_neighbour(size: str, folder: Path) -> None:
