@@ -9,7 +9,7 @@ from checkers.sources import Sources
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
-def make_groups(s: Sources, tps: DataFrame, positions: DataFrame, operations: DataFrame) -> DataFrame:
+def make_groups(s: Sources, runs: DataFrame, positions: DataFrame, operations: DataFrame) -> DataFrame:
     """run, group, tp; first (the lowest offset at which a member began), final (the last committed offset: by
     position in the log where there is one, else the highest that a committed operation claimed).
     """
@@ -46,25 +46,20 @@ def make_groups(s: Sources, tps: DataFrame, positions: DataFrame, operations: Da
             F.max("commit").alias("commit"),
             F.max("next").alias("next"),
         )
-        .join(F.broadcast(offsets_logged(tps)), on="run", how="left")
+        .join(F.broadcast(runs.select("run", "commits_logged")), on="run", how="left")
         .select(
             "run",
             "group",
             "tp",
             "first",
-            F.when(F.coalesce("logged", F.lit(False)), F.col("commit.committed"))
+            F.when(F.col("commits_logged"), F.col("commit.committed"))
             .otherwise(F.col("next"))
             .alias("final"),
         )
     )
 
 
-def offsets_logged(tps: DataFrame) -> DataFrame:
-    """run, logged: whether some of the log of offset commits is here."""
-    return tps.where(F.col("topic") == OFFSETS_TOPIC).groupBy("run").agg(F.some("logged").alias("logged"))
-
-
-def make_ranges(tps: DataFrame, operations: DataFrame, moves: DataFrame) -> DataFrame:
+def make_ranges(runs: DataFrame, operations: DataFrame, moves: DataFrame) -> DataFrame:
     """By run, group and tp, what the group's commits say of its starts and of each other.
 
     A range, from the first input of an operation to the offset that it committed: op, first, next; effective
@@ -83,9 +78,8 @@ def make_ranges(tps: DataFrame, operations: DataFrame, moves: DataFrame) -> Data
         F.explode("claims").alias("claim"),
     )
     outside = F.col("f") == "commit-offsets"
-    unlogged = ~F.coalesce("logged", F.lit(False))
     own = F.filter("commits", lambda c: (c["tp"] == F.col("claim.tp")) & c["transactional"])
-    told = claimed.join(F.broadcast(offsets_logged(tps)), on="run", how="left")
+    told = claimed.join(F.broadcast(runs.select("run", "commits_logged")), on="run", how="left")
     commits = told.withColumn("own", own).select(
         "run",
         "claim.group",
@@ -96,7 +90,7 @@ def make_ranges(tps: DataFrame, operations: DataFrame, moves: DataFrame) -> Data
         "time_ns",
         (
             (F.col("told") == "committed")
-            & ((F.size("own") > 0) | outside | unlogged)
+            & ((F.size("own") > 0) | outside | ~F.col("commits_logged"))
             & F.col("time_ns").isNotNull()
         ).alias("completed"),
         F.exists("own", lambda c: F.coalesce(c["effect"] == "commit", F.lit(False))).alias("effective"),

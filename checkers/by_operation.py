@@ -3,7 +3,6 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from checkers.by_input import offsets_logged
 from checkers.by_position import effective
 from checkers.sources import Sources
 from harness.history import Fate, Outcome
@@ -21,7 +20,7 @@ def told() -> Column:
     )
 
 
-def make_operations(s: Sources, tps: DataFrame, positions: DataFrame, values: DataFrame) -> DataFrame:
+def make_operations(s: Sources, runs: DataFrame, positions: DataFrame, values: DataFrame) -> DataFrame:
     """run, op, operation (its row in `ops`), told, transactional, settled (committed, aborted, open, none,
     unknown); records [n, value, tp, offset, acked, effect, abandoned, held, other (the position holds
     another value), covered, passed, given]; commits [tp, committed, offset, log_tp, effect,
@@ -39,14 +38,14 @@ def make_operations(s: Sources, tps: DataFrame, positions: DataFrame, values: Da
         F.array_sort(F.collect_list("claim")).alias("claims"),
     )
     whole = grouped.where("operation is not null").join(
-        F.broadcast(offsets_logged(tps)), on="run", how="left"
+        F.broadcast(runs.select("run", "commits_logged")), on="run", how="left"
     )
     return whole.select(
         "*",
         F.col("operation.told").alias("told"),
         F.col("operation.transactional_id").isNotNull().alias("transactional"),
         _settled(),
-    ).drop("logged")
+    ).drop("commits_logged")
 
 
 def _operations(s: Sources) -> DataFrame:
@@ -156,7 +155,7 @@ def _settled() -> Column:
         .when(F.array_contains(fates, Fate.ABORT.value), "aborted")
         .when(F.array_contains(fates, Fate.OPEN.value), "open")
         .when(F.exists("records", lambda r: ~r["logged"] & r["given"]), "committed")
-        .when((F.size(fates) == 0) & ((F.size("claims") == 0) | F.col("logged")), "none")
+        .when((F.size(fates) == 0) & ((F.size("claims") == 0) | F.col("commits_logged")), "none")
         .otherwise("unknown")
         .alias("settled")
     )

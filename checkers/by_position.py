@@ -57,7 +57,7 @@ def _leaders(s: Sources) -> DataFrame:
         s["replicas"]
         .groupBy("run", "tp")
         .agg(
-            F.any_value(F.when(F.col("leader"), log), ignoreNulls=True).alias("log"),
+            F.min(F.when(F.col("leader"), log)).alias("log"),
             F.count(F.when(~F.col("leader"), F.lit(1))).alias("followers"),
         )
         .select("run", "tp", "log.*", "followers")
@@ -69,7 +69,7 @@ def _readers(s: Sources) -> DataFrame:
 
     def end_of(isolation: Isolation) -> Column:
         end = F.struct("first", "next", "sentinel_offset")
-        return F.any_value(F.when(F.col("isolation") == isolation.value, end), ignoreNulls=True)
+        return F.min(F.when(F.col("isolation") == isolation.value, end))
 
     return (
         s["ends"]

@@ -71,10 +71,10 @@ def make_tables(sources: Sources) -> Tables:
         positions = keep(make_positions(sources, tps, batches))
         deliveries = pool.submit(lambda: keep(make_deliveries(sources, positions)))
         values = keep(make_values(sources, positions))
-        operations = keep(make_operations(sources, tps, positions, values))
+        operations = keep(make_operations(sources, runs, positions, values))
         moves = keep(make_moves(sources, positions, operations))
-        ranges = pool.submit(lambda: keep(make_ranges(tps, operations, moves)))
-        groups = pool.submit(lambda: keep(make_groups(sources, tps, positions, operations)))
+        ranges = pool.submit(lambda: keep(make_ranges(runs, operations, moves)))
+        groups = pool.submit(lambda: keep(make_groups(sources, runs, positions, operations)))
         inputs = keep(make_inputs(sources, tps, positions, values, operations))
         return Tables(
             runs=runs,
@@ -127,14 +127,18 @@ def _topics(s: Sources, tps: DataFrame) -> DataFrame:
 
 
 def _runs(s: Sources, tps: DataFrame) -> DataFrame:
-    """run, wall_ms, whole, healed_ns, session_ms; commits_whole (the whole log of offset commits is here,
+    """run, wall_ms, whole, healed_ns, session_ms; commits_logged (some of the log of offset commits is here),
+    commits_whole (the whole log of offset commits is here,
     uncompacted, and each of a group of the pipeline's is transactional and names its operation); and the
     columns of `checkers.by_producer.make_quiet`.
     """
     topic = (
         tps.where(F.col("topic") == OFFSETS_TOPIC)
         .groupBy("run")
-        .agg(F.every(F.col("logged") & ~F.col("compacted")).alias("offsets_whole"))
+        .agg(
+            F.some("logged").alias("commits_logged"),
+            F.every(F.col("logged") & ~F.col("compacted")).alias("offsets_whole"),
+        )
     )
     commits = (
         s["offsets"]
@@ -156,7 +160,10 @@ def _runs(s: Sources, tps: DataFrame) -> DataFrame:
             "whole",
             "healed_ns",
             "session_ms",
-            F.coalesce(F.col("offsets_whole") & F.col("commits_named"), F.lit(False)).alias("commits_whole"),
+            F.coalesce("commits_logged", F.lit(False)).alias("commits_logged"),
+            F.coalesce(F.col("offsets_whole") & F.coalesce("commits_named", F.lit(True)), F.lit(False)).alias(
+                "commits_whole"
+            ),
         )
     )
 

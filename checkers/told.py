@@ -222,26 +222,31 @@ def _committed(micro: DataFrame, uncommitted: DataFrame | None) -> DataFrame:
     """
     outcome, given = F.col("outcome"), F.col("polled")
     if uncommitted is not None:
-        asked = F.broadcast(uncommitted.withColumn("asked", F.lit(True)))
-        micro = micro.join(asked, on=["run", "op"], how="left")
+        asked = uncommitted.withColumn("asked", F.lit(True))
+        micro = micro.join(_sent(asked, uncommitted.count()), on=["run", "op"], how="left")
         given = given & F.col("asked").isNull()
     doubtful = keep(micro.where(~F.col("polled") & outcome.isin(INFO, OPEN)).select(*KEY, "value", "op"))
     many = doubtful.count()
     ok_reads = micro.where(given & (outcome == OK)).select(*KEY, "value")
     proven = (
-        ok_reads.join(F.broadcast(doubtful) if many <= FEW else doubtful, on=[*KEY, "value"], how="inner")
+        ok_reads.join(_sent(doubtful, many), on=[*KEY, "value"], how="inner")
         .select("run", "op")
         .distinct()
         .withColumn("proven", F.lit(True))
     )
     return (
-        micro.join(F.broadcast(proven) if many <= FEW else proven, on=["run", "op"], how="left")
+        micro.join(_sent(proven, many), on=["run", "op"], how="left")
         .withColumn(
             "committed",
             F.when(F.col("polled"), given).otherwise((outcome == OK) | F.coalesce("proven", F.lit(False))),
         )
         .drop("proven", "asked")
     )
+
+
+def _sent(rows: DataFrame, many: int) -> DataFrame:
+    """To every task, if they are few: all the others need not be shuffled."""
+    return F.broadcast(rows) if many <= FEW else rows
 
 
 def make_siblings(steps: DataFrame, packs: DataFrame) -> DataFrame:

@@ -94,10 +94,7 @@ class FaultReport:
         }
 
 
-ELSEWHERE = (
-    "looked for in histories from elsewhere alone: of a run of our own the brokers' logs say what was given "
-    "before it had committed"
-)
+ELSEWHERE = "looked for in histories from elsewhere alone"
 """Why a check that a stored run is not put to stands in `not_checked`."""
 
 

@@ -3,7 +3,10 @@
 import re
 from collections.abc import Sequence
 
+from harness.verdict import ELSEWHERE
+
 _ADVICE: Sequence[tuple[str, str]] = (
+    (ELSEWHERE, "nothing: it is not for a run of Fencepost's own"),
     (
         r"interrupt|killed|facts\.json",
         "let the run come to its end: `fencepost replay` repeats it from its seed",

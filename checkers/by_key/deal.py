@@ -21,7 +21,7 @@ PIECES = pa.schema([("group", pa.int32()), ("rows", pa.binary())])
 GROUPS = 512
 """Eight for every partition of a large shuffle, so that keys that share one are few."""
 MOST = 50_000_000
-"""Rows that a task takes. A key is never shared out, and so many take some 12 GB."""
+"""Rows that a task takes. A key is never shared out, and a row takes some 230 bytes: so many 12 GB."""
 Batches = Iterator[pa.RecordBatch]
 _KNOWN = pa.array([OK, FAIL], pa.int8())
 _SPREAD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
@@ -95,7 +95,7 @@ def collected(batches: Batches) -> pa.Table | None:
             many += len(pieces[-1])
             if many > MOST:
                 raise ValueError(
-                    f"more than {MOST:,} records were sent to one key, or given of it, and a key is judged "
-                    "in one task's memory: judge a part of the history that has fewer"
+                    f"a task would have to hold more than {MOST:,} records sent or given, for all of a key "
+                    "are judged together: judge a part of the history that has fewer"
                 )
     return pa.Table.from_batches(pieces).combine_chunks() if pieces else None

@@ -51,6 +51,15 @@ def offsets_gone_from_a_log_that_names_not_every_operation_are_none(h: History) 
 
 
 @case(lost_commit=1)
+def all_offsets_of_the_pipeline_gone_are_a_lost_commit(h: History) -> None:
+    h.feed(1)
+    h.take(0, offsets_fate="")
+    h.offset(2)
+    h.rows["offsets"][-1]["group"] = "another"
+    h.alter("partitions", lambda row: row | {"compacted": False})
+
+
+@case(lost_commit=1)
 def what_another_group_commits_hides_no_offsets_that_are_gone(h: History) -> None:
     _uncompacted(h)
     h.offset(2)

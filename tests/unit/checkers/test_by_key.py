@@ -31,7 +31,7 @@ def test_a_key_that_no_task_could_hold_is_refused(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("checkers.by_key.deal.MOST", 3)
     assert found("counted", *rows)
     monkeypatch.setattr("checkers.by_key.deal.MOST", 2)
-    with pytest.raises(ValueError, match="more than 2 records were sent to one key"):
+    with pytest.raises(ValueError, match="more than 2 records sent or given"):
         found("counted", *rows)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from synthetic_store import FAULTS, REPROCESSED, operation, record, verdict, write_journal, write_store
 
-from harness.verdict import FaultReport, Found, Unsettled, Validity, Verdict
+from harness.verdict import ELSEWHERE, FaultReport, Found, Unsettled, Validity, Verdict
+from reports.advice import advice
 from reports.html import draw
 
 HOSTILE = "</style></script><script>alert(1)</script><img src=x onerror=alert(1)>\"'\x00\x1b\u202e{{ 7 * 7 }}"
@@ -181,3 +182,7 @@ def test_what_has_no_answer_comes_with_what_to_change(tmp_path: Path) -> None:
     assert "run it with --nemesis pause-worker and a longer --time-limit" in text
     assert "run it on a local cluster with --keep logs" in text
     assert "7 operations whose client was told nothing" in text and "w1:2 and operation 9" in text
+
+
+def test_what_is_not_for_a_run_of_our_own_wants_nothing_changed() -> None:
+    assert advice("G1c", ELSEWHERE).startswith("nothing")
