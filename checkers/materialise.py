@@ -22,7 +22,7 @@ from checkers.evidence import evidence
 from checkers.examples import Finding, explain
 from checkers.form import FINDING
 from checkers.jvm import cause
-from checkers.parts import SPARK_ERRORS
+from checkers.parts import SPARK_ERRORS, has_ended
 from checkers.ranking import causes_of_few, first_of_few
 from checkers.registry import Checker
 from checkers.sources import Sources
@@ -103,10 +103,12 @@ def _found(findings: DataFrame) -> Found:
 
 
 def _guarded(checker: Checker, act: Callable[[], T], crashed: dict[str, str]) -> T | None:
-    """What `act` gives; None, and a note, if the checker crashes."""
+    """What `act` gives; None, and a note, if the checker crashes; raises where Spark itself is gone."""
     try:
         return act()
     except SPARK_ERRORS as error:
+        if has_ended():
+            raise
         log.error("checker %s crashed", checker.module, exc_info=error)
         for anomaly in checker.anomalies:
             crashed[anomaly] = f"the check crashed: {cause(str(error))}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from checkers.jvm import cause
@@ -17,6 +18,11 @@ from harness.verdict import Judgement
 log = logging.getLogger(__name__)
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
+ENDED = (
+    "Spark ended during the analysis, perhaps for want of memory: judge again with more than it had, "
+    "`fencepost check ... --spark-conf spark.driver.memory=8g` (by itself it has 1g, or 4g for "
+    "a large history)"
+)
 UNREADABLE = re.compile(
     r"(?:FAILED_READ_FILE|error while reading file).*?(?:file://)?((?:\w+:/)?/\S+\.parquet)", re.DOTALL
 )
@@ -70,11 +76,21 @@ def errors_of_ours() -> Iterator[None]:
     try:
         yield
     except SPARK_ERRORS as error:
+        if has_ended():
+            raise EnvironmentFailure(ENDED) from error
         if path := UNREADABLE.search(str(error)):
             raise UnreadableInput(f"{path[1]} is damaged: a part of it cannot be read") from error
         raise AnalysisFailed(f"the analysis failed: {cause(str(error))}") from error
     except (Py4JError, ConnectionError, EOFError) as error:
-        raise EnvironmentFailure(
-            "Spark ended during the analysis, perhaps for want of memory: judge again with "
-            "`fencepost check ... --spark-conf spark.driver.memory=4g`, or more"
-        ) from error
+        raise EnvironmentFailure(ENDED) from error
+
+
+def has_ended() -> bool:
+    """Whether Spark has ended by itself, as it does when its memory is full; whatever is asked of it then
+    fails in ways of its own.
+    """
+    context = SparkContext._active_spark_context
+    try:
+        return context is not None and bool(context._jsc.sc().isStopped())
+    except (Py4JError, OSError):
+        return True

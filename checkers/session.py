@@ -188,10 +188,11 @@ def spark_conf(settings: SparkSettings, folder: Path, here: str | None = None) -
     ours = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "2" if small else "64",
+        # A task has all of its keys in memory, so that they shall be few.
+        "spark.sql.shuffle.partitions": "2" if small else "256",
         # About a million micro-operations: what a task of `checkers.by_key` has in memory, ten times over.
         "spark.sql.adaptive.advisoryPartitionSizeInBytes": "32m",
-        "spark.sql.limit.initialNumPartitions": "64",  # all of them: a few findings may stand in any
+        "spark.sql.limit.initialNumPartitions": "256",  # all of them: a few findings may stand in any
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),

@@ -13,7 +13,7 @@ _ADVICE: Sequence[tuple[str, str]] = (
     ),
     (
         r"memory|\bOOM\b",
-        "give Spark more room: `--spark-conf spark.driver.memory=4g`, then check again",
+        "give Spark more room than it had, `--spark-conf spark.driver.memory=8g`, then check again",
     ),
     (
         r"was told nothing",

@@ -19,7 +19,7 @@ it should have been committed by then: it was not asked for with `read_uncommitt
 """
 PIECES = pa.schema([("group", pa.int32()), ("rows", pa.binary())])
 GROUPS = 512
-"""Eight for every partition of a large shuffle, so that keys that share one are few."""
+"""Two for every partition of a large shuffle, so that keys that share one are few."""
 MOST = 50_000_000
 """Rows that a task takes. A key is never shared out, and a row takes some 230 bytes: so many 12 GB."""
 Batches = Iterator[pa.RecordBatch]

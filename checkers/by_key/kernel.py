@@ -8,7 +8,7 @@ from pyspark import TaskContext
 
 from checkers.by_key.deal import collected
 from checkers.by_key.jumps import find_jumps
-from checkers.by_key.packs import PACK, make_pack
+from checkers.by_key.packs import PACK, PARTS, cut, make_pack
 from checkers.by_key.rows import NONE, Records, Rows, make_records
 from checkers.graph.edges import edges_of
 from checkers.graph.intervals import merged, reaches
@@ -54,7 +54,8 @@ def by_key(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield _batch("jump", _jumps(rows, records, rows.polls, ok))
     yield _batch("jump", _jumps(rows, records, done, ok | (rows.outcome == INFO)))
     yield _batch("counted", _counted(rows, records))
-    yield _batch("pack", _pack(rows, records))
+    for pack in _packs(rows, records):
+        yield _batch("pack", pack)
 
 
 def _batch(name: str, array: pa.StructArray) -> pa.RecordBatch:
@@ -125,10 +126,12 @@ def _counted(rows: Rows, records: Records) -> pa.StructArray:
     return _struct(COUNTED, {"run": runs, "records": np.bincount(at), "read": read})
 
 
-def _pack(rows: Rows, records: Records) -> pa.StructArray:
-    pack = make_pack(rows, records)
-    low, high = merged(*reaches(edges_of(pack)))
+def _packs(rows: Rows, records: Records) -> Iterator[pa.StructArray]:
+    """PACK; the first has the intervals of them all."""
+    whole = make_pack(rows, records)
+    low, high = merged(*reaches(edges_of(whole)))
     context = TaskContext.get()
-    number = context.partitionId() if context else 0
-    row = {"id": number, **pack.blobs(), "low": low.tobytes(), "high": high.tobytes()}
-    return pa.array([row], PACK)
+    first = (context.partitionId() if context else 0) * PARTS
+    for n, pack in enumerate(cut(whole)):
+        intervals = {"low": low.tobytes(), "high": high.tobytes()} if n == 0 else {"low": b"", "high": b""}
+        yield pa.array([{"id": first + n, **pack.blobs(), **intervals}], PACK)

@@ -17,6 +17,13 @@ from harness.history_files.schema import OPEN
 LINES = 1 << 40
 """More than a history has lines."""
 FOLLOWED, COMPLETED, READ = 1, 2, 4
+PACKED = 1 << 15
+"""Records and readers that a pack holds: some 600 KB. Spark copies it several times, each time in one stretch
+of memory; and what takes half a region of a JVM of 4 GB (1 MB) or more gets whole regions for itself: a third
+of the memory is lost.
+"""
+PARTS = 1 << 12
+"""More than the packs that a task makes of all the rows that it takes (`checkers.by_key.deal.MOST`)."""
 PACK = pa.struct(
     [("id", pa.int32())]
     + [
@@ -54,6 +61,35 @@ def read_packs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Pack]]:
     for batch in batches:
         for row in batch.to_pylist():
             yield row["id"], Pack(**{name: np.frombuffer(row[name], kind) for name, kind in KINDS.items()})
+
+
+def cut(pack: Pack) -> Iterator[Pack]:
+    """Packs of about PACKED records and readers, in order; no record's readers are parted from it.
+
+    The record behind the last one, which may follow it, comes along, without flags and readers.
+    """
+    many = len(pack.key)
+    part = np.cumsum(np.bincount(pack.record, minlength=many) + 1) // PACKED
+    starts = np.flatnonzero(np.diff(part, prepend=-1))
+    if len(starts) <= 1:
+        yield pack
+        return
+    ends = [*starts[1:].tolist(), many]
+    by_record = np.argsort(pack.record, kind="stable")
+    readers = np.split(by_record, np.searchsorted(pack.record[by_record], starts[1:]))
+    for start, end, readers_here in zip(starts.tolist(), ends, readers, strict=True):
+        here = slice(start, end + 1)
+        flags = pack.flags[here].copy()
+        flags[end - start :] = 0
+        yield Pack(
+            key=pack.key[here],
+            value=pack.value[here],
+            writer=pack.writer[here],
+            flags=flags,
+            reader=pack.reader[readers_here],
+            record=pack.record[readers_here] - np.int32(start),
+            last=pack.last[readers_here],
+        )
 
 
 def make_pack(rows: Rows, records: Records) -> Pack:

@@ -10,11 +10,8 @@ from checkers.by_key.arrays import codes, order_by
 from checkers.by_key.deal import deal
 from checkers.by_key.jumps import find_jumps
 from checkers.by_key.kernel import by_key
-from checkers.by_key.packs import LINES, make_pack
 from checkers.by_key.rows import NONE, Rows, make_records
 from checkers.form import FINDING
-from checkers.graph.edges import edges_of
-from checkers.graph.names import RW, WR, WW
 from checkers.materialise import _caused, _first
 from checkers.ranking import causes_of_few, first_of_few
 from harness.history_files.schema import FAIL, INFO, OK, OPEN
@@ -133,23 +130,6 @@ def test_the_steps_of_another_process_come_before_nothing() -> None:
     rows = Rows(table(given(1, 1, 1, process=1), given(2, 2, 2, process=2), given(3, 3, 3, process=2)))
     at, _, _ = find_jumps(rows, make_records(rows), rows.polls, rows.outcome == OK)
     assert at.tolist() == []
-
-
-def test_edges_follow_from_versions_and_their_readers() -> None:
-    rows = Rows(table(sent(1, 5, 0, run=2), sent(3, 6, 4, run=2), given(4, 5, 0, run=2)))
-    edges = edges_of(make_pack(rows, make_records(rows)))
-    pairs = {
-        kind: [(a % LINES, b % LINES) for a, b in zip(e.src, e.dst, strict=True)] for kind, e in edges.items()
-    }
-    assert pairs == {WR: [(1, 4)], WW: [(1, 3)], RW: [(4, 3)]}
-    assert all((e.src // LINES == 2).all() for e in edges.values())
-
-
-def test_what_never_completed_wrote_no_version() -> None:
-    rows = Rows(table(sent(1, 5, 0), sent(3, 6, None, OPEN), given(4, 6, 4), given(5, 5, 0)))
-    assert {kind: len(e.src) for kind, e in edges_of(make_pack(rows, make_records(rows))).items()} == {
-        WR: 1, WW: 0, RW: 0
-    }  # fmt: skip
 
 
 def finding(anomaly: str, position: int, *ops: int) -> Row:

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow.parquet as pq
 import pytest
 from plain.generate import random_history, to_jsonl
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -69,6 +71,18 @@ def test_where_spark_is_gone_nothing_more_is_asked_of_it() -> None:
             raise ConnectionRefusedError(111, "Connection refused")
 
     with pytest.raises(EnvironmentFailure, match=r"Spark ended during the analysis.*spark\.driver\.memory"):
+        each(RUNS, judge)
+
+
+def test_what_an_ended_spark_says_is_held_against_no_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = Mock(**{"_jsc.sc.return_value.isStopped.return_value": True})
+    monkeypatch.setattr(SparkContext, "_active_spark_context", stopped)
+
+    def judge(asked: Sequence[Run]) -> Answers:
+        with errors_of_ours():
+            raise PySparkException('because the return value of "SparkContext.dagScheduler()" is null')
+
+    with pytest.raises(EnvironmentFailure, match="Spark ended during the analysis"):
         each(RUNS, judge)
 
 

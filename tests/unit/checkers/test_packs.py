@@ -1,0 +1,72 @@
+"""What a task packs of its rows for the dependency graph, and how a pack is cut."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from micro import given, sent, table
+
+from checkers.by_key import packs
+from checkers.by_key.packs import FOLLOWED, LINES, READ, Pack, cut, make_pack
+from checkers.by_key.rows import Rows, make_records
+from checkers.graph.edges import edges_of
+from checkers.graph.names import RW, WR, WW
+from harness.history_files.schema import FAIL, OK, OPEN
+
+
+def test_edges_follow_from_versions_and_their_readers() -> None:
+    rows = Rows(table(sent(1, 5, 0, run=2), sent(3, 6, 4, run=2), given(4, 5, 0, run=2)))
+    edges = edges_of(make_pack(rows, make_records(rows)))
+    pairs = {
+        kind: [(a % LINES, b % LINES) for a, b in zip(e.src, e.dst, strict=True)] for kind, e in edges.items()
+    }
+    assert pairs == {WR: [(1, 4)], WW: [(1, 3)], RW: [(4, 3)]}
+    assert all((e.src // LINES == 2).all() for e in edges.values())
+
+
+def test_what_never_completed_wrote_no_version() -> None:
+    rows = Rows(table(sent(1, 5, 0), sent(3, 6, None, OPEN), given(4, 6, 4), given(5, 5, 0)))
+    assert {kind: len(e.src) for kind, e in edges_of(make_pack(rows, make_records(rows))).items()} == {
+        WR: 1, WW: 0, RW: 0
+    }  # fmt: skip
+
+
+def a_pack(seed: int) -> Pack:
+    """Of two keys, of records some of which nobody sent, that never completed, or that many were given."""
+    rng = np.random.default_rng(seed)
+    sends = [
+        sent(3 * n + 1, n, 2 * n, int(rng.choice([OK, FAIL, OPEN])), key=n % 2)
+        for n in range(20)
+        if rng.random() < 0.9
+    ]
+    polls = [
+        given(3 * n + 200 + who, n, 2 * n, int(rng.choice([OK, FAIL])), key=n % 2)
+        for n in range(20)
+        for who in range(int(rng.integers(0, 4)))
+    ]
+    rows = Rows(table(*sends, *polls))
+    return make_pack(rows, make_records(rows))
+
+
+def told(pack: Pack) -> Counter[tuple[object, ...]]:
+    """All that is asked of a pack: its edges with their records and the next versions, and what was read."""
+    said: Counter[tuple[object, ...]] = Counter()
+    for kind, edges in edges_of(pack).items():
+        for src, dst, at in zip(edges.src, edges.dst, edges.record, strict=True):
+            following = pack.value[at + 1] if pack.flags[at] & FOLLOWED else None
+            said[kind, src, dst, pack.key[at], pack.value[at], following] += 1
+    for at in np.flatnonzero(pack.flags & READ):
+        said["read", pack.writer[at], pack.key[at], pack.value[at]] += 1
+    return said
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_parts_of_a_pack_tell_what_the_whole_tells(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    whole = a_pack(seed)
+    assert {kind for kind, *_ in told(whole)} == {WR, WW, RW, "read"}
+    assert len(list(cut(whole))) == 1
+    for most in (1, 2, 3, 7):
+        monkeypatch.setattr(packs, "PACKED", most)
+        parts = list(cut(whole))
+        assert len(parts) > 2
+        assert sum(map(told, parts), Counter()) == told(whole)
