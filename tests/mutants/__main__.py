@@ -15,6 +15,7 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
@@ -68,6 +69,7 @@ def main() -> None:
                 out.flush()
     if asked.tests:
         left = [mutant for mutant in every if known[mutant.key]["fate"] == "survived"]
+        left = [mutant for mutant in left if subjects_of()[mutant.file]]
         for mutant in left:
             if mutant.key not in reasons():
                 known[mutant.key]["fate"] = fate_in_tests(mutant)
@@ -77,13 +79,31 @@ def main() -> None:
 
 
 def judged(todo: list[Mutant]) -> Iterator[dict[str, object]]:
-    """What becomes of each, in one Spark session."""
+    """What becomes of each."""
+    by_histories = [mutant for mutant in todo if subjects_of()[mutant.file]]
+    by_tests = [mutant for mutant in todo if not subjects_of()[mutant.file]]
+    for number, (mutant, fate, took_s) in enumerate(chain(_judge(by_histories), _test(by_tests)), 1):
+        place = f"{mutant.file}:{mutant.line}"
+        print(f"{number}/{len(todo)} {took_s:.1f} s {place} {mutant.change}: {fate}", flush=True)
+        yield {
+            "key": mutant.key,
+            "file": mutant.file,
+            "line": mutant.line,
+            "change": mutant.change,
+            "fate": fate,
+        }
+
+
+def _judge(todo: list[Mutant]) -> Iterator[tuple[Mutant, str, float]]:
+    """By histories, in one Spark session."""
     from checkers.session import SparkSettings, session
 
+    if not todo:
+        return
     with session(SparkSettings(size="large", conf=INTERPRETED)) as spark:
         ready: dict[str, Subject] = {}
         signal.signal(signal.SIGALRM, _late)
-        for number, mutant in enumerate(todo, 1):
+        for mutant in todo:
             began_s = time.monotonic()
             fate = "survived"
             for name in subjects_of()[mutant.file]:
@@ -98,18 +118,15 @@ def judged(todo: list[Mutant]) -> Iterator[dict[str, object]]:
                 spark.catalog.clearCache()
                 if fate != "survived":
                     break
-            took_s = round(time.monotonic() - began_s, 1)
-            print(
-                f"{number}/{len(todo)} {took_s} s {mutant.file}:{mutant.line} {mutant.change}: {fate}",
-                flush=True,
-            )
-            yield {
-                "key": mutant.key,
-                "file": mutant.file,
-                "line": mutant.line,
-                "change": mutant.change,
-                "fate": fate,
-            }
+            yield mutant, fate, time.monotonic() - began_s
+
+
+def _test(todo: list[Mutant]) -> Iterator[tuple[Mutant, str, float]]:
+    """By the tests of files that no history judges."""
+    for mutant in todo:
+        began_s = time.monotonic()
+        fate = fate_in_tests(mutant)
+        yield mutant, fate, time.monotonic() - began_s
 
 
 class TooLong(Exception):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from pyspark.sql import SparkSession
 
 from mutants.stored import Stored
+from mutants.tested import TESTS
 
 if TYPE_CHECKING:
     from told_histories import Defined
@@ -141,17 +142,18 @@ class Part:
 SUBJECTS: Mapping[str, Callable[[SparkSession], Subject]] = {"told": Told, "stored": Stored}
 SHARED = (
     "tables", "by_input", "by_offset", "by_operation", "by_position", "by_process", "by_producer", "by_value",
-    "evidence", "gaps", "judge", "materialise", "ranking", "finding",
+    "evidence", "gaps", "judge", "materialise", "ranking", "registry", "sources",
 )  # fmt: skip
 """What all checkers of stored runs stand on."""
 
 
 @cache
 def subjects_of() -> dict[str, tuple[str, ...]]:
-    """By file of the checkers, what judges its mutants."""
+    """By file of the checkers, what judges its mutants; nothing: the tests alone (`mutants.tested.TESTS`)."""
     from checkers.registry import HISTORY_CHECKERS, STORE_CHECKERS
 
-    found = {
+    found: dict[str, tuple[str, ...]] = {f"checkers/{name}.py": () for name in TESTS}
+    found |= {
         path.relative_to(ROOT).as_posix(): ("told",)
         for folder in ("by_key", "graph")
         for path in sorted((ROOT / "checkers" / folder).glob("*.py"))
@@ -161,7 +163,7 @@ def subjects_of() -> dict[str, tuple[str, ...]]:
         found[f"checkers/{name}.py"] = ("told",)
     for name in SHARED:
         found[f"checkers/{name}.py"] = ("stored",)
-    for name in ("unsettled", "finding"):
+    for name in ("unsettled", "finding", "examples"):
         found[f"checkers/{name}.py"] = ("told", "stored")
     for checker in (*HISTORY_CHECKERS, *STORE_CHECKERS):
         judges = (("told", HISTORY_CHECKERS), ("stored", STORE_CHECKERS))

@@ -1,4 +1,5 @@
-"""Mutants that survive all histories: the unit tests of the checkers see more than is found in a history.
+"""Mutants that the tests judge: those that survive all histories, of which the unit tests see more than is
+found in a history, and those of files that no history judges.
 
 The tests run in a process of their own, with a copy of the room that has the mutant.
 """
@@ -9,13 +10,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from mutants.mutate import Mutant
 
 ROOT = Path(__file__).parent.parent.parent
-TESTS = (
+FOUND_BY = (
     "test_by_key",
+    "test_packs",
     "test_graph",
     "test_parts",
     "test_judge",
@@ -23,7 +26,24 @@ TESTS = (
     "test_history_folders",
     "test_history_files",
 )
-"""Of tests/unit/checkers; the cases are no news."""
+"""Of tests/unit/checkers, for what all histories judge as well; the cases are no news."""
+TESTS: Mapping[str, tuple[str, ...]] = {
+    "catalogue": ("test_catalogue",),
+    "cluster": ("test_cluster_of_ones_own",),
+    "history_files": ("test_history_files", "test_history_folders"),
+    "history_folders": ("test_history_folders",),
+    "history_source": ("test_history_files", "test_cluster_of_ones_own"),
+    "history_tables": ("test_history_folders", "test_judge_told", "test_graph"),
+    "jvm": ("test_jvm", "test_cluster_of_ones_own", "../../integration/test_spark"),
+    "pages": ("test_catalogue",),
+    "parts": ("test_parts",),
+    "session": ("test_jvm", "test_cluster_of_ones_own", "../../integration/test_spark"),
+    "warm": ("test_jvm", "../../integration/test_spark"),
+    "workers": ("../../integration/test_spark",),
+}
+"""By module of the checkers that no history judges: how histories are read, how Spark is started, and what
+is written of the checks. What judges it is these alone.
+"""
 LIMIT_S = 600
 
 
@@ -33,7 +53,8 @@ def fate_in_tests(mutant: Mutant) -> str:
         room = Path(folder) / "checkers"
         shutil.copytree(ROOT / "checkers", room, ignore=shutil.ignore_patterns("__pycache__"))
         (Path(folder) / mutant.file).write_text(mutant.source)
-        tests = [str(ROOT / "tests" / "unit" / "checkers" / f"{name}.py") for name in TESTS]
+        names = TESTS.get(Path(mutant.file).stem, FOUND_BY)
+        tests = [str(ROOT / "tests" / "unit" / "checkers" / f"{name}.py") for name in names]
         command = [
             sys.executable,
             "-P",

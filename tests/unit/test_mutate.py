@@ -1,6 +1,10 @@
 """What the mutants of a file are."""
 
+from pathlib import Path
+
 from mutants.mutate import mutants
+from mutants.subjects import ROOT, subjects_of
+from mutants.tested import TESTS
 
 
 def changes(source: str) -> set[str]:
@@ -56,3 +60,16 @@ def test_what_says_the_kind_of_a_thing_is_not_changed() -> None:
     source = "def f(a: int | None) -> int | str:\n    b: int | None = a\n    return b"
     assert changes(source) == set()
     assert changes(source + " + 1") == {source + " - 1"}
+
+
+def test_every_file_of_the_checkers_is_judged_by_something() -> None:
+    for path in sorted((ROOT / "checkers").rglob("*.py")):
+        file = path.relative_to(ROOT).as_posix()
+        if file not in subjects_of():
+            assert not list(mutants(file, path.read_text())), f"nothing judges the mutants of {file}"
+
+
+def test_the_tests_that_judge_a_file_are_there() -> None:
+    here = Path(__file__).parent / "checkers"
+    missing = [name for names in TESTS.values() for name in names if not (here / f"{name}.py").exists()]
+    assert missing == []
