@@ -84,7 +84,7 @@ SENDS = pa.schema(
         ("value", _str),
         ("topic", _str),
         ("tp", _i32),  # null: not acknowledged, so nobody knows
-        ("offset", _i64),  # null: likewise
+        ("offset", _i64),  # null: likewise, or acknowledged without one
         ("acked", _bool),
         ("slot", _str),  # null for the feeder
         ("inputs", _inputs),  # empty for the feeder

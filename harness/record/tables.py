@@ -63,15 +63,17 @@ class Tabulator:
         self.run = run
         self._stages = {stage.name: stage for stage in stages}
         self._names = names
-        self._first_ops: dict[str, int] = {}
+        self._ops: dict[str, range] = {}
         self._next_op = 0
         self._sheets: dict[str, Sheet] = {}
 
     def op_of(self, name: str) -> int | None:
-        """The number of the operation that an offset's metadata names; None: nobody's."""
+        """The number of the operation that an offset's metadata names; None: nobody's, or one that is missing
+        in its journal.
+        """
         journal, _, number = name.rpartition(":")
-        first = self._first_ops.get(journal)
-        return first + int(number) if first is not None and number.isdigit() else None
+        ops = self._ops.get(journal, range(0))
+        return ops[int(number)] if number.isdecimal() and int(number) < len(ops) else None
 
     def write(self, journals: Sequence[Path], folder: Path) -> None:
         """Read the journals and write every table but `partitions`, which comes last."""
@@ -104,8 +106,8 @@ class Tabulator:
             self._event(read, line, event)
         for op in sorted(read.open):
             self._complete(read, op, Outcome.INFO.value, None, None)
-        self._first_ops[read.name] = read.first_op
         self._next_op = read.first_op + read.highest + 1
+        self._ops[read.name] = range(read.first_op, self._next_op)
         self._row(
             "journals",
             read.name,
@@ -187,6 +189,8 @@ class Tabulator:
 
     def _send(self, read: Journaled, op: int, n: int, send: Sequence[Any], ack: Sequence[int] | None) -> None:
         topic, slot, digest, *places = send
+        # A duplicate of a batch that the broker has forgotten is acknowledged without an offset.
+        offset = ack[1] if ack and ack[1] >= 0 else None
         self._row(
             "sends",
             read.first_op + op,
@@ -194,7 +198,7 @@ class Tabulator:
             value_name(read.name, op, n),
             topic,
             self._names.id(topic, ack[0]) if ack else None,
-            ack[1] if ack else None,
+            offset,
             ack is not None,
             slot,
             self._inputs(places),

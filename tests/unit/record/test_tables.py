@@ -38,11 +38,11 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-def txn(journal: Journal, end: str | None = "ok") -> int:
+def txn(journal: Journal, end: str | None = "ok", offset: int = 41) -> int:
     """One transaction with one send, up to and including its commit."""
     sends = [["out", "invoice", 99, "in/0", 7]]
     op = journal.begin("txn", 1, {"asked": "commit", "sends": sends, "claims": {"in/0": [7, 8]}})
-    journal.write("commit", {"op": op, "acks": [[2, 41]]})
+    journal.write("commit", {"op": op, "acks": [[2, offset]]})
     if end:
         journal.write(end, {"f": "txn", "process": 1, "op": op})
     return op
@@ -79,6 +79,12 @@ def test_a_worker_killed_while_sending_has_acknowledged_nothing(desk: Desk) -> N
     (send,) = desk.table("sends")
     assert (send["acked"], send["offset"]) == (False, None)
     assert desk.table("ops")[0]["commit_ns"] is None
+
+
+def test_what_was_acknowledged_without_an_offset_has_a_partition_alone(desk: Desk) -> None:
+    txn(desk.journal(), offset=-1001)
+    (send,) = desk.table("sends")
+    assert (send["acked"], send["tp"] is None, send["offset"]) == (True, False, None)
 
 
 def test_a_torn_last_line_is_dropped_and_counted(desk: Desk) -> None:
@@ -121,7 +127,7 @@ def test_operations_of_two_journals_do_not_share_a_number(desk: Desk) -> None:
     ops = desk.table("ops")
     assert sorted(op["op"] for op in ops) == [0, 1, 2, 3]
     assert desk.tables.op_of("shop-2.0:1") == next(op["op"] for op in ops if op["name"] == "shop-2.0:1")
-    assert desk.tables.op_of("nobody:1") is None
+    assert [desk.tables.op_of(name) for name in ("nobody:1", "shop-1.0:2", "shop-2.0:-1")] == [None] * 3
 
 
 def test_a_poll_keeps_the_order_of_delivery(desk: Desk) -> None:
