@@ -68,7 +68,7 @@ def make_ranges(runs: DataFrame, operations: DataFrame, moves: DataFrame) -> Dat
     gained_ns; stale [next, op]: the highest offset of which a commit had completed ok before the
     partition was gained; one that was part of a transaction stands in the log too, where that is here.
     """
-    claimed = operations.where("size(claims) > 0").select(
+    claimed = operations.select(
         "run",
         "op",
         "told",

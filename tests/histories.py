@@ -2,26 +2,21 @@
 
 A history has an input topic `a`, output topics `x` and `y`, one partition each, one stage `s` of group
 `g`, which owes each input one output in `x`. The log is an append-only list for each partition; fates,
-final reads, ends and replicas follow from it, as they would from real brokers. `alter` then bends a
-table, as a fault would.
+final reads, ends and replicas follow from it, as they would from real brokers (`stored_tables`). `alter` then
+bends a table, as a fault would.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from stored_tables import OFFSETS, RC, Row, make_tables
 
-from harness.history import SENTINEL_VALUE
 from harness.record.schema import HISTORY, LOG
 
-RC, RU = "read_committed", "read_uncommitted"
-OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
+TRANSACTIONS = "__transaction_state"
 WALL_MS = 1_000_000.0
-Row = dict[str, Any]
 
 
 @dataclass
@@ -332,49 +327,7 @@ class History:
 
     def make(self) -> dict[str, list[Row]]:
         """All that follows from what has happened; once."""
-        self._final_reads()
-        rows = self.rows
-        rows["partitions"] = [
-            {
-                "tp": tp,
-                "topic": topic,
-                "partition": 0,
-                "internal": topic.startswith("__"),
-                "compacted": topic == OFFSETS,
-            }
-            for topic, tp in self.tp.items()
-        ]
-        rows["stages"] = [
-            {"stage": "s", "group": "g", "in_topic": topic, "promised": RC, "ordered": self.ordered}
-            for topic in self.inputs
-        ]
-        rows["journals"] = [
-            {
-                "pid": 1,
-                "lines": 2 * row["ops"],
-                "torn_lines": 0,
-                "missing_lines": 0,
-                "ended": True,
-                "stage": None,
-            }
-            | row
-            for row in self.journals.values()
-        ]
-        rows["assignments"] = [
-            {
-                "journal": "w",
-                "process": 0,
-                "group": "g",
-                "time_ns": 0,
-                "gained": True,
-                "tp": self.tp[topic],
-                "offset": 0,
-            }
-            for topic in self.inputs
-        ] + rows["assignments"]
-        for table, change in self.alterations:
-            rows[table] = [bent for row in rows[table] if (bent := change(dict(row))) is not None]
-        return rows
+        return make_tables(self)
 
     def fates(self, topic: str) -> list[str | None]:
         """The fate of each entry, None for a marker."""
@@ -390,101 +343,3 @@ class History:
 
     def _ms(self) -> int:
         return int(WALL_MS + self.clock / 1e6)
-
-    def _final_reads(self) -> None:
-        reader = self.op("z", "poll")
-        for topic in self.topics:
-            internal = topic.startswith("__")
-            end = None if internal else self.put(topic, SENTINEL_VALUE, sentinel=True)
-            fates, tp = self.fates(topic), self.tp[topic]
-            stable = fates.index("open") if "open" in fates else len(fates)
-            for at, (entry, fate) in enumerate(zip(self.entries[topic], fates, strict=True)):
-                self._batch(tp, at, entry)
-                if fate is None or internal:
-                    continue
-                self.rows["records"].append(
-                    {
-                        "tp": tp,
-                        "offset": at,
-                        "value": entry["value"],
-                        "slot": entry.get("slot"),
-                        "digest": entry.get("digest"),
-                        "inputs": [
-                            {"tp": self.tp[source], "offset": o} for source, o in entry.get("inputs", ())
-                        ],
-                        "timestamp_ms": entry["ms"],
-                        "sentinel": entry.get("sentinel", False),
-                        "key": entry.get("key"),
-                        "state": entry.get("state"),
-                    }
-                )
-                if at < stable and fate in ("commit", "plain") and not entry.get("sentinel"):
-                    self.poll(reader, topic, at, entry["value"], role="final")
-            for broker in range(1, self.followers + 2):
-                self.rows["replicas"].append(
-                    {
-                        "broker": broker,
-                        "leader": broker == 1,
-                        "tp": tp,
-                        "topic_id": topic,
-                        "log_start": 0,
-                        "log_end": len(fates),
-                        "high_watermark": len(fates),
-                        "damaged": None,
-                    }
-                )
-            if end is not None:
-                committed = sum(fate in ("commit", "plain") for fate in fates[:stable])
-                self._end(topic, RC, stable, end if end < stable else None, committed)
-                self._end(topic, RU, len(fates), end, sum(fate is not None for fate in fates))
-
-    def _end(self, topic: str, isolation: str, after: int, sentinel: int | None, read: int) -> None:
-        self.rows["ends"].append(
-            {
-                "journal": "z",
-                "isolation": isolation,
-                "tp": self.tp[topic],
-                "first": 0,
-                "next": after,
-                "read": read,
-                "sentinel_offset": sentinel,
-            }
-        )
-
-    def _batch(self, tp: int, at: int, entry: Row) -> None:
-        self.rows["batches"] += [
-            {
-                "broker": broker,
-                "leader": broker == 1,
-                "tp": tp,
-                "base_offset": at,
-                "last_offset": at,
-                "count": 1,
-                "producer_id": entry["pid"],
-                "epoch": entry["epoch"],
-                "base_sequence": entry["seq"] if entry["pid"] >= 0 and "seq" in entry else -1,
-                "transactional": entry["pid"] >= 0,
-                "control": "marker" in entry,
-                "marker": entry.get("marker"),
-                "coordinator_epoch": 0,
-                "leader_epoch": 0,
-                "max_timestamp_ms": entry["ms"],
-                "crc": 0,
-            }
-            for broker in range(1, self.followers + 2)
-        ]
-
-
-def write(folder: Path, runs: Sequence[tuple[int, History]], *, log: bool) -> Path:
-    """All the runs in one store folder."""
-    united: dict[str, list[Row]] = {table: [] for table in (*HISTORY, *LOG)}
-    for number, history in runs:
-        for table, rows in history.tables(number).items():
-            united[table].extend(rows)
-    for kind, schemas in (("history", HISTORY), ("log", LOG if log else {})):
-        (folder / kind).mkdir(parents=True, exist_ok=True) if schemas else None
-        for table, schema in schemas.items():
-            pq.write_table(
-                pa.Table.from_pylist(united[table], schema=schema), folder / kind / f"{table}.parquet"
-            )
-    return folder

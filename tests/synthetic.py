@@ -9,7 +9,8 @@ every record: N inputs make 3 N records and 10 N polls. One transaction in fifty
 import sys
 from pathlib import Path
 
-from histories import History, write
+from histories import History
+from stored_tables import write
 
 
 def synthetic(inputs: int) -> History:

@@ -4,7 +4,8 @@ what is broken in it.
 
 from collections.abc import Iterable, Iterator
 
-from histories import OFFSETS, RC, TRANSACTIONS, History, Row
+from histories import TRANSACTIONS, History
+from stored_tables import OFFSETS, RC, Row
 
 from checkers.registry import CHECKERS, HISTORIES
 from harness.verdict import Judgement

@@ -6,7 +6,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from histories import History, write
+from histories import History
+from stored_tables import write
 
 from checkers.judge import StoredRun
 from harness.verdict import Judgement

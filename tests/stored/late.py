@@ -2,7 +2,8 @@
 
 from random import Random
 
-from histories import History, Row
+from histories import History
+from stored_tables import Row
 
 Marker = tuple[str, int, str, int]  # topic, producer id, type, epoch
 

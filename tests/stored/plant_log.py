@@ -4,7 +4,8 @@ that are contended, producers that are fenced for nothing, and groups that stand
 
 from random import Random
 
-from histories import OFFSETS, TRANSACTIONS, Row
+from histories import TRANSACTIONS
+from stored_tables import OFFSETS, Row
 
 from stored.planted import Planted, at, record, taken
 from stored.run import SECOND, Run

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from histories import RU, Row
+from stored_tables import RU, Row
 
 from stored.planted import Planted, at, each, given, place, record
 from stored.run import Run

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from histories import write
+from stored_tables import write
 
 from checkers.judge import StoredRun
 from harness.verdict import Judgement

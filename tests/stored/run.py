@@ -9,7 +9,8 @@ from collections.abc import Collection, Sequence
 from random import Random
 from typing import Any
 
-from histories import RC, RU, Op, Row
+from histories import Op
+from stored_tables import RC, RU, Row
 
 from stored.late import LateMarkers
 

@@ -1,7 +1,8 @@
 """What correct runs look like."""
 
 from cases import case
-from histories import OFFSETS, History
+from histories import History
+from stored_tables import OFFSETS
 
 
 @case()

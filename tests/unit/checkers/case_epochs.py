@@ -1,7 +1,8 @@
 """Epochs and sequence numbers of producers."""
 
 from cases import case, plain
-from histories import OFFSETS, History, Row
+from histories import History
+from stored_tables import OFFSETS, Row
 
 # epoch-regression
 

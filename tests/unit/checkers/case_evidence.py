@@ -1,7 +1,8 @@
 """Nothing checked is nothing known: what a table that is short or empty makes of a right history."""
 
 from cases import case
-from histories import OFFSETS, RU, History
+from histories import History
+from stored_tables import OFFSETS, RU
 
 
 def plain(h: History) -> None:

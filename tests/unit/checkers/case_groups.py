@@ -1,7 +1,8 @@
 """Groups and partitions beside each other: offsets, claims and ranges that are not to be mixed."""
 
 from cases import case
-from histories import OFFSETS, History
+from histories import History
+from stored_tables import OFFSETS
 
 
 def takes_in_another_group(h: History, first: int, after: int) -> None:

@@ -87,6 +87,20 @@ def an_input_before_the_first_position_of_the_group_is_not_lost(h: History) -> N
     h.alter("assignments", lambda row: row | {"offset": 1})
 
 
+@case()
+def a_beginning_at_no_known_position_is_none(h: History) -> None:
+    h.feed(2)
+    h.take(1)
+    h.alter("assignments", lambda row: row | {"offset": -1001})
+
+
+@case()
+def where_a_member_lost_a_partition_its_group_did_not_begin(h: History) -> None:
+    h.feed(2)
+    h.take(1)
+    h.alter("assignments", lambda row: row | {"gained": False})
+
+
 @case(broken=("did not come to the end of x/0",))
 def an_output_topic_that_was_not_read_to_the_end_accuses_nobody_of_a_lost_input(h: History) -> None:
     h.feed(2)
@@ -111,6 +125,14 @@ def without_logs_the_claims_of_committed_transactions_count(h: History) -> None:
     h.feed(2)
     h.take(0, outcome="fail")
     h.take(1)
+
+
+@case(options={"log": False}, lost_input=1)
+def without_logs_the_furthest_claim_counts(h: History) -> None:
+    h.feed(3)
+    h.take(0)
+    h.take(1, outcome="fail")
+    h.take(2)
 
 
 @case(unsettled=1, options={"log": False})

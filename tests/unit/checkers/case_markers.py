@@ -1,7 +1,8 @@
 """Markers that lack."""
 
 from cases import case, plain
-from histories import OFFSETS, History
+from histories import History
+from stored_tables import OFFSETS
 
 # unmarked-partition
 

@@ -1,7 +1,8 @@
 """Replicas that do not agree, alone and in runs whose partitions bear the same numbers."""
 
 from cases import case, plain
-from histories import OFFSETS, History, Row
+from histories import History
+from stored_tables import OFFSETS, Row
 
 # replica-divergence
 

@@ -3,7 +3,8 @@
 from typing import Any
 
 from cases import case
-from histories import OFFSETS, History, Op
+from histories import History, Op
+from stored_tables import OFFSETS
 
 # zombie-write
 

@@ -6,8 +6,9 @@ from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 
-from histories import History, write
+from histories import History
 from stored import counted
+from stored_tables import write
 from within import within
 
 from checkers.judge import StoredRun

@@ -5,9 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from histories import History, write
+from histories import History
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from stored_tables import write
 
 from checkers import judge as judging
 from checkers.judge import StoredRun, judge, judge_each
