@@ -119,7 +119,7 @@ def make_inputs(
     (its operation claims inputs)]; claims [op, group, settled, transactional, writes]; judgeable (absence of
     the input may be judged); fate, visible: of the input.
     """
-    here = positions.where("is_input and not sentinel and (held or found or given)").select(
+    here = positions.where("is_input and not sentinel").select(
         "run",
         "tp",
         "offset",

@@ -80,6 +80,13 @@ def an_aborted_input_is_not_lost(h: History) -> None:
     h.take(3)
 
 
+@case(overlapping_commit=1)
+def what_marks_the_end_of_a_topic_is_no_input(h: History) -> None:
+    h.feed(1)
+    h.take(0, claim=(0, 2))
+    h.take(gives="", claim=(1, 2))
+
+
 @case()
 def an_input_before_the_first_position_of_the_group_is_not_lost(h: History) -> None:
     h.feed(2)

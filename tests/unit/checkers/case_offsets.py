@@ -93,6 +93,17 @@ def two_committed_ranges_that_intersect_overlap(h: History) -> None:
     h.take(1, gives="", worker="v", pid=2)
 
 
+@case(
+    group_offset_regression=1,
+    overlapping_commit=1,
+    tells={"overlapping-commit": {"operations": [{"op": 3}, {"op": 2}]}},
+)
+def of_two_ranges_that_begin_together_the_shorter_comes_first(h: History) -> None:
+    h.feed(2)
+    h.take(0, 1)
+    h.take(0, gives="", worker="v", pid=2)
+
+
 @case()
 def two_committed_ranges_side_by_side_do_not(h: History) -> None:
     h.feed(2)
