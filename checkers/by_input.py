@@ -137,8 +137,6 @@ def make_inputs(
         "log_start",
         "rc_first",
         "rc_next",
-        "rc_end",
-        "ru_end",
     )
     return (
         united.groupBy("run", "tp", "offset")
@@ -167,8 +165,8 @@ def make_inputs(
 
 
 def _judgeable() -> Column:
-    """Absence of an input may be judged: what was to be read of its partition was read to the end."""
-    logged = F.col("ru_end") & (F.col("offset") >= F.col("log_start"))
+    """Absence of an input may be judged: its place is in the log that is here, or was read."""
+    logged = F.col("offset") >= F.col("log_start")
     read = (F.col("offset") >= F.col("rc_first")) & (F.col("offset") < F.col("rc_next"))
     return F.coalesce(~F.col("compacted") & F.when(F.col("logged"), logged).otherwise(read), F.lit(False))
 
@@ -188,8 +186,7 @@ def _expected(s: Sources) -> DataFrame:
 def _outputs(values: DataFrame) -> DataFrame:
     """By input, the outputs that name it."""
     return (
-        values.where("size(places) > 0 or size(send.inputs) > 0")
-        .select("run", "name", "send", F.explode_outer("places").alias("place"))
+        values.select("run", "name", "send", F.explode_outer("places").alias("place"))
         .select("run", "name", "send", "place", F.coalesce("place.inputs", "send.inputs").alias("inputs"))
         .select(
             "run", "name", "send", "place", F.size("inputs").alias("many"), F.explode("inputs").alias("input")

@@ -2,6 +2,7 @@
 
 from cases import case
 from histories import History
+from stored_tables import Row
 
 # phantom
 
@@ -66,6 +67,35 @@ def an_output_of_an_input_that_is_not_there_is_a_phantom(h: History) -> None:
     h.take(9, poll=False)
 
 
+@case(phantom=1)
+def an_output_of_the_marker_with_which_the_log_begins_is_a_phantom(h: History) -> None:
+    _marker_first(h)
+
+
+@case(broken=("a/0 is compacted",))
+def an_output_of_an_input_that_a_compacted_topic_holds_no_more_is_none(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.take(9, poll=False)
+    h.alter("partitions", lambda row: row | {"compacted": row["compacted"] or row["topic"] == "a"})
+
+
+@case()
+def an_output_of_an_input_before_the_beginning_of_the_log_is_none(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.take(1)
+
+    def gone(row: Row) -> Row | None:
+        return None if row["tp"] == h.tp["a"] and row.get("offset", row.get("base_offset")) == 0 else row
+
+    for table in ("records", "batches"):
+        h.alter(table, gone)
+    h.alter("polls", lambda row: gone(row) if row["role"] == "final" else row)
+    h.alter("replicas", lambda row: row | {"log_start": 1} if row["tp"] == h.tp["a"] else row)
+    h.alter("ends", lambda row: row | {"first": 1} if row["tp"] == h.tp["a"] else row)
+
+
 @case()
 def an_aborted_output_of_an_aborted_input_is_none(h: History) -> None:
     h.feed(1)
@@ -90,6 +120,25 @@ def without_logs_an_input_that_the_final_reader_passed_by_is_not_visible(h: Hist
     h.mark("a", 9, "abort")
     h.take(0)
     h.take(1)
+
+
+def _marker_first(h: History) -> None:
+    h.mark("a", 9, "abort")
+    h.feed(1)
+    h.take(0, poll=False)
+    h.take(1)
+
+
+@case(options={"log": False}, phantom=1)
+def without_logs_an_output_of_the_first_thing_that_was_passed_by_is_a_phantom(h: History) -> None:
+    _marker_first(h)
+
+
+@case(options={"log": False})
+def without_logs_an_output_of_an_input_beyond_what_was_read_is_none(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.take(2, poll=False)
 
 
 # corrupt
