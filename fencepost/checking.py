@@ -1,5 +1,6 @@
 """`fencepost check`: stored runs and histories from elsewhere, any number of them, each with its answer."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,13 +10,15 @@ from fencepost.drawing import draw_report
 from fencepost.histories import judge_histories
 from fencepost.judge import LARGE_BYTES, Evidence, judge, open_evidence
 from fencepost.stores import Given
-from harness.errors import ExitStatus, FencepostError, UnreadableInput
+from harness.errors import EnvironmentFailure, ExitStatus, FencepostError, UnreadableInput
 from harness.history_files.url import Url
 from harness.progress import Progress
-from harness.verdict import Verdict
+from harness.verdict import Validity, Verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
 
 LARGE_TEXT_BYTES = 10 * LARGE_BYTES
 """Of history files, about a million rows: text takes more room than Parquet."""
@@ -30,6 +33,7 @@ class Asked:
     runs: Sequence[Evidence]
     files: Sequence[Path | Url]
     allow: frozenset[str]
+    update: bool = False  # write the verdicts of the runs anew
 
     @property
     def large(self) -> bool:
@@ -60,10 +64,11 @@ def check(
     spark_conf: Mapping[str, str],
     progress: Progress,
     tell: Callable[[Answers], None],
+    update: bool = False,
 ) -> None:
     """Tell a verdict or an error for each, in the order given; one that cannot be read stops no other.
 
-    It is told before Spark is ended.
+    It is told before Spark is ended. `update`: write the verdict and the report of each stored run anew.
     """
     from fencepost.spark import starting
 
@@ -72,6 +77,7 @@ def check(
         runs=[one for one in opened if isinstance(one, Evidence)],
         files=[one for one in opened if isinstance(one, Path | Url)],
         allow=allow,
+        update=update,
     )
     many = len(asked.runs) + len(asked.files)
     if not many:
@@ -104,10 +110,33 @@ def _judge(spark: "SparkSession", asked: Asked, progress: Progress) -> tuple[Ans
     """All stored runs in one job, and all files in another."""
     of_runs = judge(spark, asked.runs, asked.allow)
     for evidence, verdict in zip(asked.runs, of_runs, strict=True):
-        if isinstance(verdict, Verdict) and not (evidence.folder / "verdict.json").exists():
-            (evidence.folder / "verdict.json").write_text(verdict.line() + "\n")  # it was killed before
-            draw_report(evidence.folder, verdict, 0.0)
+        if isinstance(verdict, Verdict):
+            _keep(evidence.folder, verdict, asked)
     return of_runs, judge_histories(spark, asked.files, asked.allow, progress.phase)
+
+
+def _keep(folder: Path, verdict: Verdict, asked: Asked) -> None:
+    """Write it, with its report, if that is asked for or the run has none; else say where the two differ."""
+    path = folder / "verdict.json"
+    if asked.update or not path.exists():  # it was killed before
+        try:
+            path.write_text(verdict.line() + "\n")
+        except OSError as error:
+            if asked.update:
+                raise EnvironmentFailure(f"{path} could not be written: {error.strerror}") from error
+            log.warning("%s could not be written: %s", path, error.strerror)
+        else:
+            draw_report(folder, verdict, 0.0)
+    elif not asked.allow and (stored := _stored(path)) is not verdict.valid:
+        said = "nothing that can be read" if stored is None else stored.name.lower()
+        log.warning("%s and the report beside it say %s: `check --update` writes both anew", path, said)
+
+
+def _stored(path: Path) -> Validity | None:
+    try:
+        return Verdict.load(path).valid
+    except UnreadableInput:
+        return None
 
 
 def status_of(answer: Verdict | FencepostError) -> ExitStatus:

@@ -36,6 +36,11 @@ class Evidence:
         return int(self.plan.run["id"])
 
     @property
+    def had_log(self) -> bool:
+        """Whether the brokers' logs were read: they are of a cluster of our own."""
+        return self.facts is not None and self.plan.options.cluster == "local"
+
+    @property
     def size_bytes(self) -> int:
         """Of its tables."""
         return sum(path.stat().st_size for path in self.folder.glob("*/*.parquet"))
@@ -107,7 +112,7 @@ def _judge_together(
             incomplete=tuple(contradictions(evidence))
             if evidence.facts
             else ("the run was killed before its end",),
-            had_log=evidence.facts is not None and evidence.plan.options.cluster == "local",
+            had_log=evidence.had_log,
             healed_ns=healed_ns(evidence.facts) if evidence.facts else None,
             session_ms=evidence.plan.run.get("session_timeout_ms"),
         )

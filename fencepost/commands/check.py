@@ -18,9 +18,10 @@ from harness.verdict import worst_status
 @click.command("check")
 @click.argument("histories", metavar="STORE|HISTORY...", nargs=-1, required=True)
 @click.option("--allow", metavar="NAME,...", default="", help="anomalies that do not make a history invalid")
+@click.option("--update", is_flag=True, help="write verdict.json and the report of stored runs anew")
 @asking.option_flags("master", "spark-conf")
 @asking.json_flag
-def command(histories: tuple[str, ...], allow: str, as_json: bool, **given: Any) -> ExitStatus:
+def command(histories: tuple[str, ...], allow: str, update: bool, as_json: bool, **given: Any) -> ExitStatus:
     """Judge stored runs, and histories from elsewhere, any number in one job, without a cluster.
 
     STORE is the folder of one run, or one that holds such folders; each gets its line, newest last.
@@ -32,7 +33,7 @@ def command(histories: tuple[str, ...], allow: str, as_json: bool, **given: Any)
 
     \b
     Example:
-      fencepost check store/latest
+      fencepost check store/latest --update
       fencepost check history.edn --allow poll-skip
       fencepost check store more/*.jsonl.gz --json
       fencepost check s3a://bucket/night --master spark://host:7077
@@ -62,5 +63,6 @@ def command(histories: tuple[str, ...], allow: str, as_json: bool, **given: Any)
             spark_conf=options.spark_conf,
             progress=progress,
             tell=tell,
+            update=update,
         )
     return worst_status(map(status_of, told))

@@ -5,13 +5,14 @@ import click
 from fencepost.stores import one_run
 from harness.errors import ExitStatus, UnreadableInput
 from harness.facts import Facts
-from harness.verdict import Verdict
+from harness.verdict import Validity, Verdict
 
 
 @click.command("report")
 @click.argument("store", metavar="STORE")
 def command(store: str) -> ExitStatus:
-    """Draw a stored run's report again, from its verdict and its tables.
+    """Draw a stored run's report again, from its verdict and its tables. It is not judged again: that is
+    `fencepost check --update`.
 
     \b
     Example:
@@ -21,6 +22,15 @@ def command(store: str) -> ExitStatus:
     if not (folder / "verdict.json").exists():
         raise UnreadableInput(f"{folder} has not been judged yet: fencepost check {folder}")
     verdict = Verdict.load(folder / "verdict.json")
+
+    from fencepost.judge import open_evidence
+
+    evidence = open_evidence(store, folder)
+    if verdict.valid is Validity.VALID and evidence.had_log and not (folder / "log").is_dir():
+        raise UnreadableInput(
+            f"{folder / 'log'} is gone since the run was judged: `fencepost check --update {folder}` judges "
+            "what is left"
+        )
 
     told = folder / "facts.json"
     phases = Facts.load(told).phases if told.exists() else ()

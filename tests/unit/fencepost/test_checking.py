@@ -1,0 +1,60 @@
+"""What `check` leaves of a stored run's verdict, and says of it."""
+
+from pathlib import Path
+
+import pytest
+
+from fencepost.checking import Asked, _keep
+from harness.errors import EnvironmentFailure
+from harness.verdict import Validity, Verdict
+
+VALID = Verdict("h", "h", 1, Validity.VALID, "nothing was found")
+UNKNOWN = Verdict("h", "h", 1, Validity.UNKNOWN, "a table is gone")
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Path:
+    """A run that was judged valid."""
+    (tmp_path / "verdict.json").write_text(VALID.line())
+    return tmp_path
+
+
+def kept(folder: Path, verdict: Verdict, *allow: str, update: bool = False) -> Validity:
+    """What is stored afterwards."""
+    _keep(folder, verdict, Asked([], [], frozenset(allow), update))
+    return Verdict.load(folder / "verdict.json").valid
+
+
+def test_a_verdict_that_differs_from_the_stored_one_is_said_and_not_written(
+    judged: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert kept(judged, UNKNOWN) is Validity.VALID
+    assert "say valid: `check --update`" in caplog.text
+
+
+@pytest.mark.parametrize(("verdict", "allow"), [(VALID, []), (UNKNOWN, ["duplicate"])])
+def test_of_the_same_verdict_and_of_what_the_caller_allows_nothing_is_said(
+    judged: Path, caplog: pytest.LogCaptureFixture, verdict: Verdict, allow: list[str]
+) -> None:
+    assert kept(judged, verdict, *allow) is Validity.VALID
+    assert not caplog.text
+
+
+def test_a_stored_verdict_that_cannot_be_read_is_said(judged: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (judged / "verdict.json").write_text("{")
+    _keep(judged, UNKNOWN, Asked([], [], frozenset()))
+    assert "say nothing that can be read" in caplog.text
+
+
+def test_update_writes_it_anew(judged: Path) -> None:
+    assert kept(judged, UNKNOWN, update=True) is Validity.UNKNOWN
+
+
+def test_a_run_that_was_killed_gets_its_verdict(tmp_path: Path) -> None:
+    assert kept(tmp_path, UNKNOWN) is Validity.UNKNOWN
+
+
+def test_what_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "verdict.json").mkdir()
+    with pytest.raises(EnvironmentFailure, match=r"verdict\.json could not be written: Is a directory"):
+        kept(tmp_path, UNKNOWN, update=True)
