@@ -21,6 +21,9 @@ LARGE_BYTES = 10 * 1024 * 1024
 """Of Parquet, about a million rows, above which Spark is started for a large history."""
 
 
+KILLED = "the run was killed before its end, and is judged from what it had written"
+
+
 @dataclass(frozen=True)
 class Evidence:
     """One run that can be judged."""
@@ -109,9 +112,7 @@ def _judge_together(
             wall_ms_at_zero=evidence.plan.run.get("wall_ms_at_zero"),
             allowed=dict.fromkeys(allow, "--allow")
             | dict.fromkeys(evidence.plan.workload.get("allowed", ()), "the workload"),
-            incomplete=tuple(contradictions(evidence))
-            if evidence.facts
-            else ("the run was killed before its end",),
+            incomplete=tuple(contradictions(evidence)) if evidence.facts else (KILLED,),
             had_log=evidence.had_log,
             healed_ns=healed_ns(evidence.facts) if evidence.facts else None,
             session_ms=evidence.plan.run.get("session_timeout_ms"),
@@ -203,7 +204,7 @@ def conclude(evidence: Evidence, judgement: Judgement) -> Verdict:
 def _reasons(evidence: Evidence) -> list[str]:
     """Why a run that says so itself cannot be valid."""
     if evidence.facts is None:
-        return ["the run was killed before its end, and is judged from what it had written"]
+        return [KILLED]
     reasons = list(evidence.facts.shortfalls)
     if evidence.facts.interrupted:
         reasons.insert(0, "the run was interrupted")

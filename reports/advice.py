@@ -7,6 +7,15 @@ from harness.verdict import ELSEWHERE
 
 _ADVICE: Sequence[tuple[str, str]] = (
     (ELSEWHERE, "nothing: it is not for a run of Fencepost's own"),
+    (r"promises no order|states no aggregate|does not say what its inputs", "run a workload that says so"),
+    (
+        r"and (they are|what stood before is) gone|the table \w+ |is not here|of which nothing is here",
+        "repeat the run: this evidence is gone, and cannot be had again",
+    ),
+    (
+        r"in this history|one replica",
+        "run it on a local cluster, of which all logs are read",
+    ),
     (
         r"interrupt|killed|facts\.json",
         "let the run come to its end: `fencepost replay` repeats it from its seed",
@@ -17,9 +26,8 @@ _ADVICE: Sequence[tuple[str, str]] = (
     ),
     (
         r"was told nothing",
-        "record the brokers' logs (a local cluster with `--keep logs`), or read every record to the end",
+        "run it on a local cluster, of which all logs are read",
     ),
-    (r"broker log|brokers' log|segment|witness|no logs?\b", "run it on a local cluster with `--keep logs`"),
     (
         r"did not act|not act",
         "repeat it with another `--seed`, or name the fault with `--nemesis` and a longer `--time-limit`",

@@ -19,7 +19,7 @@ from markupsafe import Markup
 from harness.verdict import FaultReport, Found, Verdict
 from reports import advice, excerpts, folder, gantt, over_time, series, words
 from reports.example import Example, named_offset, named_operation, operations_of, place
-from reports.meanings import counted, meaning
+from reports.meanings import SPINE, counted, meaning
 from reports.sentences import fate, sentence, unsettled
 from reports.summary import causes_first
 
@@ -111,6 +111,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         categories=series.CATEGORIES,
         phases=_phases(contents),
         open_ends=list(_open_ends(verdict, contents)),
+        clean=_clean(verdict),
         settings=_settings(contents),
         command=_command(verdict, contents),
         enclosed=folder.enclosed(folder_path),
@@ -197,6 +198,13 @@ def _phases(contents: folder.Contents) -> Drawings:
     if contents.facts is None:
         return Drawings(None, None)
     return Drawings(*(gantt.phases(contents.facts.phases, width) for width in WIDTHS))
+
+
+def _clean(verdict: Verdict) -> list[str]:
+    """What was looked for and not found."""
+    if not verdict.stats:
+        return []  # nothing was judged
+    return [name for name in SPINE if name not in verdict.anomalies and name not in verdict.not_checked]
 
 
 def _open_ends(verdict: Verdict, contents: folder.Contents) -> Iterator[tuple[str, str, str, str]]:

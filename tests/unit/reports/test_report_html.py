@@ -180,9 +180,34 @@ def test_what_has_no_answer_comes_with_what_to_change(tmp_path: Path) -> None:
     text = " ".join(page.text.split())
     assert "no paused worker came back after its replacement had begun" in text
     assert "run it with --nemesis pause-worker and a longer --time-limit" in text
-    assert "run it on a local cluster with --keep logs" in text
+    assert "run it on a local cluster, of which all logs are read" in text
     assert "7 operations whose client was told nothing" in text and "w1:2 and operation 9" in text
 
 
 def test_what_is_not_for_a_run_of_our_own_wants_nothing_changed() -> None:
     assert advice("G1c", ELSEWHERE).startswith("nothing")
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("no log of __consumer_offsets in this history", "local cluster"),
+        ("the workload states no aggregate", "workload that says so"),
+        ("the table ends is empty", "evidence is gone"),
+        ("the run had the logs of __transaction_state, and they are gone", "evidence is gone"),
+    ],
+)
+def test_the_advice_is_about_the_reason(reason: str, words: str) -> None:
+    assert words in advice("", reason)
+
+
+def test_what_was_looked_for_is_listed_and_what_was_not_is_named_whole(tmp_path: Path) -> None:
+    names = ["lost-commit", "ghost-commit", "hanging-transaction", "unmarked-partition", "replica-divergence"]
+    judged = replace(
+        verdict(Validity.VALID), not_checked=dict.fromkeys(names, "no broker logs in this history")
+    )
+    html = draw(write_store(tmp_path, judged), judged)
+    assert ", ".join(names) in Page(html).text
+    (listed,) = re.findall(r'<p id="clean">(.*?)</p>', html, re.DOTALL)
+    assert "torn-transaction" in listed
+    assert "replica-divergence" not in listed
