@@ -61,8 +61,9 @@ def jump(jumps: DataFrame, anomaly: Column) -> DataFrame:
         order=["op", "key", "n"],
         ops=F.array("op_before", "op"),
         records=F.array(
-            F.struct("key", F.col("value_before").alias("value"), F.col("before").alias("index")),
-            F.struct("key", "value", "index"),
+            F.struct("key", F.col("value_before").alias("value"), F.col("offset_before").alias("offset")),
+            F.struct("key", "value", "offset"),
         ),
+        skipped=F.when(F.col("index") > F.col("before") + 1, F.col("index") - F.col("before") - 1),
         operations=F.array(F.struct(F.col("op_before").alias("op")), F.struct("op")),
     )

@@ -62,7 +62,12 @@ def lost_write_told(t: Told) -> DataFrame:
         order=["key", "value"],
         ops=F.array("writer"),
         absence=True,
-        record=F.struct("key", "value", "index"),
+        record=F.struct("key", "value", F.col("lowest_offset").alias("offset")),
         operation=operation("writer"),
-        read_up_to=F.col("bound"),
+        read_beyond=F.struct(
+            F.col("passer").alias("op"),
+            "key",
+            F.col("passer_value").alias("value"),
+            F.col("passer_offset").alias("offset"),
+        ),
     )

@@ -95,8 +95,8 @@ class Told:
 NAMED = pa.schema([OPS.field("run"), OPS.field("op")])
 """Operations."""
 VALUE_COLUMNS = (
-    "run", "key", "value", "lowest", "highest", "index", "bound", "writer", "writer_outcome", "due",
-    "ok_read", "ok_sent",
+    "run", "key", "value", "lowest_offset", "lowest", "highest", "index", "bound", "writer",
+    "writer_outcome", "due", "ok_read", "ok_sent", "passer", "passer_value", "passer_offset",
 )  # fmt: skip
 
 
@@ -116,14 +116,15 @@ def make_told(
     or that was given, as committed, what its operation sent: run, key, value, offset, op, n, process,
     polled, outcome; rank (of its offset), clash (another value stands at its offset), own (its operation
     sent the record);
-    and of its record: lowest, highest, index, writer, writer_outcome, due (the writer must have committed),
-    ok_read, ok_sent (an ok operation sent it), first (one row of each record has it); and of its key: bound,
-    the highest index that was ok-read (of a record at several offsets, its first).
+    and of its record: lowest, highest, index, lowest_offset, writer, writer_outcome, due (the writer must
+    have committed), ok_read, ok_sent (an ok operation sent it), first (one row of each record has it); and of
+    its key: bound, the highest index that was ok-read (of a record at several offsets, its first); passer,
+    passer_value, passer_offset (of records that were due and not ok-read alone): who read so far, and what.
 
-    `jumps`: run, key, process, op, n, value, index, outcome, polled; of the step before op_before,
-    value_before, before (its index); inside (both belong to one operation), forgotten, rebalanced: see
-    `checkers.by_key.jumps` and `checkers.jumps`. `siblings`: run, op, key, value: the records that were
-    ok-read of every operation that has a lost one. `components`: see `checkers.graph.make`; at most
+    `jumps`: run, key, process, op, n, value, offset, index, outcome, polled; of the step before op_before,
+    value_before, offset_before, before (its index); inside (both belong to one operation), forgotten,
+    rebalanced: see `checkers.by_key.jumps` and `checkers.jumps`. `siblings`: run, op, key, value: the records
+    that were ok-read of every operation that has a lost one. `components`: see `checkers.graph.make`; at most
     `examples` of each name come with a cycle, `too_large` says what it lacks. `counted`: run, records, read.
     `packs`: see `checkers.by_key.packs`. `uncommitted`: run, op: the operations that asked for what has not
     committed.

@@ -68,6 +68,6 @@ def unseen_told(t: Told) -> DataFrame:
         order=["key", "value"],
         ops=F.array("writer"),
         absence=True,
-        record=F.struct("key", "value", "index"),
+        record=F.struct("key", "value", F.col("lowest_offset").alias("offset")),
         operation=operation("writer"),
     )

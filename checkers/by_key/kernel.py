@@ -19,6 +19,7 @@ STEP = pa.struct(
     [
         *((name, _i64) for name in ("run", "key", "value", "offset", "op", "process", "rank")),
         *((name, _i64) for name in ("lowest", "highest", "index", "writer", "bound")),
+        *((name, _i64) for name in ("lowest_offset", "passer", "passer_value", "passer_offset")),
         ("n", _i32),
         ("outcome", _i8),
         ("writer_outcome", _i8),
@@ -28,7 +29,7 @@ STEP = pa.struct(
 JUMP = pa.struct(
     [
         *((name, _i64) for name in ("run", "key", "process", "op", "value", "index")),
-        *((name, _i64) for name in ("op_before", "value_before", "before")),
+        *((name, _i64) for name in ("offset", "op_before", "value_before", "offset_before", "before")),
         ("n", _i32),
         ("outcome", _i8),
         ("inside", _bool),  # both belong to one operation
@@ -82,6 +83,11 @@ def _steps(rows: Rows, records: Records) -> pa.StructArray:
     chosen = np.flatnonzero(~ordinary[records.of_row] | records.own)
     record = records.of_row[chosen]
     of_record = ("due", "ok_read", "ok_sent")
+    passer = _passers(rows, records)[record]
+    nobody = passer == NONE
+    lowest_offset = np.full(len(records), np.iinfo(np.int64).max)
+    placed = chosen[rows.offset[chosen] != NONE]
+    np.minimum.at(lowest_offset, records.of_row[placed], rows.offset[placed])
     return _struct(
         STEP,
         {
@@ -94,11 +100,29 @@ def _steps(rows: Rows, records: Records) -> pa.StructArray:
                 for name in ("lowest", "highest", "index", "bound")
             },
             **{name: _or_null(getattr(records, name)[record], NONE) for name in ("writer", "writer_outcome")},
+            "lowest_offset": pa.array(lowest_offset[record], mask=records.lowest[record] == 0),
+            "passer": pa.array(rows.op[passer], mask=nobody),
+            "passer_value": pa.array(rows.value[passer], mask=nobody),
+            "passer_offset": pa.array(rows.offset[passer], mask=nobody),
             "offset": _or_null(rows.offset[chosen], NONE),
             "rank": _or_null(records.rank[chosen], 0),
             "first": records.first[record] == chosen,
         },
     )
+
+
+def _passers(rows: Rows, records: Records) -> np.ndarray:
+    """By record that may be lost, the row in which an ok read went farthest in its key."""
+    found = np.full(len(records), NONE)
+    wanted = np.flatnonzero(records.due & ~records.ok_read & (records.bound > 0))
+    if len(wanted):
+        reads = rows.polls[rows.outcome[rows.polls] == OK]
+        record = records.of_row[reads]
+        farthest = reads[records.lowest[record] == records.bound[record]]
+        by_key = np.full(int(rows.group.max()) + 1, NONE)
+        by_key[rows.group[farthest]] = farthest
+        found[wanted] = by_key[rows.group[records.first[wanted]]]
+    return found
 
 
 def _jumps(rows: Rows, records: Records, in_order: np.ndarray, moves: np.ndarray) -> pa.StructArray:
@@ -110,8 +134,10 @@ def _jumps(rows: Rows, records: Records, in_order: np.ndarray, moves: np.ndarray
             **{name: getattr(rows, name)[at] for name in ("run", "key", "process", "op", "value")},
             **{name: getattr(rows, name)[at] for name in ("n", "outcome")},
             "index": index[at],
+            "offset": _or_null(rows.offset[at], NONE),
             "op_before": rows.op[before],
             "value_before": rows.value[before],
+            "offset_before": _or_null(rows.offset[before], NONE),
             "before": index[before],
             "inside": inside,
             "polled": rows.polled[at],

@@ -39,6 +39,48 @@ EXAMPLES: list[tuple[str, dict[str, Any], list[Event]]] = [
         ],
     ),
     (
+        "lost-write",  # says where it stands, and who read on beyond it
+        {
+            "record": {"value": 1, "offset": 3},
+            "operation": {"op": 2},
+            "read_beyond": {"op": 8, "value": 3, "offset": 7},
+        },
+        [
+            *done(0, ["send", "x", [3, 1]]),
+            *done(0, ["send", "x", [5, 2]], ["send", "x", [7, 3]]),
+            *done(1, ["poll", {"x": [[5, 2]]}]),
+            *done(1, ["poll", {"x": [[7, 3]]}]),
+        ],
+    ),
+    (
+        "unseen",
+        {"record": {"value": 2, "offset": 5}, "operation": {"op": 2}},
+        [*done(0, ["send", "x", [3, 1]], ["send", "x", [5, 2]]), *done(1, ["poll", {"x": [[3, 1]]}])],
+    ),
+    (
+        "poll-skip",  # from where to where, and over how many
+        {
+            "records": [{"value": 1, "offset": 3}, {"value": 4, "offset": 9}],
+            "skipped": 2,
+            "operations": [{"op": 4}, {"op": 8}],
+        },
+        [
+            *done(0, *(["send", "x", [2 * value + 1, value]] for value in (1, 2, 3, 4))),
+            *done(1, ["poll", {"x": [[3, 1]]}]),
+            *done(2, ["poll", {"x": [[5, 2], [7, 3]]}]),
+            *done(1, ["poll", {"x": [[9, 4]]}]),
+        ],
+    ),
+    (
+        "nonmonotonic-poll",
+        {"records": [{"value": 2, "offset": 5}, {"value": 1, "offset": 3}], "skipped": None},
+        [
+            *done(0, ["send", "x", [3, 1]], ["send", "x", [5, 2]]),
+            *done(1, ["poll", {"x": [[3, 1], [5, 2]]}]),
+            *done(1, ["poll", {"x": [[3, 1]]}]),
+        ],
+    ),
+    (
         "G1c",  # each step in words
         {
             "steps": [
