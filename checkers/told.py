@@ -9,7 +9,7 @@ known offsets of the key (gaps vanish). As Jepsen's checker decides:
 
 - a value's offset is known from every poll of every completion, and from the sends of operations that
   must have committed: `ok`, or `info` with one of their values ok-read. One that never completed
-  counts as `info`;
+  counts as `info`. (Not from one that asked for uncommitted records: they may have been aborted);
 - its writer is the last completion that names it;
 - of a value with several offsets, or at an offset that bears several values, nothing is said about order:
   its index is null, and only `lowest` and `highest` tell where it stands.

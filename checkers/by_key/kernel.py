@@ -103,7 +103,7 @@ def _steps(rows: Rows, records: Records) -> pa.StructArray:
             "lowest_offset": pa.array(lowest_offset[record], mask=records.lowest[record] == 0),
             "passer": pa.array(rows.op[passer], mask=nobody),
             "passer_value": pa.array(rows.value[passer], mask=nobody),
-            "passer_offset": pa.array(rows.offset[passer], mask=nobody),
+            "passer_offset": _or_null(np.where(nobody, NONE, rows.offset[passer]), NONE),
             "offset": _or_null(rows.offset[chosen], NONE),
             "rank": _or_null(records.rank[chosen], 0),
             "first": records.first[record] == chosen,

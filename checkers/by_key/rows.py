@@ -30,7 +30,7 @@ class Rows:
         self.outcome = table["outcome"].to_numpy()
         self.committed = table["committed"].to_numpy()
         told = table["offset"].fill_null(NONE).to_numpy()
-        self.offset = np.where(self.polled | self.committed, np.maximum(told, NONE), NONE)
+        self.offset = np.where(self.committed, np.maximum(told, NONE), NONE)
 
     def __len__(self) -> int:
         return len(self.run)

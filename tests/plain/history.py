@@ -162,7 +162,9 @@ class Order:
     def __init__(self, h: History) -> None:
         self.offsets: dict[Name, set[int]] = defaultdict(set)
         self.values: dict[tuple[str, int], set[Value]] = defaultdict(set)
-        told = [r for op in h.done for r in op.reads]  # 2.1: polls of all completions, info and fail too
+        # 2.1: polls of all completions, info and fail too. Choice: but of one that asked for uncommitted
+        # records; what it was given may have been aborted, and then readers of committed ones pass it by.
+        told = [r for op in h.done if op.promised for r in op.reads]
         told += [r for op in h.ops if op in h.committed for r in op.sends]
         for record in told:
             if record.offset is not None:
