@@ -17,6 +17,8 @@ from harness.verdict import Judgement, Validity, Verdict
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from checkers.judge import StoredRun
+
 LARGE_BYTES = 10 * 1024 * 1024
 """Of Parquet, about a million rows, above which Spark is started for a large history."""
 
@@ -52,7 +54,8 @@ class Evidence:
 def open_evidence(history: str, folder: Path) -> Evidence:
     """Read what a run left; makes the tables of one that was killed. Raises `UnreadableInput`."""
     plan = Plan.load(folder / "test.toml")
-    if not str(plan.run.get("id", "")).isdigit():
+    number = str(plan.run.get("id", ""))
+    if not (number.isascii() and number.isdecimal()):
         raise UnreadableInput(f"{folder / 'test.toml'} does not say which run it is: [run] id is missing")
     told = folder / "facts.json"
     facts = Facts.load(told) if told.exists() else None
@@ -61,19 +64,48 @@ def open_evidence(history: str, folder: Path) -> Evidence:
     for room, tables in (("history", HISTORY), ("log", LOG)):
         if room == "history" or (folder / room).exists():
             for table in tables:
-                _require(folder / room / f"{table}.parquet", table)
-    return Evidence(history, folder, plan, facts)
-
-
-def _require(path: Path, table: str) -> None:
-    """A table must be there, whole, and of its form."""
+                _require(folder / room / f"{table}.parquet", int(number), facts.rows if facts else {})
+    evidence = Evidence(history, folder, plan, facts)
     try:
-        found = pq.read_schema(path)
+        _try(evidence)
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        raise UnreadableInput(
+            f"{folder}: test.toml or facts.json is not as the run wrote it ({type(error).__name__}: {error})"
+        ) from error
+    return evidence
+
+
+def _try(evidence: Evidence) -> None:
+    """Ask what will be asked of the run's own files; raises what comes of it if they are damaged."""
+    facts = evidence.facts or Facts()
+    told = evidence.plan.workload.get("allowed", []), facts.shortfalls, facts.surprises
+    if not all(
+        isinstance(names, list | tuple) and all(isinstance(one, str) for one in names) for names in told
+    ):
+        raise TypeError("a list of words is none")
+    list(contradictions(evidence))
+    healed_ns(facts)
+    conclude(evidence, Judgement({}, {}, {}, {}, {}))
+
+
+def _require(path: Path, run: int, rows: Mapping[str, int]) -> None:
+    """A table must be there, whole, of its form, and of this run."""
+    table = path.stem
+    try:
+        found = pq.read_metadata(path)
+        schema = found.schema.to_arrow_schema()
     except (OSError, ValueError) as error:
         reason = "it is missing" if not path.exists() else str(error).splitlines()[0]
         raise UnreadableInput(f"{path} cannot be read: {reason}") from error
-    if unfit(table, found) is not None:
+    if unfit(table, schema) is not None:
         raise UnreadableInput(f"{path} is not the table that it should be: its columns differ")
+    if rows.get(table, found.num_rows) != found.num_rows:
+        raise UnreadableInput(f"{path} has {found.num_rows} rows, and the run wrote {rows[table]}")
+    column = schema.get_field_index("run")
+    for group in range(found.num_row_groups):
+        told = found.row_group(group).column(column).statistics
+        if told is not None and told.has_min_max and not told.min == told.max == run:
+            raise UnreadableInput(f"{path} has rows of run {told.min}, and this is run {run}")
 
 
 def judge(
@@ -103,28 +135,32 @@ def _judge_together(
     spark: "SparkSession", runs: Sequence[Evidence], allow: frozenset[str]
 ) -> dict[int, Verdict | FencepostError]:
     """By number, the verdicts of runs that share none."""
-    from checkers.judge import StoredRun, judge_each
+    from checkers.judge import judge_each
 
-    stored = [
-        StoredRun(
-            run=evidence.run,
-            folder=evidence.folder,
-            wall_ms_at_zero=evidence.plan.run.get("wall_ms_at_zero"),
-            allowed=dict.fromkeys(allow, "--allow")
-            | dict.fromkeys(evidence.plan.workload.get("allowed", ()), "the workload"),
-            incomplete=tuple(contradictions(evidence)) if evidence.facts else (KILLED,),
-            had_log=evidence.had_log,
-            healed_ns=healed_ns(evidence.facts) if evidence.facts else None,
-            session_ms=evidence.plan.run.get("session_timeout_ms"),
-        )
-        for evidence in runs
-    ]
+    stored = [_stored_run(evidence, allow) for evidence in runs]
     told = judge_each(spark, stored)
     return {
         evidence.run: judged if isinstance(judged, FencepostError) else conclude(evidence, judged)
         for evidence in runs
         for judged in (told[evidence.run],)
     }
+
+
+def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
+    """What the checkers are told of a run."""
+    from checkers.judge import StoredRun
+
+    return StoredRun(
+        run=evidence.run,
+        folder=evidence.folder,
+        wall_ms_at_zero=evidence.plan.run.get("wall_ms_at_zero"),
+        allowed=dict.fromkeys(allow, "--allow")
+        | dict.fromkeys(evidence.plan.workload.get("allowed", ()), "the workload"),
+        incomplete=tuple(contradictions(evidence)) if evidence.facts else (KILLED,),
+        had_log=evidence.had_log,
+        healed_ns=healed_ns(evidence.facts) if evidence.facts else None,
+        session_ms=evidence.plan.run.get("session_timeout_ms"),
+    )
 
 
 def healed_ns(facts: Facts) -> int | None:

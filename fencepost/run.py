@@ -20,7 +20,7 @@ from harness.cluster import ClusterSpec
 from harness.crew import Clock
 from harness.diary import Diary
 from harness.errors import FencepostError
-from harness.evidence import Ends, surprises, tabulate
+from harness.evidence import Ends, rows_of, surprises, tabulate
 from harness.facts import Facts
 from harness.interrupt import Interrupt, Stage
 from harness.options import Options
@@ -197,6 +197,7 @@ def _tabulate(folder: Path, plan: Plan, diary: Diary, ends: Ends, *, keep: bool)
     """Turn what the run left into tables; the segment files go unless they are to be kept."""
     with diary.phase("tables"):
         tabulate(folder, plan, ends)
+        diary.rows = rows_of(folder)
         diary.surprises += surprises(folder)
         if not keep:
             _drop_segments(folder)

@@ -23,6 +23,7 @@ class Diary:
     surprises: list[str] = field(default_factory=list)
     reports: list[FaultReport] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
 
     def now_s(self) -> float:
         """Seconds since the run began; negative before."""
@@ -49,4 +50,5 @@ class Diary:
             interrupted=interrupted,
             surprises=self.surprises,
             versions=versions,
+            rows=self.rows,
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
+import pyarrow.parquet as pq
 
 from harness.errors import UnreadableInput
 from harness.plan import Plan
@@ -71,6 +72,11 @@ def surprises(folder: Path) -> list[str]:
                     event = orjson.loads(line)
                     found.append(f"{path.stem}:{event['op']} met {event['error']}")
     return found
+
+
+def rows_of(folder: Path) -> dict[str, int]:
+    """How many rows each table of a run has."""
+    return {path.stem: pq.read_metadata(path).num_rows for path in sorted(folder.glob("*/*.parquet"))}
 
 
 def tabulated(folder: Path) -> bool:

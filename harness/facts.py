@@ -35,6 +35,7 @@ class Facts:
     interrupted: bool = False
     surprises: Sequence[str] = ()  # what the one broad except of the workers caught
     versions: Mapping[str, str] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)  # by table, as written; {}: nobody counted
 
     def save(self, path: Path) -> None:
         """Write it whole or not at all."""
@@ -50,6 +51,8 @@ class Facts:
             phases = [Phase(**phase) for phase in body.pop("phases")]
             faults = [FaultReport(**fault) for fault in body.pop("faults")]
             known = {one.name for one in fields(cls)}  # another version may have said more
-            return cls(phases=phases, faults=faults, **{key: body[key] for key in body.keys() & known})
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            rows = dict(body.pop("rows", {}))
+            told = {key: body[key] for key in body.keys() & known}
+            return cls(phases=phases, faults=faults, rows=rows, **told)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UnreadableInput(f"{path} cannot be read: {error}") from error

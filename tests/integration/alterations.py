@@ -1,5 +1,6 @@
 """What can be altered of a store so that one thing was read, sent, committed or added up wrong."""
 
+import json
 import random
 from itertools import pairwise
 from pathlib import Path
@@ -29,8 +30,12 @@ class Copy:
         return rows
 
     def write(self, table: str, rows: list[Row]) -> None:
+        """As if the run had written these."""
         schema = (HISTORY | LOG)[table]
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), self.path(table))
+        facts = json.loads((self.folder / "facts.json").read_text())
+        facts["rows"][table] = len(rows)
+        (self.folder / "facts.json").write_text(json.dumps(facts))
 
     def renumber(self, table: str, run: int) -> None:
         """Have every row bear this run."""

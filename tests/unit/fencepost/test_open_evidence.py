@@ -1,0 +1,110 @@
+"""A stored run whose files are not as the run left them gets one sentence, before anything is judged."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from histories import History
+from stored_tables import write
+
+from fencepost.judge import open_evidence
+from harness.errors import UnreadableInput
+from harness.evidence import rows_of
+from harness.facts import Facts
+from harness.options import Options
+from harness.plan import Plan
+from harness.verdict import FaultReport
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Run 7, whole."""
+    history = History()
+    history.feed(2)
+    history.take(0, 1)
+    write(tmp_path, [(7, history)], log=True)
+    stages = [{"name": "s", "group": "g", "in_topic": "a", "promised": "read_committed", "ordered": False}]
+    Plan(Options(seed=1), {"id": 7}, [], {"topics": [], "stages": stages}).save(tmp_path / "test.toml")
+    fault = FaultReport("kill-broker", "broker 2", 1.0, 9.0, True, "process 7 ended by SIGKILL")
+    Facts(faults=[fault], rows=rows_of(tmp_path)).save(tmp_path / "facts.json")
+    return tmp_path
+
+
+def test_a_run_as_it_was_left_can_be_judged(store: Path) -> None:
+    assert open_evidence("it", store).run == 7
+
+
+def rewrite(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    pq.write_table(change(pq.read_table(path)), path)
+
+
+def of_another_run(rows: pa.Table) -> pa.Table:
+    return rows.set_column(0, rows.schema.field("run"), pa.array([8] * len(rows), pa.int64()))
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "words"),
+    [
+        ("history/sends", lambda rows: rows.slice(1), "sends.parquet has 3 rows, and the run wrote 4"),
+        ("log/batches", lambda rows: pa.concat_tables([rows, rows]), "rows, and the run wrote"),
+        ("history/polls", of_another_run, "polls.parquet has rows of run 8, and this is run 7"),
+        ("history/polls", lambda rows: rows.drop_columns("tp"), "its columns differ"),
+    ],
+)
+def test_a_table_that_is_not_the_run_s_is_named(
+    store: Path, table: str, change: Callable[[pa.Table], pa.Table], words: str
+) -> None:
+    rewrite(store / f"{table}.parquet", change)
+    with pytest.raises(UnreadableInput, match=words):
+        open_evidence("it", store)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("id = 7", 'id = "²"'),
+        ("topics = []", "topics = 5"),
+        ('name = "s"', 'nam = "s"'),
+        ("[workload]", '[workload]\nallowed = "lost-write"'),
+        ("[workload]", "[workload]\nallowed = 5"),
+        ("[workload]", '[workload]\nallowed = [["a"]]'),
+    ],
+)
+def test_a_test_toml_that_is_damaged_is_said(store: Path, old: str, new: str) -> None:
+    text = (store / "test.toml").read_text()
+    assert old in text
+    (store / "test.toml").write_text(text.replace(old, new))
+    with pytest.raises(UnreadableInput, match=r"test\.toml"):
+        open_evidence("it", store)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda facts: facts["faults"][0].update(end_s=float("nan")),
+        lambda facts: facts["faults"][0].update(end_s="soon"),
+        lambda facts: facts["faults"][0].update(end_s=1e300),
+        lambda facts: facts.update(shortfalls="abc"),
+        lambda facts: facts.update(unreached=3),
+        lambda facts: facts.update(unreached=["a"]),
+        lambda facts: facts.update(rows=3),
+        lambda facts: facts.pop("phases"),
+    ],
+)
+def test_a_facts_json_that_is_damaged_is_said(
+    store: Path, change: Callable[[dict[str, object]], None]
+) -> None:
+    facts = json.loads((store / "facts.json").read_text())
+    change(facts)
+    (store / "facts.json").write_text(json.dumps(facts))
+    with pytest.raises(UnreadableInput, match=r"facts\.json"):
+        open_evidence("it", store)
+
+
+def test_facts_as_deep_as_a_well_are_said(store: Path) -> None:
+    (store / "facts.json").write_text("[" * 100_000)
+    with pytest.raises(UnreadableInput, match=r"facts\.json cannot be read"):
+        open_evidence("it", store)
