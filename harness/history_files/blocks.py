@@ -63,6 +63,8 @@ def blocks_of(run: int, path: Path, block_bytes: int = BLOCK_BYTES) -> list[Bloc
         raise UnreadableInput(
             f"{path} is no history: its name ends in none of {', '.join(SUFFIXES)}, or .gz after"
         )
+    if path.exists() and not path.is_file():
+        raise UnreadableInput(f"{path} is no file that can be read twice")  # a pipe, or a device
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)

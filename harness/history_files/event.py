@@ -21,7 +21,8 @@ from harness.history_files.schema import OWN_NAME_LIMIT
 TYPES = frozenset(EventType)
 ISOLATIONS = frozenset(Isolation)
 INT64_MAX = (1 << 63) - 1
-INTEGER_TEXT = re.compile(r"0|-?[1-9][0-9]{0,39}")
+INTEGER_TEXT = re.compile(r"0|-?[1-9][0-9]{0,4299}")
+"""As many digits as Python reads: a number that has more is no JSON that can be read."""
 SENDING, POLLING, KEYED = (
     frozenset({"send", "txn"}),
     frozenset({"poll", "txn"}),

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
@@ -47,9 +48,23 @@ def _json(lines: Sequence[bytes]) -> Iterator[Decoded]:
     loads, wrong = orjson.loads, orjson.JSONDecodeError
     for line in lines:
         try:
-            yield loads(line)
+            event = loads(line)
         except wrong:
             yield None
+        else:
+            yield event if _each_once(line, event) else None
+
+
+def _each_once(line: bytes, event: Decoded) -> bool:
+    """Whether no key stands twice in a map, of which the decoder keeps one; not surely, of unusual events."""
+    if type(event) is not dict:
+        return True
+    steps = event.get("value")
+    many = len(event)
+    for step in steps if type(steps) is list else ():
+        if type(step) is list and step and type(step[-1]) is dict:
+            many += len(step[-1])
+    return line.count(b'":') == many and b'" :' not in line and b'"\t:' not in line
 
 
 def _json_exactly(raw: bytes) -> list[Decoded]:
@@ -59,7 +74,9 @@ def _json_exactly(raw: bytes) -> list[Decoded]:
         return []
     try:
         value = orjson.loads(line)
-        return [json.loads(line, parse_constant=_no_constant) if MANY_DIGITS.search(line) else value]
+        if MANY_DIGITS.search(line) or not _each_once(line, value):
+            value = json.loads(line, parse_constant=_no_constant, object_pairs_hook=_once)
+        return [value]
     except orjson.JSONDecodeError as error:
         if line in {b"[", b"]"} or (line.startswith(b"[") and line.endswith((b"{", b"}", b","))):
             raise EventError(ONE_EACH) from None
@@ -69,6 +86,15 @@ def _json_exactly(raw: bytes) -> list[Decoded]:
         raise EventError("this is not JSON that can be read: it is nested too deeply") from None
     except ValueError as error:
         raise EventError(f"this is not JSON that can be read: {error}") from None
+
+
+def _once(pairs: Sequence[tuple[str, Decoded]]) -> dict[str, Decoded]:
+    """A map; raises if a key stands twice in it."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ValueError(f"the key {shown(twice)} stands twice in one map")
+    return found
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -1,6 +1,7 @@
 """Blocks: each line belongs to one of them, however a file is cut, and what is wrong with a file is a row."""
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -131,3 +132,11 @@ def test_a_file_that_went_away_is_told(tmp_path: Path):
     path.unlink()
     (told,) = [row for batch in read_block(block) for row in batch.to_pylist()]
     assert "cannot be read: No such file" in told["error"]
+
+
+def test_what_cannot_be_read_twice_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    (tmp_path / "device.jsonl").symlink_to("/dev/zero")
+    for name in ("pipe.jsonl", "device.jsonl"):
+        with pytest.raises(UnreadableInput, match="is no file that can be read twice"):
+            blocks_of(7, tmp_path / name)

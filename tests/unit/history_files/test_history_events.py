@@ -132,9 +132,28 @@ def test_isolation_and_the_other_fields_are_taken():
     assert one([])["isolation"] is None
 
 
+def test_an_integer_of_any_length_and_its_text_are_one_key():
+    key = 10**41
+    given = one([["poll", {str(key): [[0, 1]]}]], f="poll")
+    (sent,) = parsed(event([["send", "K", 1]], f="send").replace('"K"', str(key)))
+    assert sent["sends"][0]["key"] == given["polls"][0]["key"]
+
+
+def test_maps_in_unusual_places_are_read_all_the_same():
+    row = one([], error={"a": {"b": [{"c": 1}]}}, process=3)
+    assert row["process"] == 3
+    (row,) = parsed(event([["poll", {"x": [[0, '":']]}]]))
+    assert row["polls"][0]["value"] is not None
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
+        ('{"process":0,"process":1,"type":"ok","f":"txn","value":[]}', '"process" stands twice in one map'),
+        (
+            '{"process":0,"type":"ok","f":"poll","value":[["poll",{"x":[[0,1]],"x" : [[1,2]]}]]}',
+            '"x" stands twice in one map',
+        ),
         ("[]", "an event is a map, not []"),
         ("null", "an event is a map, not null"),
         ("{}", "`type` is invoke, ok, fail or info, not null"),
