@@ -51,7 +51,7 @@ def command(histories: tuple[str, ...], allow: str, update: bool, as_json: bool,
     def tell(answers: Answers) -> None:
         progress.close()
         for history, answer in zip(asked, answers, strict=True):
-            telling.tell_history(history.history, answer, as_json=as_json)
+            telling.tell_history(history.history, answer, as_json=as_json, explained=history.folder is None)
         sys.stdout.flush()
         told.extend(answers)
 

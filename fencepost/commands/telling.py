@@ -19,15 +19,31 @@ def tell_run(verdict: Verdict, folder: Path, command: str, *, as_json: bool) -> 
         print(verdict.line())
 
 
-def tell_history(history: str, answer: Verdict | FencepostError, *, as_json: bool) -> None:
-    """One line of `check`: a history's verdict, or why there is none."""
+def tell_history(
+    history: str, answer: Verdict | FencepostError, *, as_json: bool, explained: bool = False
+) -> None:
+    """One line of `check`: a history's verdict, or why there is none.
+
+    `explained`: for people, below it a line for each anomaly, with its first example.
+    """
+    from reports.words import printable
+
+    name = printable(history, 4000)
     if isinstance(answer, FencepostError):
-        print(unread_line(history, str(answer)) if as_json else f"{history}: no verdict: {answer}")
+        told = (
+            unread_line(history, str(answer)) if as_json else f"{name}: no verdict: {printable(answer, 4000)}"
+        )
+        print(told)
     elif as_json:
         print(answer.line())
     else:
         word = {True: "valid", False: "INVALID", "unknown": "unknown"}[answer.valid.json]
-        print(f"{history}: {word}: {answer.summary}")
+        print(f"{name}: {word}: {answer.summary}")
+        if explained:
+            from reports.told import explanations
+
+            for line in explanations(answer):
+                print(f"  {line}")
 
 
 def unread_line(history: str, error: str) -> str:

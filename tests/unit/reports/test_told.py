@@ -1,0 +1,49 @@
+"""What is said of an example of a history from elsewhere, in a line."""
+
+from harness.verdict import Found, Validity, Verdict
+from reports.told import explanations
+
+T6 = {"op": 6, "process": 0, "f": "txn", "outcome": "ok", "invoked": 5, "invoke_ns": 2, "complete_ns": 3}
+T12 = T6 | {"op": 12, "process": 3}
+
+
+def told(name: str, example: dict[str, object], **more: bool) -> list[str]:
+    found = Found(3, [example], **more)
+    return list(explanations(Verdict("h", "h", None, Validity.INVALID, "", {name: found})))
+
+
+def test_records_and_operations_are_named() -> None:
+    example = {
+        "record": {"key": "x", "value": 3, "offset": 1012},
+        "operation": T6,
+        "read_beyond": T12 | {"key": "x", "value": 4, "offset": 2014},
+    }
+    (line,) = told("lost-write", example)
+    assert line.split("; ") == [
+        'lost-write (3): record "x" 3 @ 1012',
+        "operation T6 (process 0, ok)",
+        'read beyond T12 (process 3, ok) "x" 4 @ 2014',
+    ]
+
+
+def test_of_a_cycle_the_steps_are_told() -> None:
+    example = {"cycle": [], "steps": ["T4 read 1 from x, which T3 wrote", "T3 read 2 from y, which T4 wrote"]}
+    assert told("G1c", example) == [
+        "G1c (3): T4 read 1 from x, which T3 wrote; T3 read 2 from y, which T4 wrote"
+    ]
+
+
+def test_lists_numbers_and_what_is_not_known_are_told() -> None:
+    example = {"records": [{"key": 1, "value": [2]}, {"op": 9, "of": {"a": None}}], "skipped": 2}
+    assert told("poll-skip", example) == ["poll-skip (3): records 1 [2], T9 (unknown) of a null; skipped 2"]
+
+
+def test_what_a_history_holds_does_no_harm_and_is_bounded() -> None:
+    (line,) = told("phantom", {"record": {"key": "\x1b[2J\n", "value": "v" * 10_000}})
+    assert "\x1b" not in line
+    assert "\n" not in line
+    assert len(line) < 700
+
+
+def test_what_is_allowed_is_not_told() -> None:
+    assert told("poll-skip", {"skipped": 2}, allowed=True) == []
