@@ -14,7 +14,7 @@ it.
 
 Blind spot: a record that was cut off after it was read, and whose writer is `info`, leaves no other
 trace.
-Reference: Adya 1999, G1a; Jepsen's Kafka checker, `G1a`.
+Reference: Adya 1999, G1a; Jepsen's Kafka checker, `G1a`; Jepsen on Bufstream 0.1.0 (2024).
 """
 
 from pyspark.sql import DataFrame

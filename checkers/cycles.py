@@ -4,7 +4,8 @@ An edge leads from a transaction to one that depends on it: `wr` to a reader of 
 writer of the following value in the version order, `rw` from a reader (by its last read of a partition) to
 the writer of the following value, process order to the next operation of the same process, realtime order
 to whatever was invoked after its ok completion. A name says which edges the cycle needs: it is a strongly
-connected component of the graph of exactly those edges, in which no graph of fewer kinds has a cycle.
+connected component of the graph of exactly those edges, in which no graph of fewer kinds has a cycle. All
+operations that completed are in it, whatever their outcome, as in Jepsen's checker.
 
     G0          ww edges                G1c         wr edges
     G1c-ww      ww and wr edges         G-single    one rw edge, and ww and wr edges

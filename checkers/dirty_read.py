@@ -12,7 +12,7 @@ Evidence: the delivery, the fate of the record in the leader's log, and the mark
     log of x: 1 at offset 4, abort marker at offset 5      <- dirty-read
 
 Blind spot: a poll within the margin before the marker.
-Reference: Adya 1999, G1a and G1b; KIP-98, "read_committed".
+Reference: Berenson et al. 1995, P1, "dirty read"; Adya 1999, G1a; KIP-98, "read_committed".
 """
 
 from pyspark.sql import Column, DataFrame

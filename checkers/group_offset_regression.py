@@ -12,7 +12,7 @@ Evidence: the leader's log of `__consumer_offsets`.
     log of __consumer_offsets: group g, a->5     abort
     log of __consumer_offsets: group g, a->6     commit     <- group-offset-regression
 
-Blind spot: what was compacted away.
+Blind spot: what was compacted away; an administrator who sets a group back does the same on purpose.
 Reference: "late offset commit", a TxnOffsetCommit that outlives its transaction; KIP-447.
 """
 

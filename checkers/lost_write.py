@@ -18,7 +18,7 @@ did not get so far prove nothing.
     final read of x: 2 at offset 5                  <- lost-write of 1
 
 Blind spot: a record lost without an acknowledgement that named its offset.
-Reference: Jepsen's Kafka checker, `lost-write`; Kingsbury, Redpanda 21.10.1 (2022).
+Reference: Jepsen's Kafka checker, `lost-write`; Jepsen on Redpanda 21.10.1 (2022) and Bufstream 0.1.0 (2024).
 """
 
 from pyspark.sql import DataFrame

@@ -15,7 +15,7 @@ without the log of offset commits what was told to the committer is enough.
     W2  poll a@4                                ok      <- stale-offset
 
 Blind spot: a worker whose first record stands above the offset, though it began to read below.
-Reference: KIP-447, "unstable offset commits"; KAFKA-9878.
+Reference: KIP-447, "unstable offset commits"; KAFKA-9346.
 """
 
 from pyspark.sql import DataFrame
