@@ -12,6 +12,9 @@ null ones left out.
 `input`: a place in an input topic: topic, partition, offset. `offsets`: offset commits: topic,
 partition, committed. `claims`: topic, partition, first, next.
 
+`passed_by`: the offset commit by which a group went past an input: its own topic, partition, offset,
+producer_id, epoch, marker_offset, what it committed, and the operation that made it.
+
 Beside them stands what the checker adds in plain words and numbers (slot, group, why, ...). Whatever bears a
 `tp` in a finding bears its topic and partition here.
 """
@@ -33,7 +36,7 @@ OPERATION_COLUMNS = (
     "transactional_id", "call_ns", "commit_ns", "return_ns", "error", "fenced",
 )  # fmt: skip
 RECORD_COLUMNS = ("value", "producer_id", "epoch", "fate", "marker_offset")
-OPERATIONS = frozenset({"operation", "operations", "reader", "writer", "own_init", "other_init"})
+OPERATIONS = frozenset({"operation", "operations", "reader", "writer", "own_init", "other_init", "passed_by"})
 
 
 @dataclass
@@ -97,9 +100,14 @@ def objects(thing: Any) -> Iterable[dict[str, Any]]:
 def lookup(
     frame: DataFrame, keys: tuple[str, ...], wanted: set[tuple[int, ...]]
 ) -> dict[tuple[int, ...], dict[str, Any]]:
-    """The rows of a table that bear the wanted keys."""
+    """By key, the one row of a table that bears each of the wanted keys."""
+    return {tuple(row[key] for key in keys): row for row in rows_of(frame, keys, wanted)}
+
+
+def rows_of(frame: DataFrame, keys: tuple[str, ...], wanted: set[tuple[int, ...]]) -> list[dict[str, Any]]:
+    """All rows of a table that bear one of the wanted keys."""
     if not wanted:
-        return {}
+        return []
     spark: SparkSession = frame.sparkSession
     types = {field.name: field.dataType for field in frame.schema.fields}
     columns = list(zip(*sorted(wanted), strict=True))
@@ -107,8 +115,10 @@ def lookup(
         pa.table({key: pa.array(column, pa.int64()) for key, column in zip(keys, columns, strict=True)})
     )
     asked = asked.select(*(F.col(key).cast(types[key]) for key in keys))
-    rows = frame.join(F.broadcast(asked), on=list(keys), how="inner").toArrow().to_pylist()
-    return {tuple(row[key] for key in keys): row for row in rows}
+    rows: list[dict[str, Any]] = (
+        frame.join(F.broadcast(asked), on=list(keys), how="inner").toArrow().to_pylist()
+    )
+    return rows
 
 
 def _describe(

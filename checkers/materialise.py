@@ -75,6 +75,12 @@ def materialise(s: Sources, t: Tables, checkers: Sequence[Checker], examples: in
         facts = pool.submit(lambda: _facts(evidence(s, t).toArrow()))
         found = collect(t, checkers, examples)
         told = facts.result()
+    for checker in checkers:
+        mine: dict[int, list[Finding]] = defaultdict(list)
+        for (run, name, _), one in found.rows.items():
+            if name in checker.anomalies:
+                mine[run].append(one)
+        checker.explain(t, mine)
     explain(s, t, found.rows, told)
     return Materialised(found.rows, told, found.crashed, found.caused)
 

@@ -3,7 +3,7 @@
 Importing this module does not import PySpark; `Checker.find` does.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from checkers.graph.names import BAD, GRAPHS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from checkers.examples import Finding
     from checkers.tables import Tables
     from checkers.told import Told
 
@@ -64,6 +65,12 @@ class Checker:
             import_module(f"checkers.{self.module}"), self.module + suffix
         )
         return function(tables)
+
+    def explain(self, tables: "Tables", findings: "Mapping[int, list[Finding]]") -> None:
+        """Add to the examples of these runs, in place, what only this check knows, if it knows more."""
+        more = getattr(import_module(f"checkers.{self.module}"), "explain", None) if findings else None
+        if more is not None:
+            more(tables, findings)
 
 
 def _by(*causes: str) -> tuple[Because, ...]:

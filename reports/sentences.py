@@ -163,8 +163,10 @@ def _lost_input(e: Example) -> str:
     where = "nowhere" if topic is None else f"nowhere in {printable(topic, 60)}"
     group = e.rest.get("group")
     who = "the group" if group is None else f"group {printable(group, 60)}"
-    tried = [named_operation(part.body) for part in e.operations]
-    return f"{who} went past {e.input}, and {what} is {where}" + (
+    tried = [named_operation(part.body) for part in e.operations if part.label != "passed_by"]
+    passed = e.body.get("passed_by")
+    by = f" by {named_operation(passed)}" if isinstance(passed, Mapping) else ""
+    return f"{who} went past {e.input}{by}, and {what} is {where}" + (
         f"; {listed(tried)} had tried" if tried else ""
     )
 

@@ -131,7 +131,11 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
                 "operations": [T3],
             },
             "group shop went past input purchases/1 offset 812, and its output invoice is nowhere in invoices; shop-2.0:3 had tried",
-        )
+        ),
+        (
+            {"input": INPUT, "group": "shop", "passed_by": T7 | {"offset": 90, "committed": 813}},
+            "group shop went past input purchases/1 offset 812 by payments-1.0:7, and an output that it must lead to is nowhere",
+        ),
     ],
     "group-offset-regression": [
         (
