@@ -104,10 +104,10 @@ def _found(s: Sources) -> DataFrame:
 
 
 def _acked(s: Sources) -> DataFrame:
-    """By place, what a client was told to stand there."""
+    """By place, what a client was told to stand there; only what was acknowledged has an offset."""
     return (
         s["sends"]
-        .where("acked and tp is not null and offset >= 0")
+        .where("offset >= 0")
         .select("run", "tp", "offset", F.struct("op", "n", "value").alias("ack"))
     )
 

@@ -129,7 +129,7 @@ def _points(s: Sources) -> DataFrame:
     )
     sends = (
         s["sends"]
-        .where("acked and tp is not null and offset >= 0")
+        .where("offset >= 0")
         .select(*PLACE, "op", "n", "offset", F.lit("").alias("role"), F.lit(True).alias("sent"))
     )
     by_op = Window.partitionBy(*PLACE, "op")

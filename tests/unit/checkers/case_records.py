@@ -22,6 +22,13 @@ def an_aborted_record_that_the_final_reader_skips_is_not_lost(h: History) -> Non
 
 
 @case()
+def what_was_acknowledged_at_no_known_offset_stands_where_it_is_found(h: History) -> None:
+    h.feed(2)
+    op = h.take(0, 1)
+    h.alter("sends", lambda row: row | {"offset": -1001} if row["value"] in op.values else row)
+
+
+@case()
 def an_info_write_without_a_record_is_not_lost(h: History) -> None:
     h.feed(1)
     h.take(0)
