@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
-from harness.errors import FencepostError, UnreadableInput
+from harness.errors import AnalysisFailed, FencepostError, UnreadableInput
 from harness.evidence import tabulate, tabulated
 from harness.facts import Facts
 from harness.plan import Plan
@@ -140,10 +140,23 @@ def _judge_together(
     stored = [_stored_run(evidence, allow) for evidence in runs]
     told = judge_each(spark, stored)
     return {
-        evidence.run: judged if isinstance(judged, FencepostError) else conclude(evidence, judged)
+        evidence.run: why_not(evidence, judged)
+        if isinstance(judged, FencepostError)
+        else conclude(evidence, judged)
         for evidence in runs
         for judged in (told[evidence.run],)
     }
+
+
+def why_not(evidence: Evidence, error: FencepostError) -> FencepostError:
+    """Why a run has no verdict. A table whose pages are damaged fails in Spark in ways that do not name it."""
+    if isinstance(error, AnalysisFailed):
+        for path in sorted(evidence.folder.glob("*/*.parquet")):
+            try:
+                pq.read_table(path)
+            except (OSError, ValueError):
+                return UnreadableInput(f"{path} is damaged: a part of it cannot be read")
+    return error
 
 
 def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":

@@ -10,8 +10,8 @@ import pytest
 from histories import History
 from stored_tables import write
 
-from fencepost.judge import open_evidence
-from harness.errors import UnreadableInput
+from fencepost.judge import open_evidence, why_not
+from harness.errors import AnalysisFailed, UnreadableInput
 from harness.evidence import rows_of
 from harness.facts import Facts
 from harness.options import Options
@@ -108,3 +108,14 @@ def test_facts_as_deep_as_a_well_are_said(store: Path) -> None:
     (store / "facts.json").write_text("[" * 100_000)
     with pytest.raises(UnreadableInput, match=r"facts\.json cannot be read"):
         open_evidence("it", store)
+
+
+def test_a_table_whose_pages_are_damaged_is_named_whatever_spark_says(store: Path) -> None:
+    evidence, failed = open_evidence("it", store), AnalysisFailed("the analysis failed: index out of bounds")
+    assert why_not(evidence, failed) is failed
+    path = store / "history" / "polls.parquet"
+    body = bytearray(path.read_bytes())
+    body[4:60] = b"\xff" * 56
+    path.write_bytes(body)
+    assert "polls.parquet is damaged" in str(why_not(evidence, failed))
+    assert why_not(evidence, broken := UnreadableInput("x")) is broken
