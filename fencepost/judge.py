@@ -149,7 +149,7 @@ def _judge_together(
 
 
 def why_not(evidence: Evidence, error: FencepostError) -> FencepostError:
-    """Why a run has no verdict. A table whose pages are damaged fails in Spark in ways that do not name it."""
+    """Why a run has no verdict. A table whose pages are damaged fails in Spark in ways that name no file."""
     if isinstance(error, AnalysisFailed):
         for path in sorted(evidence.folder.glob("*/*.parquet")):
             try:
