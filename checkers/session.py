@@ -10,12 +10,14 @@ of a Spark that is installed hold; so is a local one with settings that only spa
 import logging
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -53,6 +55,7 @@ class Pending:
         self._folder = Path(tempfile.mkdtemp(prefix="fencepost-spark-"))
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         self._jvm: subprocess.Popen[bytes] | None = None
+        self.killed = self._closed = False
         try:
             if settings.direct:
                 self._jvm = start_jvm(settings, self._folder, self._said.fileno())
@@ -71,12 +74,24 @@ class Pending:
             raise error
         raise StartFailed(f"Spark did not start: {first_line(error)}{self._last_words()}") from error
 
+    def kill(self) -> None:
+        """End the JVM now, in the middle of whatever it does; `close()` is still to be called."""
+        self.killed = True
+        if self._jvm is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._jvm.pid, signal.SIGKILL)
+        else:
+            _kill_submitted()
+
     def close(self) -> None:
         """End Spark and its JVM, and remove its folder. What fails on the way is logged."""
+        if self._closed:
+            return
+        self._closed = True
         if self._jvm is not None and not self._opened.done():
             end_jvm(self._jvm, 0)
         if self._opened.exception() is None:
-            _stop(self._opened.result())
+            _stop(self._opened.result(), logging.DEBUG if self.killed else logging.WARNING)
         self._opening.shutdown()
         if self._jvm is not None:
             end_jvm(self._jvm, ARCHIVE_TIMEOUT_S if self._settings.java_flags else STOP_TIMEOUT_S)
@@ -222,7 +237,7 @@ def spark_conf(settings: SparkSettings, folder: Path, here: str | None = None) -
     return {**ours, **settings.conf}
 
 
-def _stop(spark: "SparkSession") -> None:
+def _stop(spark: "SparkSession", level: int = logging.WARNING) -> None:
     """Stop the session and forget its gateway, so that another can be started in this process."""
     from py4j.protocol import Py4JError
 
@@ -231,18 +246,29 @@ def _stop(spark: "SparkSession") -> None:
     accumulators, context._accumulatorServer = context._accumulatorServer, None  # type: ignore[assignment]
     accumulators.handle_error = _say_nothing  # type: ignore[assignment]  # it may look after the JVM's end
     try:
-        spark.stop()
+        with warnings.catch_warnings():  # of PySpark's, where the JVM has gone before
+            warnings.simplefilter("ignore", RuntimeWarning)
+            spark.stop()
     except (Py4JError, OSError) as error:
-        log.warning("Spark did not stop in order: %s", error)
+        log.log(level, "Spark did not stop in order: %s", error)
     Thread(target=accumulators.shutdown, name="accumulators", daemon=True).start()
-    _forget_gateway()
+    _forget_gateway(level)
 
 
 def _say_nothing(*_: object) -> None:
     """In place of a traceback on standard error."""
 
 
-def _forget_gateway() -> None:
+def _kill_submitted() -> None:
+    """Kill the JVM that spark-submit started, if there is one."""
+    from pyspark import SparkContext
+
+    submitted = getattr(SparkContext._gateway, "proc", None)
+    if submitted is not None:
+        submitted.kill()
+
+
+def _forget_gateway(level: int = logging.WARNING) -> None:
     """Close it, and end the JVM if spark-submit started it."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
@@ -255,6 +281,6 @@ def _forget_gateway() -> None:
     try:
         gateway.shutdown()
     except (Py4JError, OSError) as error:
-        log.warning("Spark's gateway did not stop in order: %s", error)
+        log.log(level, "Spark's gateway did not stop in order: %s", error)
     if submitted := getattr(gateway, "proc", None):
         end_jvm(submitted, STOP_TIMEOUT_S)

@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from checkers.interrupts import interruptible
 from fencepost import registry
 from fencepost.drawing import draw_report
 from fencepost.judge import judge_one, open_evidence
@@ -134,7 +135,7 @@ def _run(
     interrupt.stage = Stage.JUDGING
     _tabulate(folder, plan, diary, Ends(quiet.leaders, quiet.high_watermarks), keep=options.keep == "logs")
     facts().save(folder / "facts.json")
-    with diary.phase("checks"):
+    with diary.phase("checks"), interruptible(early[0]):
         verdict = judge_one(early[0].session(), open_evidence(str(folder), folder))
     facts().save(folder / "facts.json")
     _leave(folder, verdict, diary)

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from checkers.interrupts import interruptible
 from checkers.session import Pending, SparkSettings, begin, make_archive
 from harness.environment.cache import cache_folder, locked
 from harness.environment.java import Java, java
@@ -64,7 +65,8 @@ def settings(
 @contextmanager
 def starting(master: str, conf: Mapping[str, str], *, large: bool = False) -> "Iterator[SparkSession]":
     """A session for the length of a `with`, with the Java of this machine."""
-    with closing(begin(settings(java("auto"), master, conf, large=large))) as pending:
+    pending = begin(settings(java("auto"), master, conf, large=large))
+    with closing(pending), interruptible(pending):
         for module in LOADED:
             import_module(module)
         yield pending.session()

@@ -24,6 +24,38 @@ sys.stdin.read()
 """
 
 
+WORKING = """
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from checkers.interrupts import interruptible
+from checkers.session import SparkSettings, begin
+from harness.waiting import wait_for
+pending = begin(SparkSettings())
+with closing(pending), interruptible(pending), ThreadPoolExecutor() as pool:
+    spark = pending.session()
+    job = pool.submit(lambda: spark.range(10**13).selectExpr("sum(id * id)").collect())
+    wait_for(spark.sparkContext.statusTracker().getActiveJobsIds, "the job to run", 30)
+    print(pending._jvm.pid, pending._folder, flush=True)
+    job.result()
+"""
+
+
+def test_an_interrupt_ends_spark_in_the_middle_of_a_job() -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", WORKING], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stdout
+    pid, folder = child.stdout.readline().split()
+    jvm = psutil.Process(int(pid))
+    os.kill(child.pid, signal.SIGINT)
+    _, said = child.communicate(timeout=20)
+    assert said.rstrip().endswith("KeyboardInterrupt")
+    assert "while sending command" not in said
+    assert "Unable to cleanly shutdown" not in said
+    wait_for(lambda: not jvm.is_running(), "Spark's JVM to end", 10)
+    assert not Path(folder).exists()
+
+
 @pytest.mark.parametrize("moment", ["starting", "ready"])
 def test_a_killed_process_leaves_no_jvm_and_no_folder(moment: str) -> None:
     child = subprocess.Popen(
