@@ -34,6 +34,7 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     "history_folders": ("test_history_folders",),
     "history_source": ("test_history_files", "test_cluster_of_ones_own"),
     "history_tables": ("test_history_folders", "test_judge_told", "test_graph"),
+    "interrupts": ("../../integration/test_spark",),
     "jvm": ("test_jvm", "test_cluster_of_ones_own", "../../integration/test_spark"),
     "pages": ("test_catalogue",),
     "parts": ("test_parts",),
