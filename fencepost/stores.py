@@ -55,7 +55,11 @@ def _expand(path: str) -> list[Given]:
         runs = sorted(_runs(place), key=lambda run: (run.name, str(run)))
         if runs:
             return [Given(str(run), run) for run in runs]
-        return [Given(path, error=f"{path} is no stored run and holds none: there is no {MARK}")]
+        none = (
+            f"{path} is no stored run and holds none (there is no {MARK}), and is no folder of tables (there is "
+            f"no {TABLES_MARK}); files of histories are named one by one, as {path}/*.jsonl"
+        )
+        return [Given(path, error=none)]
     if place.exists():
         return [Given(path, file=place)]
     return [Given(path, error=f"there is no {path}")]

@@ -43,6 +43,8 @@ def command(histories: tuple[str, ...], allow: str, update: bool, as_json: bool,
     for name in sorted(allowed):
         check_name("anomaly", name, registry.anomalies())
     asked = [history for path in histories for history in expand(path)]
+    if update and (others := [one.history for one in asked if one.file is not None]):
+        print(f"fencepost: --update is for stored runs, and {others[0]} is none", file=sys.stderr)
 
     from fencepost.checking import Answers, check, status_of
 
