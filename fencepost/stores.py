@@ -56,8 +56,8 @@ def _expand(path: str) -> list[Given]:
         if runs:
             return [Given(str(run), run) for run in runs]
         none = (
-            f"{path} is no stored run and holds none (there is no {MARK}), and is no folder of tables (there is "
-            f"no {TABLES_MARK}); files of histories are named one by one, as {path}/*.jsonl"
+            f"{path} is no stored run and holds none (there is no {MARK}), and is no folder of tables "
+            f"(there is no {TABLES_MARK}); files of histories are named one by one, as {path}/*.jsonl"
         )
         return [Given(path, error=none)]
     if place.exists():
