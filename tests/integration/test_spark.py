@@ -25,6 +25,8 @@ sys.stdin.read()
 
 
 WORKING = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts us may have had it ignored
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from checkers.interrupts import interruptible
