@@ -35,7 +35,7 @@ from harness.waiting import wait_for
 pending = begin(SparkSettings())
 with closing(pending), interruptible(pending), ThreadPoolExecutor() as pool:
     spark = pending.session()
-    job = pool.submit(lambda: spark.range(10**13).selectExpr("sum(id * id)").collect())
+    job = pool.submit(lambda: spark.range(10**13).selectExpr("max(id % 7)").collect())
     wait_for(spark.sparkContext.statusTracker().getActiveJobsIds, "the job to run", 30)
     print(pending._jvm.pid, pending._folder, flush=True)
     job.result()
