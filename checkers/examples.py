@@ -100,25 +100,22 @@ def objects(thing: Any) -> Iterable[dict[str, Any]]:
 def lookup(
     frame: DataFrame, keys: tuple[str, ...], wanted: set[tuple[int, ...]]
 ) -> dict[tuple[int, ...], dict[str, Any]]:
-    """By key, the one row of a table that bears each of the wanted keys."""
-    return {tuple(row[key] for key in keys): row for row in rows_of(frame, keys, wanted)}
-
-
-def rows_of(frame: DataFrame, keys: tuple[str, ...], wanted: set[tuple[int, ...]]) -> list[dict[str, Any]]:
-    """All rows of a table that bear one of the wanted keys."""
+    """The rows of a table that bear the wanted keys."""
     if not wanted:
-        return []
-    spark: SparkSession = frame.sparkSession
+        return {}
     types = {field.name: field.dataType for field in frame.schema.fields}
+    named = asked(frame.sparkSession, keys, wanted)
+    named = named.select(*(F.col(key).cast(types[key]) for key in keys))
+    rows = frame.join(F.broadcast(named), on=list(keys), how="inner").toArrow().to_pylist()
+    return {tuple(row[key] for key in keys): row for row in rows}
+
+
+def asked(spark: SparkSession, keys: tuple[str, ...], wanted: set[tuple[int, ...]]) -> DataFrame:
+    """A table of what is wanted, which is not nothing."""
     columns = list(zip(*sorted(wanted), strict=True))
-    asked = spark.createDataFrame(
+    return spark.createDataFrame(
         pa.table({key: pa.array(column, pa.int64()) for key, column in zip(keys, columns, strict=True)})
     )
-    asked = asked.select(*(F.col(key).cast(types[key]) for key in keys))
-    rows: list[dict[str, Any]] = (
-        frame.join(F.broadcast(asked), on=list(keys), how="inner").toArrow().to_pylist()
-    )
-    return rows
 
 
 def _describe(

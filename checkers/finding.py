@@ -59,11 +59,11 @@ def jump(jumps: DataFrame, anomaly: Column) -> DataFrame:
         jumps.withColumn("anomaly", anomaly).where("anomaly is not null"),
         F.col("anomaly"),
         order=["op", "key", "n"],
-        ops=F.array("op_before", "op"),
+        ops=F.array_distinct(F.array("op_before", "op")),
         records=F.array(
             F.struct("key", F.col("value_before").alias("value"), F.col("offset_before").alias("offset")),
             F.struct("key", "value", "offset"),
         ),
         skipped=F.when(F.col("index") > F.col("before") + 1, F.col("index") - F.col("before") - 1),
-        operations=F.array(F.struct(F.col("op_before").alias("op")), F.struct("op")),
+        operations=F.array_distinct(F.array(F.struct(F.col("op_before").alias("op")), F.struct("op"))),
     )

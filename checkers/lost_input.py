@@ -16,17 +16,18 @@ Blind spot: workloads that cannot say what an input leads to (aggregates have th
 Reference: KIP-98; Kingsbury, Bufstream 0.1.0 (2024).
 """
 
-from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.by_position import EFFECTIVE
-from checkers.examples import Finding, rows_of
+from checkers.examples import Finding, asked
 from checkers.finding import finding
 from checkers.tables import Tables
+
+LOST = ("run", "of", "input", "group")
+"""An input that was lost: the run, its place, and the group that went past it."""
 
 
 def lost_input(t: Tables) -> DataFrame:
@@ -79,25 +80,20 @@ def lost_input(t: Tables) -> DataFrame:
 def explain(t: Tables, findings: Mapping[int, list[Finding]]) -> None:
     """Say by which offset commit its group went past each input: the first of all that did."""
     lost = [(run, example) for run, mine in findings.items() for one in mine for example in one.examples]
-    commits = (
-        t.positions.where("commit is not null")
-        .where(F.col("fate").isin(*EFFECTIVE))
-        .select(
-            "run", F.col("commit.tp").alias("input_tp"), "commit.group", "tp", "offset", "producer_id",
-            "epoch", "marker_offset", "commit.committed", "commit.op",
-        )
-    )  # fmt: skip
-    wanted: set[tuple[int, ...]] = {(run, example["input"]["tp"]) for run, example in lost}
-    by_group: dict[tuple[int, int, str], list[dict[str, Any]]] = defaultdict(list)
-    for row in rows_of(commits, ("run", "input_tp"), wanted):
-        by_group[row.pop("run"), row.pop("input_tp"), row.pop("group")].append(row)
+    inputs: set[tuple[int, ...]] = {(run, one["input"]["tp"], one["input"]["offset"]) for run, one in lost}
+    commit = F.struct(
+        "offset", "tp", "producer_id", "epoch", "marker_offset", "commit.committed", "commit.op"
+    )
+    passed = (
+        t.positions.where(F.col("fate").isin(*EFFECTIVE))
+        .select("run", F.col("commit.tp").alias("of"), "commit.group", commit.alias("by"))
+        .join(F.broadcast(asked(t.positions.sparkSession, LOST[:3], inputs)), on=["run", "of"])
+        .where("by.committed > input")
+        .groupBy(*LOST)
+        .agg(F.min("by").alias("by"))
+    )
+    first = {tuple(row[key] for key in LOST): row["by"] for row in passed.toArrow().to_pylist()}
     for run, example in lost:
-        tp, offset = example["input"]["tp"], example["input"]["offset"]
-        beyond = [
-            row
-            for row in by_group[run, tp, example["group"]]
-            if row["committed"] is not None and row["committed"] > offset
-        ]
-        if beyond:
-            first = min(beyond, key=lambda row: row["offset"])
-            example["passed_by"] = {name: told for name, told in first.items() if told is not None}
+        by = first.get((run, example["input"]["tp"], example["input"]["offset"], example["group"]))
+        if by is not None:
+            example["passed_by"] = {name: told for name, told in by.items() if told is not None}

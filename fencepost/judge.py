@@ -34,6 +34,7 @@ class Evidence:
     folder: Path
     plan: Plan
     facts: Facts | None  # None: the run was killed before its end
+    incomplete: tuple[str, ...]  # what the tables lack of what the run's own files say
 
     @property
     def run(self) -> int:
@@ -65,8 +66,9 @@ def open_evidence(history: str, folder: Path) -> Evidence:
         if room == "history" or (folder / room).exists():
             for table in tables:
                 _require(folder / room / f"{table}.parquet", int(number), facts.rows if facts else {})
-    evidence = Evidence(history, folder, plan, facts)
     try:
+        lacking = tuple(contradictions(folder, plan)) if facts else (KILLED,)
+        evidence = Evidence(history, folder, plan, facts, lacking)
         _try(evidence)
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
         raise UnreadableInput(
@@ -83,7 +85,6 @@ def _try(evidence: Evidence) -> None:
         isinstance(names, list | tuple) and all(isinstance(one, str) for one in names) for names in told
     ):
         raise TypeError("a list of words is none")
-    list(contradictions(evidence))
     healed_ns(facts)
     conclude(evidence, Judgement({}, {}, {}, {}, {}))
 
@@ -169,7 +170,7 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
         wall_ms_at_zero=evidence.plan.run.get("wall_ms_at_zero"),
         allowed=dict.fromkeys(allow, "--allow")
         | dict.fromkeys(evidence.plan.workload.get("allowed", ()), "the workload"),
-        incomplete=tuple(contradictions(evidence)) if evidence.facts else (KILLED,),
+        incomplete=evidence.incomplete,
         had_log=evidence.had_log,
         healed_ns=healed_ns(evidence.facts) if evidence.facts else None,
         session_ms=evidence.plan.run.get("session_timeout_ms"),
@@ -186,15 +187,15 @@ def healed_ns(facts: Facts) -> int | None:
     return round(1e9 * max((end for end in ends if end is not None), default=0.0))
 
 
-def contradictions(evidence: Evidence) -> Iterator[str]:
+def contradictions(folder: Path, plan: Plan) -> Iterator[str]:
     """What the tables lack of what the run's own files say."""
-    history = evidence.folder / "history"
+    history = folder / "history"
     stages = pq.read_table(history / "stages.parquet", columns=["stage"])["stage"].to_pylist()
-    planned = [stage["name"] for stage in evidence.plan.workload.get("stages", ())]
+    planned = [stage["name"] for stage in plan.workload.get("stages", ())]
     if sorted(stages) != sorted(planned):
         yield f"the table stages has {listed(stages)}, and the run had {listed(planned)}"
     told = pq.read_table(history / "journals.parquet", columns=["journal"])["journal"].to_pylist()
-    written = [path.stem for path in (evidence.folder / "journals").glob("*.jsonl")]
+    written = [path.stem for path in (folder / "journals").glob("*.jsonl")]
     # What was done to the cluster stands beside them, and is no witness.
     if missing := sorted(set(written) - set(told) - {"nemesis"}):
         yield f"the table journals lacks {listed(missing)}"
@@ -202,8 +203,8 @@ def contradictions(evidence: Evidence) -> Iterator[str]:
     here = {(place["topic"], place["partition"]) for place in places}
     wanted = {
         (topic, partition)
-        for topic in evidence.plan.workload.get("topics", ())
-        for partition in range(evidence.plan.options.partitions)
+        for topic in plan.workload.get("topics", ())
+        for partition in range(plan.options.partitions)
     }
     if gone := sorted(wanted - here):
         yield f"the table partitions lacks {listed(f'{topic}/{number}' for topic, number in gone)}"

@@ -15,6 +15,7 @@ from harness.history_files.event import EventError, Events
 from harness.history_files.names import Decoded, shown
 
 MANY_DIGITS = re.compile(rb"[0-9]{16}")
+SPACES_BEFORE_COLON = (b" :", b"\t:", b"\r:")
 TOO_DEEP = {"depth limit exceeded", "failed to allocate memory"}  # the decoder's words
 ONE_EACH = "a history has one event a line, and this is part of a list that goes over several lines"
 
@@ -64,7 +65,7 @@ def _each_once(line: bytes, event: Decoded) -> bool:
     for step in steps if type(steps) is list else ():
         if type(step) is list and step and type(step[-1]) is dict:
             many += len(step[-1])
-    return line.count(b'":') == many and b'" :' not in line and b'"\t:' not in line
+    return line.count(b'":') == many and not any(space in line for space in SPACES_BEFORE_COLON)
 
 
 def _json_exactly(raw: bytes) -> list[Decoded]:

@@ -72,6 +72,19 @@ EXAMPLES: list[tuple[str, dict[str, Any], list[Event]]] = [
         ],
     ),
     (
+        "int-poll-skip",  # within one operation, which is named once
+        {
+            "records": [{"value": 1, "offset": 3}, {"value": 3, "offset": 7}],
+            "skipped": 1,
+            "operations": [{"op": 4}],
+        },
+        [
+            *done(0, *(["send", "x", [2 * value + 1, value]] for value in (1, 2, 3))),
+            *done(1, ["poll", {"x": [[3, 1], [7, 3]]}]),
+            *done(2, ["poll", {"x": [[5, 2]]}]),
+        ],
+    ),
+    (
         "nonmonotonic-poll",
         {"records": [{"value": 2, "offset": 5}, {"value": 1, "offset": 3}], "skipped": None},
         [

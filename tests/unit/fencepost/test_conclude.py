@@ -21,7 +21,7 @@ def judged(
 ) -> Verdict:
     plan = Plan(Options(seed=1), {"id": 5}, [STRIKE] * strikes)
     told = None if killed else facts or Facts(faults=[STRUCK])
-    return conclude(Evidence("h", Path("h"), plan, told), judgement)
+    return conclude(Evidence("h", Path("h"), plan, told, incomplete=()), judgement)
 
 
 def test_a_clean_run_whose_faults_acted_is_valid() -> None:

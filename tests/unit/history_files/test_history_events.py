@@ -154,6 +154,8 @@ def test_maps_in_unusual_places_are_read_all_the_same():
             '{"process":0,"type":"ok","f":"poll","value":[["poll",{"x":[[0,1]],"x" : [[1,2]]}]]}',
             '"x" stands twice in one map',
         ),
+        ('{"process":0,"process"  :1,"type":"ok","f":"txn","value":[]}', '"process" stands twice in one map'),
+        ('{"process":0,"process"\r:1,"type":"ok","f":"txn","value":[]}', '"process" stands twice in one map'),
         ("[]", "an event is a map, not []"),
         ("null", "an event is a map, not null"),
         ("{}", "`type` is invoke, ok, fail or info, not null"),
