@@ -63,9 +63,8 @@ def _fated(s: Sources, tps: DataFrame) -> DataFrame:
     upwards = by_producer.orderBy("base_offset")
     above = by_producer.orderBy(F.desc("base_offset")).rowsBetween(Window.unboundedPreceding, -1)
     below = upwards.rowsBetween(Window.unboundedPreceding, -1)
-    is_marker = F.col("control") & F.col("marker").isNotNull()
     marker = F.when(
-        is_marker,
+        F.col("marker").isNotNull(),
         F.struct(
             F.col("marker").alias("type"),
             F.col("base_offset").alias("offset"),
@@ -89,7 +88,7 @@ def _fated(s: Sources, tps: DataFrame) -> DataFrame:
                 "entry_before": F.lag(entry).over(upwards),
                 "marker_next": F.lead(marker).over(upwards),
                 "batch_before": F.last(data, ignorenulls=True).over(below),
-                "markers": F.count(F.when(is_marker, F.lit(1))).over(by_producer),
+                "markers": F.count("marker").over(by_producer),
             }
         )
         .where(~F.col("control"))
@@ -125,7 +124,7 @@ def make_states(s: Sources, runs: DataFrame) -> DataFrame:
     A record that says the same as the one before it is left out: a coordinator writes a state again when
     its first attempt was not confirmed.
     """
-    by_id = Window.partitionBy("run", "transactional_id").orderBy("log_tp", "log_offset")
+    by_id = Window.partitionBy("run", "transactional_id").orderBy("log_offset")  # all of an id are in one
     row = F.struct("log_tp", "log_offset", "producer_id", "epoch", "state", "tps", "update_ms")
     again = F.lit(True)
     for column in ("state", "producer_id", "epoch", "tps"):

@@ -75,14 +75,25 @@ def materialise(s: Sources, t: Tables, checkers: Sequence[Checker], examples: in
         facts = pool.submit(lambda: _facts(evidence(s, t).toArrow()))
         found = collect(t, checkers, examples)
         told = facts.result()
+    explain_all(s, t, checkers, found.rows, told)
+    return Materialised(found.rows, told, found.crashed, found.caused)
+
+
+def explain_all(
+    s: Sources,
+    t: Tables,
+    checkers: Sequence[Checker],
+    rows: Mapping[tuple[int, str, bool], Finding],
+    facts: Mapping[int, list[tuple[str, str]]],
+) -> None:
+    """Add to the examples, in place: what each checker alone knows, then names and circumstances."""
     for checker in checkers:
         mine: dict[int, list[Finding]] = defaultdict(list)
-        for (run, name, _), one in found.rows.items():
+        for (run, name, _), one in rows.items():
             if name in checker.anomalies:
                 mine[run].append(one)
         checker.explain(t, mine)
-    explain(s, t, found.rows, told)
-    return Materialised(found.rows, told, found.crashed, found.caused)
+    explain(s, t, rows, facts)
 
 
 def collect(t: Tables | Told, checkers: Sequence[Checker], examples: int) -> Collected:

@@ -127,8 +127,7 @@ class Part:
     def _judge_again(self, file: str, kept: Kept) -> Iterator[list[Judgement]]:
         """After each few of the checkers, the others saying what they said; and then after all of them."""
         from checkers.evidence import evidence
-        from checkers.examples import explain
-        from checkers.materialise import _facts, collect
+        from checkers.materialise import _facts, collect, explain_all
 
         tables, anew = _remade(file, kept)
         asked = _asked(file, kept, anew)
@@ -142,10 +141,10 @@ class Part:
             catches = [checker.module for checker in some if _otherwise(checker, found, kept)]
             if catches:
                 self._catches.update(catches)
-                explain(kept.sources, tables, found.rows, facts)
+                explain_all(kept.sources, tables, some, found.rows, facts)
                 yield self._said(_replaced(some, found, facts, kept))
         found = collect(tables, asked, EXAMPLES)
-        explain(kept.sources, tables, found.rows, facts)
+        explain_all(kept.sources, tables, asked, found.rows, facts)
         yield self._said(_replaced(asked, found, facts, kept))
 
     def _said(self, brought: Materialised) -> list[Judgement]:

@@ -27,6 +27,15 @@ def an_epoch_that_goes_up_is_none(h: History) -> None:
     h.mark("y", 7, "abort", 4)
 
 
+@case(broken=("the leader's log of y/0 is not here, or is damaged",))
+def a_damaged_log_says_nothing_of_epochs(h: History) -> None:
+    plain(h)
+    for epoch in (3, 2):
+        h.put("y", None, 7, epoch)
+        h.mark("y", 7, "abort", epoch)
+    h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["y"] else row)
+
+
 @case()
 def two_producers_have_epochs_of_their_own(h: History) -> None:
     plain(h)

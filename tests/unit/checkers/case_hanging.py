@@ -2,6 +2,7 @@
 
 from cases import case, plain
 from histories import History
+from stored_tables import Row
 
 # hanging-transaction
 
@@ -32,6 +33,50 @@ def a_transaction_that_is_under_way_for_too_long_hangs(h: History) -> None:
     h.clock += 60_000_000_000
 
 
+def _began(h: History, before_the_end_s: int) -> None:
+    """A record is left open by a transaction of 10 s that began so long before the end of the run."""
+    h.feed(1)
+    h.take(0, outcome="info", fate="open", offsets_fate="abort", state="Ongoing")
+    h.clock += 60_000_000_000
+    end_ms = h.clock // 1_000_000 + 1_000_000 + 2  # the final reads take that long
+
+    def began(row: Row) -> Row:
+        return row | {"start_ms": end_ms - 1_000 * before_the_end_s}
+
+    h.alter("transactions", began)
+
+
+@case(broken=("did not come to the end of x/0", "nothing was committed"))
+def a_transaction_that_may_be_ended_in_this_moment_does_not_hang(h: History) -> None:
+    _began(h, 40)
+
+
+@case(broken=("did not come to the end of x/0", "nothing was committed"))
+def a_transaction_has_its_own_time_out_and_that_of_the_clean_up(h: History) -> None:
+    _began(h, 35)
+
+
+@case(hanging_transaction=1, broken=("did not come to the end of x/0", "nothing was committed"))
+def a_transaction_that_is_under_way_elsewhere_is_not_under_way_here(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="info", fate="open", offsets_fate="abort", state="Ongoing")
+    h.alter("transactions", lambda row: row | {"tps": [h.tp["y"]]})
+
+
+@case(
+    hanging_transaction=1,
+    broken=(
+        "did not come to the end of x/0",
+        "nothing was committed",
+        "the leader's log of y/0 is not here, or is damaged",
+    ),
+)
+def a_log_that_is_damaged_elsewhere_hides_no_transaction_that_hangs(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="fail", fate="open", offsets_fate="abort", state="CompleteAbort")
+    h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["y"] else row)
+
+
 @case(broken=("killed", "did not come to the end of x/0", "nothing was committed"))
 def a_run_that_was_cut_short_has_no_hanging_transaction(h: History) -> None:
     h.feed(1)
@@ -56,6 +101,24 @@ def a_transaction_that_was_prepared_just_now_is_not_stuck(h: History) -> None:
     h.state(7, "Ongoing")
     h.state(7, "PrepareAbort")
     h.clock += 29_000_000_000
+
+
+@case(stuck_completion=1)
+def a_state_that_is_written_again_holds_since_it_was_first_written(h: History) -> None:
+    plain(h)
+    h.state(7, "Ongoing")
+    h.state(7, "PrepareCommit")
+    h.clock += 30_001_000_000
+    h.state(7, "PrepareCommit")
+
+
+@case()
+def a_transaction_that_was_prepared_just_at_the_bound_is_not_stuck(h: History) -> None:
+    plain(h)
+    h.state(7, "Ongoing")
+    h.state(7, "PrepareAbort")
+    h.clock += 30_000_000_000
+    h.alter("transactions", lambda row: row | {"update_ms": row["update_ms"] + 2})
 
 
 @case()
