@@ -17,10 +17,11 @@ def effective(fate: Column) -> Column:
 def make_tps(s: Sources) -> DataFrame:
     """run, tp, topic, partition, internal, compacted, is_input; ordered (every stage that reads it promises
     order); logged (the leader's log is here and whole), log_start, log_end, high_watermark, followers (how
-    many other replicas are here); for the final readers rc (read committed) and ru: rc_first, rc_next, rc_end
-    (came to the sentinel), ru_first, ru_next, ru_end.
+    many other replicas are here); for the final readers rc (read committed) and ru: rc_first (where they
+    began, or where the log begins, if that is higher), rc_next, rc_end (came to the sentinel), ru_first,
+    ru_next, ru_end.
     """
-
+    start = F.when(F.col("logged"), F.col("log_start"))
     return (
         s["partitions"]
         .join(F.broadcast(_leaders(s)), on=["run", "tp"], how="left")
@@ -40,10 +41,10 @@ def make_tps(s: Sources) -> DataFrame:
             "log_end",
             "high_watermark",
             F.coalesce("followers", F.lit(0)).alias("followers"),
-            F.col("rc.first").alias("rc_first"),
+            F.greatest("rc.first", start).alias("rc_first"),
             F.col("rc.next").alias("rc_next"),
             F.col("rc.sentinel_offset").isNotNull().alias("rc_end"),
-            F.col("ru.first").alias("ru_first"),
+            F.greatest("ru.first", start).alias("ru_first"),
             F.col("ru.next").alias("ru_next"),
             F.col("ru.sentinel_offset").isNotNull().alias("ru_end"),
         )

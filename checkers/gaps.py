@@ -98,6 +98,8 @@ def gaps(facts: Facts, has_log: bool, *, had_log: bool = False) -> Gaps:
     _journals(facts, found)
     _final_reads(facts, found)
     _nothing_done(facts, found)
+    for tp, row in sorted(facts.partitions.items()):
+        _edges(facts.name(tp), row, found)
     if has_log:
         _logs(facts, found)
     return found
@@ -200,7 +202,6 @@ def _logs(facts: Facts, found: Gaps) -> None:
         found.add("replicas", "the table replicas names no leader with a whole log", "replicas", "batches")
     for tp, row in sorted(facts.partitions.items()):
         name = facts.name(tp)
-        _edges(name, row, found)
         if "replicas" not in found.sentences and not row["logged"]:
             found.add(f"log of {name}", f"the leader's log of {name} is not here, or is damaged", "replicas")
         if row.get("unheld"):
@@ -226,16 +227,16 @@ def _logs(facts: Facts, found: Gaps) -> None:
 
 def _edges(name: str, row: Row, found: Gaps) -> None:
     """A partition of the pipeline is whole from its first record to what the final reader was given last."""
-    if row["internal"] or not row["logged"]:
+    if row["internal"]:
         return
-    start, mark, end = (row.get(edge) or 0 for edge in ("log_start", "high_watermark", "log_end"))
-    first, following = row.get("rc_first") or 0, row.get("rc_next") or 0
+    start, mark, end = (row.get(edge) or 0 for edge in ("rc_first", "high_watermark", "log_end"))
+    following = row.get("rc_next") or 0
     words = ""
     if row["compacted"]:
         words = f"{name} is compacted: what is missing from it proves nothing"
-    elif start > first:
+    elif start > 0:
         words = f"the log of {name} begins at offset {start}: what stood before is gone"
-    elif row.get("high_watermark") is not None and not following <= mark <= end:
+    elif row["logged"] and row.get("high_watermark") is not None and not following <= mark <= end:
         words = (
             f"the high watermark of {name} is {mark}, its log ends at {end}, and the final reader was given "
             f"all below {following}"

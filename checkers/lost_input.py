@@ -49,9 +49,7 @@ def lost_input(t: Tables) -> DataFrame:
         .select("run", "tp", "offset", "outputs", F.explode(lacking).alias("e"))
         .select("run", "tp", "offset", "outputs", "e.group", "e.slot", "e.topic")
     )
-    read_whole = (
-        F.col("topic_ru_end") & (F.col("topic_logged") | F.col("topic_rc_end")) & ~F.col("topic_compacted")
-    )
+    read_whole = F.expr("topic_ru_end and (topic_logged or topic_rc_end) and topic_whole")
     found = (
         due.join(F.broadcast(t.groups), on=["run", "group", "tp"], how="inner")
         .where((F.col("offset") >= F.col("first")) & (F.col("offset") < F.col("final")))

@@ -108,7 +108,8 @@ def keep(frame: DataFrame) -> DataFrame:
 
 
 def _topics(s: Sources, tps: DataFrame) -> DataFrame:
-    """run, topic; of all its partitions together: topic_rc_end, topic_ru_end, topic_logged, topic_compacted;
+    """run, topic; of all its partitions together: topic_rc_end, topic_ru_end, topic_logged,
+    topic_whole (none of them is compacted, or begins above 0);
     announced (somebody has announced a send to it).
     """
     announced = s["sends"].select("run", "topic").distinct().withColumn("announced", F.lit(True))
@@ -119,7 +120,7 @@ def _topics(s: Sources, tps: DataFrame) -> DataFrame:
             F.every("rc_end").alias("topic_rc_end"),
             F.every("ru_end").alias("topic_ru_end"),
             F.every("logged").alias("topic_logged"),
-            F.some("compacted").alias("topic_compacted"),
+            F.every(~F.col("compacted") & (F.coalesce("rc_first", F.lit(0)) == 0)).alias("topic_whole"),
         )
         .join(announced, on=["run", "topic"], how="left")
         .withColumn("announced", F.coalesce("announced", F.lit(False)))

@@ -3,7 +3,8 @@
 The final read-committed reader came to the end of its partition (of every partition of its topic, if
 its offset is not known), and neither it nor anybody else was given the record. In a history from elsewhere,
 which names no final reader: an operation that was ok sent it, and none that was ok was given it. Where
-nothing at all was read that proves nothing.
+nothing at all was read that proves nothing, nor does what is missing from a compacted partition, or below the
+start of its log.
 
 Illegal because a committed record is there to be read.
 Evidence: the completion `ok`, and a final reader that met its sentinel: a partition that is stuck
@@ -36,10 +37,8 @@ def unseen(t: Tables) -> DataFrame:
     ends = t.tps.select("run", "tp", "rc_end", "rc_first", "compacted")
     read_to_end = F.when(
         F.col("tp").isNotNull(),
-        F.col("rc_end")
-        & ~F.col("compacted")
-        & F.coalesce(F.col("send.offset") >= F.col("rc_first"), F.lit(True)),
-    ).otherwise(F.col("topic_rc_end") & ~F.col("topic_compacted"))
+        F.col("rc_end") & ~F.col("compacted") & (F.coalesce("send.offset", F.lit(0)) >= F.col("rc_first")),
+    ).otherwise(F.col("topic_rc_end") & F.col("topic_whole"))
     found = (
         acked.join(F.broadcast(ends), on=["run", "tp"], how="left")
         .join(F.broadcast(t.topics), on=["run", "topic"], how="left")

@@ -2,7 +2,8 @@
 
 A record was given to a consumer promised read committed, and the final read-committed reader, which began
 below its offset and read on beyond it, was not given it. A record that the log calls aborted or open is a
-`dirty-read` and no more. A compacted partition proves nothing.
+`dirty-read` and no more. A compacted partition proves nothing, nor does what lies below the start of its
+log.
 
 Illegal because what was committed stays committed: whoever reads the partition afterwards comes to other
 conclusions than the one who has acted on the record.

@@ -46,6 +46,7 @@ class History:
         self.expects = expects
         self.topics = [*inputs, *outputs, OFFSETS, TRANSACTIONS]
         self.tp = {topic: number for number, topic in enumerate(self.topics)}
+        self.homes: dict[str, tuple[str, int]] = {}  # letters that are partitions of one topic
         self.inputs = inputs
         self.entries: dict[str, list[Row]] = {topic: [] for topic in self.topics}
         self.rows: dict[str, list[Row]] = {table: [] for table in (*HISTORY, *LOG)}

@@ -27,8 +27,8 @@ def make_tables(history: History) -> dict[str, list[Row]]:
     rows["partitions"] = [
         {
             "tp": tp,
-            "topic": topic,
-            "partition": 0,
+            "topic": home(history, topic)[0],
+            "partition": home(history, topic)[1],
             "internal": topic.startswith("__"),
             "compacted": topic == OFFSETS,
         }
@@ -36,8 +36,10 @@ def make_tables(history: History) -> dict[str, list[Row]]:
     ]
     rows["stages"] = [
         {"stage": "s", "group": "g", "in_topic": topic, "promised": RC, "ordered": history.ordered}
-        for topic in history.inputs
+        for topic in dict.fromkeys(home(history, one)[0] for one in history.inputs)
     ]
+    for row in (*rows["sends"], *rows["expected"]):
+        row["topic"] = home(history, row["topic"])[0]
     rows["journals"] = [
         {
             "pid": 1,
@@ -65,6 +67,11 @@ def make_tables(history: History) -> dict[str, list[Row]]:
     for table, change in history.alterations:
         rows[table] = [bent for row in rows[table] if (bent := change(dict(row))) is not None]
     return rows
+
+
+def home(history: History, letter: str) -> tuple[str, int]:
+    """The topic and partition that a letter stands for."""
+    return history.homes.get(letter, (letter, 0))
 
 
 def _final_reads(history: History) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
 from harness.clients import librdkafka
 from harness.clients.control import Control
@@ -13,8 +13,10 @@ from harness.clients.offsets import Positions
 from harness.history import SENTINEL_VALUE, SLOT_HEADER, SOURCE_HEADER, VALUE_HEADER, Isolation, Outcome
 from harness.record.journal import Journal
 from harness.record.naming import digest, header, key_name, parse_sources, partition_key
+from harness.waiting import wait_for
 
 BATCH = 2_000
+BEGINNING_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -74,13 +76,15 @@ class FinalReader:
         self._expect = expect
         self._consumer = Consumer(librdkafka.reader(bootstrap, journal.name, isolation))
         self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
-        self._ends: dict[str, dict[str, int | None]] = {
-            partition_key(*place): {"first": 0, "next": 0, "read": 0, "sentinel": None} for place in places
-        }
+        self._places = places
+        self._ends: dict[str, dict[str, int | None]] = {}
 
     def run(self) -> None:
-        """Read until every sentinel was met, or until told to stop; then say how far it came."""
+        """Read until every sentinel was met, or until told to stop; then say from where on and how far."""
         self._control.tell(ready=True)
+        for place in self._places:
+            first = first_offset(self._consumer, *place)
+            self._ends[partition_key(*place)] = {"first": first, "next": first, "read": 0, "sentinel": None}
         while not self._control.stopping and any(end["sentinel"] is None for end in self._ends.values()):
             self._control.listen()
             call_ns = self._journal.now_ns()
@@ -154,3 +158,22 @@ def is_sentinel(message: Record) -> bool:
     """Whether it is the record that the run wrote last into its partition."""
     name = header(message.headers(), VALUE_HEADER)
     return name is not None and name.startswith(SENTINEL_VALUE)
+
+
+def first_offset(consumer: Consumer, topic: str, partition: int) -> int:
+    """Where its log begins: what stood before is gone, and was given to nobody who reads now."""
+    failed: list[KafkaException] = []
+
+    def asked() -> tuple[int, int] | None:
+        try:
+            answer: tuple[int, int] | None = consumer.get_watermark_offsets(
+                TopicPartition(topic, partition), timeout=5
+            )
+        except KafkaException as error:
+            failed.append(error)
+            return None
+        return answer
+
+    awaited = f"the first offset of {partition_key(topic, partition)}"
+    first, _ = wait_for(asked, awaited, BEGINNING_TIMEOUT_S, last_seen=lambda: failed[-1:])
+    return first

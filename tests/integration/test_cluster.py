@@ -7,11 +7,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
+from harness.clients import librdkafka
+from harness.clients.readers import first_offset
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.environment import Prepared
@@ -19,6 +23,7 @@ from harness.environment.cache import cache_folder
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.errors import StartFailed, UsageError
+from harness.history import Isolation
 from harness.network.local import LocalNetwork
 from harness.processes.marks import marked, start_time
 from harness.processes.spawn import Supervisor
@@ -139,6 +144,8 @@ def connected(cluster: LocalCluster, slot: str) -> Iterator[None]:
 RUN = """
 import sys
 from pathlib import Path
+from harness.clients import librdkafka
+from harness.clients.readers import first_offset
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.environment.cache import cache_folder
@@ -172,6 +179,21 @@ def test_another_run_beside_it_is_killed_and_leaves_nothing(shared: LocalCluster
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", int(toxiproxy))) != 0
     assert shared.out_of_sync() == []
+
+
+def test_a_reader_says_where_a_log_begins_now(shared: LocalCluster) -> None:
+    bootstrap, place = shared.bootstrap_for(SLOT), ("small", 0)
+    producer = Producer(librdkafka.idempotent_producer(bootstrap))
+    for _ in range(3):
+        producer.produce(place[0], b"x", partition=place[1])
+    assert producer.flush(30) == 0
+    consumer = Consumer(librdkafka.reader(bootstrap, "reader", Isolation.READ_COMMITTED))
+    with closing(consumer):
+        assert first_offset(consumer, *place) == 0
+        asked = AdminClient({"bootstrap.servers": bootstrap}).delete_records([TopicPartition(*place, 2)])
+        (deleted,) = asked.values()
+        assert deleted.result(timeout=60).low_watermark == 2
+        assert first_offset(consumer, *place) == 2
 
 
 def test_a_port_that_is_taken_meanwhile_costs_a_second_try(make: Make, ready: Prepared) -> None:

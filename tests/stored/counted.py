@@ -5,7 +5,7 @@ what is broken in it.
 from collections.abc import Iterable, Iterator
 
 from histories import TRANSACTIONS, History
-from stored_tables import OFFSETS, RC, Row
+from stored_tables import OFFSETS, RC, Row, home
 
 from checkers.registry import CHECKERS, HISTORIES
 from harness.verdict import Judgement
@@ -26,15 +26,17 @@ def differs(history: History, judgement: Judgement, *, log: bool = True, whole: 
     unchecked = {name for one in CHECKERS if needs & {one.judges, *one.needs} for name in one.anomalies}
     if judgement.not_checked.keys() != unchecked:
         return f"{sorted(judgement.not_checked)} is not checked, not {sorted(unchecked)}"
-    if whole and judgement.broken.keys() != stuck(history) | counted.lacking():
-        return f"{judgement.broken} is broken, not {sorted(stuck(history) | counted.lacking())}"
+    broken = stuck(history) | counted.lacking() | counted.edges()
+    if whole and judgement.broken.keys() != broken:
+        return f"{judgement.broken} is broken, not {sorted(broken)}"
     return None
 
 
 def stuck(history: History) -> set[str]:
     """Where a record is open nobody who reads committed comes to the end."""
     open_in = [topic for topic in history.topics if "open" in history.fates(topic)]
-    return {f"final {RC} read of {topic}/0" for topic in open_in if not topic.startswith("__")}
+    places = [home(history, topic) for topic in open_in if not topic.startswith("__")]
+    return {f"final {RC} read of {topic}/{partition}" for topic, partition in places}
 
 
 class Counted:
@@ -44,7 +46,8 @@ class Counted:
         self._rows, self._log = rows, log
         self._topics = {row["tp"]: row["topic"] for row in rows["partitions"]}
         leaders = [row for row in rows["replicas"] if log and row["leader"] and row["damaged"] is None]
-        self._marks = {row["tp"]: row["high_watermark"] for row in leaders if row["tp"] in self._topics}
+        self._leaders = {row["tp"]: row for row in leaders if row["tp"] in self._topics}
+        self._marks = {tp: row["high_watermark"] for tp, row in self._leaders.items()}
         self._records = {at(row): row for row in rows["records"] if row["tp"] in self._topics}
         final = [row for row in rows["polls"] if row["role"] == "final"]
         self._given = {at(row) for row in final if row["tp"] in self._topics}
@@ -102,6 +105,14 @@ class Counted:
             and any(_told(op) == "committed" for op in ops if op["f"] == "txn"),
         }
         return {name for name, it_lacks in lacks.items() if it_lacks}
+
+    def edges(self) -> set[str]:
+        """The partitions that are not whole: what is not in them proves nothing."""
+        starts = {row["tp"] for row in self._rows["ends"] if row["first"]}
+        starts |= {tp for tp, row in self._leaders.items() if row["log_start"]}
+        data = [row for row in self._rows["partitions"] if not row["internal"]]
+        cut = [row for row in data if row["compacted"] or row["tp"] in starts]
+        return {f"edges of {row['topic']}/{row['partition']}" for row in cut}
 
     def _visible(self, place: Place) -> bool:
         """By the log, where it is here; else by what the final reader was given."""

@@ -4,12 +4,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from stored_tables import write
 
 from checkers.judge import StoredRun
 from harness.verdict import Judgement
 from stored import counted, plant_inputs, plant_log, plant_order, plant_records, plant_transactions
+from stored.gone import PROVEN_BY_LOGS
 from stored.planted import Planted, differs
 from stored.run import Run
 
@@ -37,11 +39,18 @@ class PlantedRun:
 
     def differs(self, judgement: Judgement) -> str | None:
         """What is said of it otherwise."""
-        said = {name: anomaly.examples for name, anomaly in judgement.anomalies.items()}
+        letters = {place: letter for letter, place in self.run.homes.items()}
+        said = {
+            name: [_by_letters(one, letters) for one in anomaly.examples]
+            for name, anomaly in judgement.anomalies.items()
+        }
+        dim = PROVEN_BY_LOGS if self.run.short else frozenset[str]()
         if self.logged:
-            difference = differs(self.planted, {}, said)
+            may_be = {name: found for name, found in self.planted.items() if name in dim}
+            wanted = {name: found for name, found in self.planted.items() if name not in dim}
+            difference = differs(wanted, may_be, said)
         else:
-            dim = {*judgement.not_checked, *DIM}
+            dim |= {*judgement.not_checked, *DIM}
             wanted = {name: found for name, found in self.planted.items() if name not in dim}
             gone = self.planted.get("dirty-read", [])  # what was aborted is not given to the final reader
             difference = differs(wanted, {**self.planted, "vanished": gone}, said)
@@ -50,6 +59,17 @@ class PlantedRun:
             difference = f"{counts} are counted"
         difference = difference or counted.differs(self.run, judgement, log=self.logged, whole=True)
         return f"seed {self.seed}, {', '.join(self.plants)}: {difference}" if difference else None
+
+
+def _by_letters(thing: Any, letters: Mapping[tuple[str, int], str]) -> Any:
+    """An example in which partitions have the letters by which they were planted."""
+    if isinstance(thing, list):
+        return [_by_letters(one, letters) for one in thing]
+    if not isinstance(thing, dict):
+        return thing
+    named = {name: _by_letters(held, letters) for name, held in thing.items()}
+    letter = letters.get((str(thing.get("topic")), thing.get("partition", -1)))
+    return named | {"topic": letter} if letter else named
 
 
 def planted_run(seed: int, plants: Sequence[str] | None = None, *, logged: bool = True) -> PlantedRun:

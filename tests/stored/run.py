@@ -1,8 +1,8 @@
 """A run of a right pipeline at random, with room for anomalies.
 
-Inputs come into `a` and `b`; outputs go to `x` and `y`, which observers read; into `p` and `q` goes what
-else is written, and what is planted. `h`, `l` and `m` are for logs that others must not write into, `s` is
-for sums.
+Inputs come into `a` and `b`; outputs go to `x` and `y`, which observers read, and of which some may be gone
+in the end; into `p` and `q` goes what else is written, and what is planted. Each two may be the partitions of
+one topic. `h`, `l` and `m` are for logs that others must not write into, `s` is for sums.
 """
 
 from collections.abc import Collection, Sequence
@@ -12,6 +12,7 @@ from typing import Any
 from histories import Op
 from stored_tables import RC, RU, Row
 
+from stored import gone
 from stored.late import LateMarkers
 
 INPUTS, OUTPUTS = "ab", "xypqhlms"
@@ -33,11 +34,14 @@ class Run(LateMarkers):
         super().__init__(rng, inputs=INPUTS, outputs=OUTPUTS, ordered=True)
         self.followers = rng.randint(1, 2)
         self.healed_ns, self.session_ms = 0, SESSION_MS
+        for letters in ("ab", "xy", "pq") if rng.random() < 0.5 else ():
+            self.homes |= {letter: (letters, number) for number, letter in enumerate(letters)}
         self.due: dict[str, list[int]] = {topic: [] for topic in INPUTS}  # fed, and not yet taken
         self.owner: dict[str, int] = {}  # the worker that has the topic
         self.epochs: dict[int, int] = {}  # by producer id
         self.seen: dict[tuple[str, str], int] = {}  # how far each observer has read
         self.processes = 0
+        self.short = False  # something is gone in the end
 
     def op(self, journal: str = "w", f: str = "txn", outcome: str = "ok", **more: Any) -> Op:
         """Of those that nobody can tell of most have an answer all the same: an error."""
@@ -65,6 +69,7 @@ class Run(LateMarkers):
     def make(self) -> dict[str, list[Row]]:
         """Of records side by side some stand in one batch."""
         tables = super().make()
+        self.short = gone.take_away(self, tables, self.rng)
         joined = {(self.tp[topic], at) for topic in BATCHED for at in range(500) if self.rng.random() < 0.5}
         tables["batches"] = batched(tables["batches"], joined)
         return tables

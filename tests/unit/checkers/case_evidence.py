@@ -206,3 +206,17 @@ def a_log_that_ends_before_what_was_read_is_a_gap(h: History) -> None:
 def a_log_whose_beginning_is_gone_is_a_gap(h: History) -> None:
     plain(h)
     h.alter("replicas", lambda row: row | {"log_start": 1} if row["tp"] == 0 else row)
+
+
+@case(broken=("the log of y/0 begins at offset 1",), options={"log": False})
+def a_final_reader_that_had_to_begin_above_0_says_so(h: History) -> None:
+    plain(h)
+    h.put("y", None)
+    h.put("y", None)
+    h.alter("ends", lambda row: row | {"first": 1} if row["tp"] == h.tp["y"] else row)
+
+
+@case(broken=("y/0 is compacted: what is missing from it proves nothing",), options={"log": False})
+def without_logs_a_compacted_partition_is_a_gap_too(h: History) -> None:
+    plain(h)
+    h.alter("partitions", lambda row: row | {"compacted": True} if row["tp"] == h.tp["y"] else row)

@@ -1,6 +1,6 @@
 """Single records: lost, doubled, or seen by nobody."""
 
-from cases import case
+from cases import case, plain
 from histories import History
 
 # lost-write
@@ -115,42 +115,58 @@ def two_attempts_of_which_one_was_aborted_are_no_duplicate(h: History) -> None:
 # unseen
 
 
+def _acknowledged_nowhere(h: History, many: int = 1, tp: int | None = None) -> list[str]:
+    """Acknowledged without an offset, and without a partition if `tp` is None; the values' names."""
+    op = h.op("f", "send")
+    values = [h.send(op, "y") for _ in range(many)]
+    h.alter("sends", lambda row: row | {"acked": True, "tp": tp} if row["op"] == op.op else row)
+    return values
+
+
 @case(unseen=1)
 def an_acknowledged_record_without_a_place_that_nobody_saw_is_unseen(h: History) -> None:
     h.feed(1)
     h.take(0)
-    op = h.op("f", "send")
-    h.send(op, "y")
-    h.alter("sends", lambda row: row | {"acked": True} if row["op"] == op.op else row)
+    _acknowledged_nowhere(h)
 
 
 @case()
 def a_record_seen_by_an_observer_alone_is_not_unseen_if_its_place_is_unknown(h: History) -> None:
     h.feed(1)
     h.take(0)
-    op = h.op("f", "send")
-    value = h.send(op, "y")
-    h.alter("sends", lambda row: row | {"acked": True} if row["op"] == op.op else row)
+    (value,) = _acknowledged_nowhere(h)
     h.poll(h.op("o", "poll"), "y", 5, value, role="observer")
+
+
+@case(broken=("the log of y/0 begins at offset 1",))
+def a_record_that_may_have_stood_below_the_start_of_the_log_is_not_unseen(h: History) -> None:
+    """Nobody knows its place; of another nobody knows its partition."""
+    plain(h)
+    for tp in (None, h.tp["y"]):
+        _acknowledged_nowhere(h, tp=tp)
+    h.alter("replicas", lambda row: row | {"log_start": 1} if row["tp"] == h.tp["y"] else row)
+
+
+@case(unseen=2)
+def a_record_whose_offset_is_unknown_is_unseen_if_nobody_saw_it(h: History) -> None:
+    plain(h)
+    for tp in (None, h.tp["y"]):
+        _acknowledged_nowhere(h, tp=tp)
 
 
 @case(unseen=1)
 def of_two_records_whose_places_are_unknown_the_one_that_nobody_saw_is_unseen(h: History) -> None:
     h.feed(1)
     h.take(0)
-    op = h.op("f", "send")
-    seen, _ = h.send(op, "y"), h.send(op, "y")
-    h.alter("sends", lambda row: row | {"acked": True} if row["op"] == op.op else row)
+    seen, _ = _acknowledged_nowhere(h, 2)
     h.poll(h.op("o", "poll"), "y", 5, seen, role="observer")
 
 
-@case(options={"log": False})
+@case(options={"log": False}, broken=("y/0 is compacted",))
 def a_record_without_a_place_may_be_gone_from_a_compacted_topic(h: History) -> None:
     h.feed(1)
     h.take(0)
-    op = h.op("f", "send")
-    h.send(op, "y")
-    h.alter("sends", lambda row: row | {"acked": True} if row["op"] == op.op else row)
+    _acknowledged_nowhere(h)
     h.alter("partitions", lambda row: row | {"compacted": row["compacted"] or row["topic"] == "y"})
 
 

@@ -1,0 +1,73 @@
+"""Of some outputs the beginning of the log is gone, or what was compacted: in a right run nobody misses it.
+
+Where that is so nothing else that is missing in this run proves anything either.
+"""
+
+from random import Random
+
+from histories import History
+from stored_tables import RC, RU, Row
+
+from checkers.registry import STORE_CHECKERS
+
+OUTPUTS = "xy"
+PROVEN_BY_LOGS = frozenset(
+    name for one in STORE_CHECKERS if "replicas" in one.rests_on for name in one.anomalies
+)
+"""What may not be found then."""
+
+
+def take_away(history: History, tables: dict[str, list[Row]], rng: Random) -> bool:
+    """Leave the tables as brokers and final readers would have left them; whether something is gone."""
+    short = False
+    for letter in OUTPUTS:
+        how = rng.choices([None, _begin_late, _compact], [8, 1, 1])[0]
+        if how is not None:
+            entries = history.entries[letter]
+            lost = how(
+                tables, history.tp[letter], [at for at, one in enumerate(entries) if _may_go(one)], rng
+            )
+            _drop(tables, history.tp[letter], lost)
+            short = True
+    return short
+
+
+def _may_go(entry: Row) -> bool:
+    return not entry.get("sentinel")
+
+
+def _begin_late(tables: dict[str, list[Row]], tp: int, offsets: list[int], rng: Random) -> set[int]:
+    """All below some offset: they were retained for no longer."""
+    start = rng.choice([*offsets, offsets[-1] + 1]) if offsets else 0
+    for row in tables["replicas"]:
+        if row["tp"] == tp:
+            row["log_start"] = start
+    for row in tables["ends"]:
+        if row["tp"] == tp:
+            row["first"] = start
+    return {at for at in offsets if at < start}
+
+
+def _compact(tables: dict[str, list[Row]], tp: int, offsets: list[int], rng: Random) -> set[int]:
+    """Some of them; markers stay."""
+    for row in tables["partitions"]:
+        if row["tp"] == tp:
+            row["compacted"] = True
+    markers = {row["base_offset"] for row in tables["batches"] if row["tp"] == tp and row["control"]}
+    return {at for at in offsets if at not in markers and rng.random() < 0.5}
+
+
+def _drop(tables: dict[str, list[Row]], tp: int, lost: set[int]) -> None:
+    """Nothing of it is in any log, and no final reader was given it."""
+
+    def stays(row: Row, offset: str) -> bool:
+        return row["tp"] != tp or row[offset] not in lost
+
+    final = [row for row in tables["polls"] if row["role"] == "final" and not stays(row, "offset")]
+    records = [row for row in tables["records"] if not stays(row, "offset")]
+    for row in tables["ends"]:
+        if row["tp"] == tp:
+            row["read"] -= len({RC: final, RU: records}[row["isolation"]])
+    tables["polls"] = [row for row in tables["polls"] if row["role"] != "final" or stays(row, "offset")]
+    tables["records"] = [row for row in tables["records"] if stays(row, "offset")]
+    tables["batches"] = [row for row in tables["batches"] if stays(row, "base_offset")]
