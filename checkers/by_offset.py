@@ -11,11 +11,11 @@ def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
     """run, tp, offset; of the log: held, producer_id, epoch, fate, marker_offset, marker_ms, abandoned; of
     the final read: found, value, slot, inputs, digest, sentinel, key, state; acks [op, n, value]; of the
     polls: polled, given (to the final reader), consumed (given to a worker), promised (given to a reader
-    promised read committed), promised_ns (to the first of them), witnessed (promised, and not the final
-    reader); differ (polls, final read and acknowledgements tell of more than one value); commit (an offset
-    commit: group, tp, committed, op, transactional); visible; and from `tps`: topic, internal, is_input,
-    logged, high_watermark, rc_end, covered (absence from the log counts), passed (the final read-committed
-    reader read on beyond it); first_open (the first open record of its partition).
+    promised read committed), promised_ns (to the first of them); differ (polls, final read and
+    acknowledgements tell of more than one value); commit (an offset commit: group, tp, committed, op,
+    transactional); visible; and from `tps`: topic, internal, is_input, logged, high_watermark, rc_end,
+    covered (absence from the log counts), passed (the final read-committed reader read on beyond it);
+    first_open (the first open record of its partition).
     """
     first_open = (
         batches.where(F.col("fate") == Fate.OPEN.value)
@@ -32,7 +32,7 @@ def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
         F.first("commit", ignorenulls=True).alias("commit"),
         *(
             F.coalesce(F.max(name), F.lit(False)).alias(name)
-            for name in ("polled", "given", "consumed", "promised", "witnessed")
+            for name in ("polled", "given", "consumed", "promised")
         ),
         F.min("promised_ns").alias("promised_ns"),
         F.min(F.least("lowest", *_names())).alias("lowest"),
@@ -74,7 +74,6 @@ def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
         "consumed",
         "promised",
         "promised_ns",
-        "witnessed",
         F.coalesce(F.col("lowest") != F.col("highest"), F.lit(False)).alias("differ"),
         "first_open",
         F.when(F.col("logged"), takes_effect).otherwise(F.col("given")).alias("visible"),
@@ -133,7 +132,6 @@ def _deliveries(s: Sources) -> DataFrame:
             F.max(F.col("role") == Role.FINAL.value).alias("given"),
             F.max(F.col("role") == Role.WORKER.value).alias("consumed"),
             F.max(promised).alias("promised"),
-            F.max(promised & (F.col("role") != Role.FINAL.value)).alias("witnessed"),
             F.min(F.when(promised, F.col("return_ns"))).alias("promised_ns"),
             F.min(_name("value")).alias("lowest"),
             F.max(_name("value")).alias("highest"),
@@ -163,8 +161,7 @@ def make_deliveries(s: Sources, positions: DataFrame) -> DataFrame:
     uncommitted = F.expr(f"coalesce({here} and fate in ('abort', 'open'), false)")
     early = F.expr(f"coalesce({here} and fate = 'commit' and wall_ms + promised_ns / 1e6 < marker_ms, false)")
     suspects = (
-        positions.where("polled and not internal and not sentinel")
-        .join(F.broadcast(s["runs"].select("run", "wall_ms")), on="run", how="left")
+        positions.join(F.broadcast(s["runs"].select("run", "wall_ms")), on="run", how="left")
         .select(
             "run",
             "tp",
@@ -179,7 +176,7 @@ def make_deliveries(s: Sources, positions: DataFrame) -> DataFrame:
             (uncommitted | early).alias("uncommitted"),
             F.expr("coalesce(promised and offset > first_open, false)").alias("above"),
             F.expr(
-                "witnessed and passed and not given and coalesce(fate not in ('abort', 'open'), true)"
+                "promised and passed and not given and coalesce(fate not in ('abort', 'open'), true)"
             ).alias("vanished"),
         )
         .where("differ or uncommitted or above or vanished")

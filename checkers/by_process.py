@@ -187,7 +187,7 @@ def _events(s: Sources, operations: DataFrame) -> DataFrame:
     assigned = s["assignments"].select(
         *PLACE, "journal", F.lit(ASSIGNED).alias("kind"), "time_ns", "gained", "group"
     )
-    claimed = operations.where("operation.f != 'poll' and size(claims) > 0").select(
+    claimed = operations.select(
         "run", "op", "operation", "told", "settled", "commits", F.explode("claims").alias("claim")
     )
     own = F.filter("commits", lambda c: (c["tp"] == F.col("claim.tp")) & (c["effect"] == "commit"))

@@ -1,0 +1,147 @@
+"""How a process moved through a partition: where it began, what it was given, and what it committed."""
+
+from cases import case, plain
+from histories import History
+from stored_tables import OFFSETS
+
+# beginnings
+
+
+def _gone(h: History) -> None:
+    """What w had begun another goes on with, and commits."""
+    h.feed(2)
+    h.take(0)
+    h.assign("w", gained=False)
+    h.take(1, worker="w2", pid=2)
+
+
+@case(stale_offset=1)
+def who_gains_a_partition_again_begins_where_its_group_stands_then(h: History) -> None:
+    _gone(h)
+    h.assign("w")
+    h.poll(h.op("w", "poll"), "a", 1, "f:1:0")
+
+
+@case(stale_offset=1)
+def what_was_gained_during_the_poll_was_gained(h: History) -> None:
+    _gone(h)
+    began = h.clock
+    h.assign("w")
+    h.poll(h.op("w", "poll", call_ns=began), "a", 1, "f:1:0")
+
+
+@case()
+def a_poll_in_which_a_partition_was_lost_again_may_hold_records_of_before(h: History) -> None:
+    """It was lost in the moment in which the poll began."""
+    _gone(h)
+    h.assign("w")
+    h.assign("w", gained=False)
+    lost = h.clock
+    h.assign("w")
+    h.poll(h.op("w", "poll", call_ns=lost), "a", 1, "f:1:0")
+
+
+# inside an operation
+
+
+@case(
+    int_nonmonotonic_poll=1,
+    tells={"int-nonmonotonic-poll": {"reader": {"n": 1}}},
+)
+def of_several_steps_back_in_one_poll_the_first_is_told(h: History) -> None:
+    h.feed(4)
+    h.take(0)
+    h.take(3, 2, 1)
+
+
+@case(int_nonmonotonic_poll=1)
+def what_was_given_before_a_step_back_was_given(h: History) -> None:
+    h.feed(4)
+    h.take(0)
+    h.take(1, 3, 2)
+
+
+@case(int_nonmonotonic_poll=1)
+def what_an_operation_sends_is_no_step_of_what_it_is_given(h: History) -> None:
+    h.feed(3)
+    h.take(0)
+    op = h.op("w")
+    for at in (2, 1):
+        h.poll(op, "a", at, f"f:{at}:0")
+    for n in range(2):
+        h.send(op, "a", h.put("a", f"{op.name}:{n}", 1, digest=7))
+    h.mark("a", 1, "commit")
+    h.complete(1, "a")
+
+
+@case()
+def records_were_given_in_the_order_of_their_numbers(h: History) -> None:
+    """However they are stored."""
+    h.feed(2)
+    h.take(0, 1)
+    h.rows["polls"].reverse()
+
+
+@case()
+def the_final_reader_is_judged_by_nobody(h: History) -> None:
+    h.feed(3)
+    h.take(0, 1, 2)
+    h.alter("polls", lambda row: row | {"n": -row["n"]} if row["role"] == "final" else row)
+
+
+@case(broken=("journal o had 2 operations, and the table ops has 0",))
+def polls_of_operations_that_are_not_here_are_nobodys(h: History) -> None:
+    plain(h)
+    h.feed(1)
+    ops = [h.op("o", "poll") for _ in range(2)]
+    for op, at in zip(ops, (1, 0), strict=True):
+        h.poll(op, "a", at, f"f:{at}:0", role="observer")
+    h.take(1)
+    h.alter("ops", lambda row: None if row["journal"] == "o" else row)
+
+
+# what was committed
+
+
+@case(
+    premature_offset=1,
+    lost_input=2,
+    offset_output_mismatch=2,
+    tells={"premature-offset": {"given_to": 1, "inputs_not_given": 2}},
+)
+def a_premature_offset_tells_how_far_its_process_had_come(h: History) -> None:
+    h.feed(4)
+    h.take(0, 1, claim=(0, 4))
+
+
+@case(premature_offset=1, lost_input=1, offset_output_mismatch=1)
+def an_offset_in_the_log_beyond_what_was_claimed_counts(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.alter("offsets", lambda row: row | {"committed": 2})
+
+
+@case(offset_output_mismatch=1)
+def an_aborted_offset_beyond_what_was_claimed_does_not(h: History) -> None:
+    """Though its outputs were committed."""
+    h.feed(2)
+    h.take(0, outcome="info", offsets_fate="abort")
+    h.alter("offsets", lambda row: row | {"committed": 2})
+
+
+@case(options={"inputs": "ab"})
+def the_offset_of_another_partition_counts_there(h: History) -> None:
+    h.feed(2)
+    h.feed(2, "b")
+    op = h.op()
+    for source, upto in (("a", 1), ("b", 2)):
+        for at in range(upto):
+            h.poll(op, source, at, h.entries[source][at]["value"])
+            value = f"{op.name}:{len(op.values)}"
+            place = h.put("x", value, 1, slot="x", inputs=[(source, at)], digest=7)
+            h.send(op, "x", place, inputs=[at], slot="x", source=source)
+        h.rows["claims"].append({"op": op.op, "group": "g", "tp": h.tp[source], "first": 0, "next": upto})
+        h.offset(upto, op, 1, source=source)
+    for topic in ("x", OFFSETS):
+        h.mark(topic, 1, "commit")
+    h.complete(1, ["x", OFFSETS])
