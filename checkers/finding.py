@@ -64,6 +64,6 @@ def jump(jumps: DataFrame, anomaly: Column) -> DataFrame:
             F.struct("key", F.col("value_before").alias("value"), F.col("offset_before").alias("offset")),
             F.struct("key", "value", "offset"),
         ),
-        skipped=F.when(F.col("index") > F.col("before") + 1, F.col("index") - F.col("before") - 1),
+        skipped=F.when(F.col("index") > F.col("before"), F.col("index") - F.col("before") - 1),
         operations=F.array_distinct(F.array(F.struct(F.col("op_before").alias("op")), F.struct("op"))),
     )

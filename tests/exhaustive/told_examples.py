@@ -94,6 +94,15 @@ EXAMPLES: list[tuple[str, dict[str, Any], list[Event]]] = [
         ],
     ),
     (
+        "nonmonotonic-poll",  # the same record again
+        {"records": [{"value": 1, "offset": 3}, {"value": 1, "offset": 3}], "skipped": None},
+        [
+            *done(0, ["send", "x", [3, 1]], ["send", "x", [5, 2]]),
+            *done(1, ["poll", {"x": [[3, 1]]}]),
+            *done(1, ["poll", {"x": [[3, 1]]}]),
+        ],
+    ),
+    (
         "G1c",  # each step in words
         {
             "steps": [

@@ -37,7 +37,7 @@ FEW = 4
 """Checkers that are asked together, those first that see most."""
 EXAMPLES = 20
 """As many as are looked for in a run with plants."""
-WHOLE = ("checkers/tables.py", "checkers/materialise.py", "checkers/ranking.py")
+WHOLE = ("checkers/tables.py", "checkers/materialise.py", "checkers/ranking.py", "checkers/examples.py")
 """What everything depends on."""
 
 

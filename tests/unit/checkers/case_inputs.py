@@ -127,14 +127,15 @@ def an_input_whose_output_hangs_is_lost(h: History) -> None:
     h.take(0, fates={"x": "open"}, state="CompleteCommit")
 
 
-@case(lost_input=1, tells={"lost-input": {"passed_by": {"op": 4, "committed": 2, "offset": 3}}})
+@case(lost_input=1, tells={"lost-input": {"passed_by": {"op": 6, "committed": 3, "offset": 5}}})
 def the_first_commit_that_took_effect_beyond_it_went_past_an_input(h: History) -> None:
-    h.feed(3)
+    h.feed(4)
     h.offset(3)  # at 0
     h.rows["offsets"][-1]["group"] = "another"
-    h.take(0, outcome="fail")  # at 1, and its marker at 2
-    h.take(1)
+    h.take(0)  # at 1, and its marker at 2
+    h.take(1, outcome="fail")
     h.take(2)
+    h.take(3)
 
 
 @case(options={"log": False}, lost_input=1, tells={"lost-input": {"passed_by": None}})
