@@ -22,6 +22,7 @@ from harness.history_files.schema import EVENTS
 SUFFIXES = {".jsonl": False, ".json": False, ".edn": True}
 BLOCK_BYTES = 8 << 20
 LINE_LIMIT_BYTES = 32 << 20  # what it decodes to takes some ten times as much
+GZIP = b"\x1f\x8b"  # how such data begins
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 BLOCK_ROWS = pa.schema(
@@ -153,6 +154,9 @@ def _lines(block: Block) -> Iterator[Sequence[bytes]]:
         return
     if block.end == 0:
         raise EOFError("it is empty")
+    with Path(block.path).open("rb") as raw:
+        if not GZIP.startswith(raw.read(len(GZIP))):
+            raise gzip.BadGzipFile("it is no gzip file, though its name ends in .gz")
     with gzip.open(block.path, "rb") as file:
         yield from _all_lines(cast(IO[bytes], file))
 

@@ -53,7 +53,7 @@ BAD: dict[str, tuple[bytes, int | None, str]] = {
     "line-first.jsonl": (jsonl([b"nonsense\n", e(0, "ok")]), 1, "not JSON"),
     "edn.edn": (b"{:process 0 :type :invoke :f :x}\n{:process\n", 2, "not EDN"),
     "cut.jsonl.gz": (gzip.compress(jsonl(GOOD))[:-9], None, "damaged or cut off"),
-    "none.jsonl.gz": (jsonl(GOOD), None, "damaged or cut off"),
+    "none.jsonl.gz": (jsonl(GOOD), None, "damaged or cut off after line 0: it is no gzip file"),
     "table.csv": (b"", None, "is no history"),
 }
 
