@@ -207,25 +207,25 @@ def _clean(verdict: Verdict) -> list[str]:
     return [name for name in SPINE if name not in verdict.anomalies and name not in verdict.not_checked]
 
 
-def _open_ends(verdict: Verdict, contents: folder.Contents) -> Iterator[tuple[str, str, str, str]]:
-    """What has no answer: (kind, name, why, what to change)."""
+def _open_ends(verdict: Verdict, contents: folder.Contents) -> Iterator[tuple[str, Sequence[str], str, str]]:
+    """What has no answer: (kind, names, why, what to change)."""
     for reason in verdict.unknown_because:
-        yield "unknown", "", reason, advice.advice("", reason)
+        yield "unknown", (), reason, advice.advice("", reason)
     undrawn = contents.facts.undrawn if contents.facts else {}
     for name, reason in verdict.not_exercised.items():
         if not any(name in told and reason in told for told in verdict.unknown_because):
-            yield "not exercised", name, reason, advice.advice(name, reason)
+            yield "not exercised", (name,), reason, advice.advice(name, reason)
     for name, reason in undrawn.items():
         if name not in verdict.not_exercised:
-            yield "not exercised", name, reason, advice.advice(name, reason)
+            yield "not exercised", (name,), reason, advice.advice(name, reason)
     by_reason: dict[str, list[str]] = {}
     for name, reason in verdict.not_checked.items():
         by_reason.setdefault(reason, []).append(name)
     for reason, names in by_reason.items():
-        yield "not checked", ", ".join(names), reason, advice.advice(names[0], reason)
+        yield "not checked", names, reason, advice.advice(names[0], reason)
     if verdict.unsettled.count:
         reason = unsettled(verdict.unsettled)
-        yield "unsettled", "", reason, advice.advice("", reason)
+        yield "unsettled", (), reason, advice.advice("", reason)
 
 
 def _settings(contents: folder.Contents) -> dict[str, list[tuple[str, str]]]:

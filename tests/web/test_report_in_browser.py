@@ -1,4 +1,5 @@
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -6,7 +7,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from synthetic_store import record, verdict, write_store
 
-from harness.verdict import Found, Validity
+from fencepost import registry
+from harness.verdict import ELSEWHERE, Found, Validity
 from reports.html import draw
 
 WIDTHS = (1280, 390)
@@ -60,6 +62,13 @@ def test_nothing_is_wider_than_a_phone(opened: Opener, valid: Validity, scheme: 
     page = opened(verdict(valid), 390, color_scheme=scheme)
     page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+@pytest.mark.parametrize("width", [390, 800, 1300])
+def test_many_checks_that_were_not_made_widen_no_page(opened: Opener, width: int) -> None:
+    judged = verdict(Validity.VALID)
+    page = opened(replace(judged, not_checked=dict.fromkeys(registry.anomalies(), ELSEWHERE)), width)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
 def test_hostile_values_neither_run_nor_widen_the_page(opened: Opener) -> None:
