@@ -1,6 +1,7 @@
 """What can be found, told from the checkers' own docstrings, without starting or importing Spark."""
 
 import ast
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +25,14 @@ class Anomaly:
 
     @property
     def sentence(self) -> str:
-        """The summary without the name before it, as a part of a sentence."""
+        """What it is, as a part of a sentence: of several in one docstring what stands after its name there,
+        else the summary without the name before it.
+        """
+        own = (
+            re.search(rf"^ +{re.escape(self.name)}  +(\S.*)$", self.text, re.MULTILINE) if self.kin else None
+        )
+        if own is not None:
+            return own[1]
         words = self.summary.partition(": ")[2] or self.summary
         return words[:1].lower() + words[1:].rstrip(".")
 

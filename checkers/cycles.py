@@ -7,9 +7,21 @@ to whatever was invoked after its ok completion. A name says which edges the cyc
 connected component of the graph of exactly those edges, in which no graph of fewer kinds has a cycle. All
 operations that completed are in it, whatever their outcome, as in Jepsen's checker.
 
-    G0          ww edges                G1c         wr edges
-    G1c-ww      ww and wr edges         G-single    one rw edge, and ww and wr edges
-    G2          more rw edges           with -process or -realtime: and that order
+    G0                  transactions in a circle of ww edges
+    G0-process          transactions in a circle of ww edges, and process order
+    G0-realtime         transactions in a circle of ww edges, and realtime order
+    G1c                 transactions in a circle of wr edges
+    G1c-process         transactions in a circle of wr edges, and process order
+    G1c-realtime        transactions in a circle of wr edges, and realtime order
+    G1c-ww              transactions in a circle of ww and wr edges
+    G1c-ww-process      transactions in a circle of ww and wr edges, and process order
+    G1c-ww-realtime     transactions in a circle of ww and wr edges, and realtime order
+    G-single            transactions in a circle of ww, wr and one rw edge
+    G-single-process    transactions in a circle of ww, wr and one rw edge, and process order
+    G-single-realtime   transactions in a circle of ww, wr and one rw edge, and realtime order
+    G2                  transactions in a circle of ww, wr and more rw edges
+    G2-process          transactions in a circle of ww, wr and more rw edges, and process order
+    G2-realtime         transactions in a circle of ww, wr and more rw edges, and realtime order
 
 Illegal because nobody can read what is not yet committed: by `G1c`, `G1c-process` and `G1c-realtime`
 information has flowed in a circle, or was read before it was sent. All others are listed and always

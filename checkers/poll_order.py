@@ -1,5 +1,10 @@
 """Order of polls: a consumer skipped over records, or went back, in a log whose order is known.
 
+    poll-skip              a consumer's next poll began beyond records that it had not been given
+    nonmonotonic-poll      a consumer's next poll began at or below what it had been given
+    int-poll-skip          an operation was given records, and not those between them
+    int-nonmonotonic-poll  an operation was given a record at or below the one before it
+
 `poll-skip` and `nonmonotonic-poll` compare the first record of a key that an operation was given with the
 last one that the process was given before, by its last ok operation that polled the key: more than one on
 is a skip, less than one on (a repeat too) goes back. `assign` and `subscribe` forget the keys that they do

@@ -1,5 +1,8 @@
 """Order of sends: a producer's records stand in the log in another order than it sent them.
 
+    nonmonotonic-send      what a producer sent stands below what it had sent in an operation before
+    int-nonmonotonic-send  what a producer sent stands below what it had sent before in the same operation
+
 `nonmonotonic-send` compares the first record that an operation sent to a key with the last one that the
 process had sent to it before, by an ok or info operation. `int-nonmonotonic-send` compares neighbours inside
 one operation. `assign` and `subscribe` forget the keys that they do not name. In a stored run what was

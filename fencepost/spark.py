@@ -39,7 +39,7 @@ def prepare_archive(found: Java, say: Callable[[str], None]) -> None:
     """
     if archive_of(found).exists():
         return
-    say(f"making an archive of Spark's classes for Java {found.version} (once)")
+    say(f"making an archive of Spark's classes for Java {found.version} (up to two minutes, once)")
     try:
         with locked(cache_folder(), archive_of(found).name):
             make_archive(SparkSettings(java_home=found.home), archive_of(found))

@@ -53,6 +53,15 @@ EXAMPLES: list[tuple[str, dict[str, Any], list[Event]]] = [
         ],
     ),
     (
+        "lost-write",  # of a completion, though another that never completed sent it later
+        {"record": {"value": 1, "offset": 3}, "operation": {"op": 2}},
+        [
+            *done(0, ["send", "x", [3, 1]], ["send", "x", [5, 2]]),
+            e(2, "invoke", ["send", "x", 1]),
+            *done(1, ["poll", {"x": [[5, 2]]}]),
+        ],
+    ),
+    (
         "unseen",
         {"record": {"value": 2, "offset": 5}, "operation": {"op": 2}},
         [*done(0, ["send", "x", [3, 1]], ["send", "x", [5, 2]]), *done(1, ["poll", {"x": [[3, 1]]}])],

@@ -190,8 +190,8 @@ def test_a_reader_says_where_a_log_begins_now(shared: LocalCluster) -> None:
     consumer = Consumer(librdkafka.reader(bootstrap, "reader", Isolation.READ_COMMITTED))
     with closing(consumer):
         assert first_offset(consumer, *place) == 0
-        asked = AdminClient({"bootstrap.servers": bootstrap}).delete_records([TopicPartition(*place, 2)])
-        (deleted,) = asked.values()
+        admin = AdminClient({"bootstrap.servers": bootstrap})  # it has to live until it has its answer
+        (deleted,) = admin.delete_records([TopicPartition(*place, 2)]).values()
         assert deleted.result(timeout=60).low_watermark == 2
         assert first_offset(consumer, *place) == 2
 

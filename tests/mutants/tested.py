@@ -17,6 +17,7 @@ from mutants.mutate import Mutant
 
 ROOT = Path(__file__).parent.parent.parent
 FOUND_BY = (
+    "test_ranking",
     "test_by_key",
     "test_packs",
     "test_graph",
@@ -48,13 +49,19 @@ is written of the checks. What judges it is these alone.
 LIMIT_S = 600
 
 
+def _nearest_first(file: str) -> list[str]:
+    """FOUND_BY; what is named after the file, or its folder, is most likely to fail."""
+    rooms = {Path(file).stem, Path(file).parent.name}
+    return sorted(FOUND_BY, key=lambda name: name.removeprefix("test_") not in rooms)
+
+
 def fate_in_tests(mutant: Mutant) -> str:
     """survived, or which test failed first."""
     with tempfile.TemporaryDirectory(prefix="fencepost-mutant-") as folder:
         room = Path(folder) / "checkers"
         shutil.copytree(ROOT / "checkers", room, ignore=shutil.ignore_patterns("__pycache__"))
         (Path(folder) / mutant.file).write_text(mutant.source)
-        names = TESTS.get(Path(mutant.file).stem, FOUND_BY)
+        names = TESTS.get(Path(mutant.file).stem) or _nearest_first(mutant.file)
         tests = [str(ROOT / "tests" / "unit" / "checkers" / f"{name}.py") for name in names]
         command = [
             sys.executable,

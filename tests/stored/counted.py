@@ -74,12 +74,13 @@ class Counted:
     def needs(self) -> set[str]:
         """What a check may need and the run has not, nor ever has: that it is of another kind."""
         logged = {self._topics[tp] for tp in self._marks}
+        unlogged = {topic for tp, topic in self._topics.items() if tp not in self._marks}
         followers = [row for row in self._rows["replicas"] if self._log and not row["leader"]]
         expected = self._rows["expected"]
         there = {
             "log": any(not topic.startswith("__") for topic in logged),
             "offsets": OFFSETS in logged,
-            "transactions": TRANSACTIONS in logged,
+            "transactions": TRANSACTIONS in logged - unlogged,
             "replicas": any(row["tp"] in self._topics for row in followers),
             "expected": any(row.get("adds") is None for row in expected),
             "order": any(row["ordered"] for row in self._rows["stages"]),

@@ -1,32 +1,34 @@
 """Transactions that never end."""
 
 from cases import case, plain
-from histories import History
+from histories import TRANSACTIONS, History
 from stored_tables import Row
+
+STUCK = "did not come to the end of x/0", "nothing was committed"
 
 # hanging-transaction
 
 
-@case(hanging_transaction=1, broken=("did not come to the end of x/0", "nothing was committed"))
+@case(hanging_transaction=1, broken=STUCK)
 def a_record_open_after_its_transaction_was_aborted_hangs(h: History) -> None:
     h.feed(1)
     h.take(0, outcome="fail", fate="open", offsets_fate="abort", state="CompleteAbort")
 
 
-@case(broken=("did not come to the end of x/0", "nothing was committed"))
+@case(broken=STUCK)
 def a_record_open_at_the_high_watermark_does_not_hang(h: History) -> None:
     h.feed(1)
     h.take(0, outcome="fail", fate="open", offsets_fate="abort", state="CompleteAbort")
     h.alter("replicas", lambda row: row | {"high_watermark": 0} if row["tp"] == h.tp["x"] else row)
 
 
-@case(broken=("did not come to the end of x/0", "nothing was committed"))
+@case(broken=STUCK)
 def a_record_of_a_transaction_that_is_under_way_does_not_hang(h: History) -> None:
     h.feed(1)
     h.take(0, outcome="info", fate="open", offsets_fate="abort", state="Ongoing")
 
 
-@case(hanging_transaction=1, broken=("did not come to the end of x/0", "nothing was committed"))
+@case(hanging_transaction=1, broken=STUCK)
 def a_transaction_that_is_under_way_for_too_long_hangs(h: History) -> None:
     h.feed(1)
     h.take(0, outcome="info", fate="open", offsets_fate="abort", state="Ongoing")
@@ -46,17 +48,17 @@ def _began(h: History, before_the_end_s: int) -> None:
     h.alter("transactions", began)
 
 
-@case(broken=("did not come to the end of x/0", "nothing was committed"))
+@case(broken=STUCK)
 def a_transaction_that_may_be_ended_in_this_moment_does_not_hang(h: History) -> None:
     _began(h, 40)
 
 
-@case(broken=("did not come to the end of x/0", "nothing was committed"))
+@case(broken=STUCK)
 def a_transaction_has_its_own_time_out_and_that_of_the_clean_up(h: History) -> None:
     _began(h, 35)
 
 
-@case(hanging_transaction=1, broken=("did not come to the end of x/0", "nothing was committed"))
+@case(hanging_transaction=1, broken=STUCK)
 def a_transaction_that_is_under_way_elsewhere_is_not_under_way_here(h: History) -> None:
     h.feed(1)
     h.take(0, outcome="info", fate="open", offsets_fate="abort", state="Ongoing")
@@ -64,10 +66,41 @@ def a_transaction_that_is_under_way_elsewhere_is_not_under_way_here(h: History) 
 
 
 @case(
+    broken=(*STUCK, "the leader's log of __transaction_state/1 is not here"),
+    not_checked=("hanging-transaction",),
+    options={"outputs": "xyz"},
+)
+def without_a_part_of_the_transaction_log_nobody_knows_what_hangs(h: History) -> None:
+    h.homes["z"] = TRANSACTIONS, 1
+    h.feed(1)
+    h.take(0, outcome="fail", fate="open", offsets_fate="abort", state="CompleteAbort")
+    h.alter("partitions", lambda row: row | {"internal": row["internal"] or row["tp"] == h.tp["z"]})
+    h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["z"] else row)
+
+
+@case(hanging_transaction=1, broken=STUCK)
+def a_run_has_ended_when_its_last_sentinel_was_written(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="info", fate="open", offsets_fate="abort", state="Ongoing")
+    h.clock += 60_000_000_000
+
+    def earlier(row: Row) -> Row:
+        return row | {"timestamp_ms": row["timestamp_ms"] - 60_000 * (row["tp"] == h.tp["y"])}
+
+    h.alter("records", earlier)
+
+
+@case(broken=STUCK)
+def a_record_with_a_time_to_come_ends_no_run(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="info", fate="open", offsets_fate="abort", state="Ongoing")
+    h.alter("records", lambda row: row if row["sentinel"] else row | {"timestamp_ms": 10**12})
+
+
+@case(
     hanging_transaction=1,
     broken=(
-        "did not come to the end of x/0",
-        "nothing was committed",
+        *STUCK,
         "the leader's log of y/0 is not here, or is damaged",
     ),
 )
@@ -77,7 +110,7 @@ def a_log_that_is_damaged_elsewhere_hides_no_transaction_that_hangs(h: History) 
     h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["y"] else row)
 
 
-@case(broken=("killed", "did not come to the end of x/0", "nothing was committed"))
+@case(broken=("killed", *STUCK))
 def a_run_that_was_cut_short_has_no_hanging_transaction(h: History) -> None:
     h.feed(1)
     h.take(0, outcome="fail", fate="open", offsets_fate="abort", state="CompleteAbort")

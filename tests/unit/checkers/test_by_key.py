@@ -1,19 +1,14 @@
-"""What a task makes of the rows of its keys, and the few findings that are ranked without Spark."""
+"""What a task makes of the rows of its keys."""
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from micro import Row, given, sent, table
-from pyspark.sql import SparkSession
 
 from checkers.by_key.arrays import codes, order_by
 from checkers.by_key.deal import deal
 from checkers.by_key.jumps import find_jumps
 from checkers.by_key.kernel import by_key
 from checkers.by_key.rows import NONE, Rows, make_records
-from checkers.form import FINDING
-from checkers.materialise import _caused, _first
-from checkers.ranking import causes_of_few, first_of_few
 from harness.history_files.schema import FAIL, INFO, OK, OPEN
 
 
@@ -36,6 +31,7 @@ def test_numbers_that_are_too_large_to_pack_are_sorted_all_the_same() -> None:
     one, other = np.array([2**62, -(2**62), 2**62]), np.array([5, 0, -(2**62)])
     assert order_by(one, other).tolist() == [1, 2, 0]
     assert order_by(np.array([1, 0, 1]), np.array([5, 9, -5])).tolist() == [1, 2, 0]
+    assert order_by(np.array([0, 1, 1]), np.array([3 * 2**61, 3 * 2**61, 0])).tolist() == [0, 2, 1]
 
 
 def test_packed_numbers_are_in_the_order_of_their_columns() -> None:
@@ -130,35 +126,3 @@ def test_the_steps_of_another_process_come_before_nothing() -> None:
     rows = Rows(table(given(1, 1, 1, process=1), given(2, 2, 2, process=2), given(3, 3, 3, process=2)))
     at, _, _ = find_jumps(rows, make_records(rows), rows.polls, rows.outcome == OK)
     assert at.tolist() == []
-
-
-def finding(anomaly: str, position: int, *ops: int) -> Row:
-    """One row of findings."""
-    return {
-        "run": 1, "anomaly": anomaly, "absence": False, "position": [position], "ops": list(ops),
-        "detail": f'{{"at": {position}}}',
-    }  # fmt: skip
-
-
-def test_one_of_each_operation_comes_before_a_second_one_of_any() -> None:
-    rows = [finding("duplicate", 3, 8), finding("duplicate", 1, 9), finding("duplicate", 2, 9)]
-    told = first_of_few(rows, 2)[1, "duplicate", False]
-    assert (told.count, [example["at"] for example in told.examples]) == (3, [1, 3])
-
-
-def test_a_cause_shares_an_operation_with_every_finding_of_its_effect() -> None:
-    rows = [finding("unseen", 1, 8), finding("unseen", 2, 9), finding("lost-write", 1, 8, 9)]
-    assert causes_of_few(rows) == {(1, "unseen", "lost-write"), (1, "lost-write", "unseen")}
-    assert causes_of_few([*rows, finding("unseen", 3, 4)]) == {(1, "lost-write", "unseen")}
-
-
-def test_many_findings_are_ranked_as_few_are(spark: SparkSession) -> None:
-    """Two ways that must say the same: without Spark, and with it."""
-    rows = [
-        *(finding("duplicate", number, number % 3) for number in range(9)),
-        finding("unseen", 4, 1), finding("unseen", 3),
-        finding("lost-write", 1, 1, 2), finding("lost-write", 2, 2),
-    ]  # fmt: skip
-    frame = spark.createDataFrame(pa.Table.from_pylist(rows, FINDING))
-    assert _first(frame, 4) == first_of_few(rows, 4)
-    assert _caused(frame) == causes_of_few(rows) != set()

@@ -19,6 +19,11 @@ def test_a_docstring_is_a_specification(anomaly: Anomaly) -> None:
     assert anomaly.summary.endswith(".")
 
 
+def test_each_name_has_a_sentence_of_its_own() -> None:
+    sentences = {anomaly.sentence: anomaly.name for anomaly in catalogue()}
+    assert sorted(sentences.values()) == sorted(anomaly.name for anomaly in catalogue())
+
+
 def test_the_pages_are_made_from_the_docstrings() -> None:
     made = pages()
     assert {path.name: path.read_text() for path in DOCS.iterdir()} == made, "run `make docs`"

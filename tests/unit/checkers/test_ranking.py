@@ -1,0 +1,91 @@
+"""The first findings and their causes: few are ranked here, and many by Spark, which must say the same."""
+
+from random import Random
+
+import pyarrow as pa
+import pytest
+from micro import Row
+from pyspark.sql import DataFrame, SparkSession
+
+from checkers.form import FINDING
+from checkers.materialise import _caused, _first, _found
+from checkers.ranking import causes_of_few, first_of_few
+
+
+def finding(
+    anomaly: str, position: int, *ops: int | None, run: int = 1, absence: bool = False, also: int = 0
+) -> Row:
+    """One row of findings; `also` is in its detail alone."""
+    return {
+        "run": run, "anomaly": anomaly, "absence": absence, "position": [position], "ops": list(ops),
+        "detail": f'{{"at": {position}, "also": {also}}}',
+    }  # fmt: skip
+
+
+def frame_of(spark: SparkSession, rows: list[Row]) -> DataFrame:
+    return spark.createDataFrame(pa.Table.from_pylist(rows, FINDING))
+
+
+def test_one_of_each_operation_comes_before_a_second_one_of_any() -> None:
+    rows = [finding("duplicate", 3, 8), finding("duplicate", 1, 9), finding("duplicate", 2, 9)]
+    told = first_of_few(rows, 2)[1, "duplicate", False]
+    assert (told.count, [example["at"] for example in told.examples]) == (3, [1, 3])
+
+
+def test_those_of_no_operation_count_by_their_place() -> None:
+    rows = [finding("unseen", 1, 9), finding("unseen", 1), finding("unseen", 1, also=1), finding("unseen", 5)]
+    told = first_of_few(rows, 3)[1, "unseen", False]
+    assert [(example["at"], example["also"]) for example in told.examples] == [(1, 0), (1, 0), (5, 0)]
+
+
+def test_a_cause_shares_an_operation_with_every_finding_of_its_effect() -> None:
+    rows = [finding("unseen", 1, 8), finding("unseen", 2, 9), finding("lost-write", 1, 8, 9)]
+    assert causes_of_few(rows) == {(1, "unseen", "lost-write"), (1, "lost-write", "unseen")}
+    assert causes_of_few([*rows, finding("unseen", 3, 4)]) == {(1, "lost-write", "unseen")}
+
+
+def test_an_operation_that_nobody_knows_and_one_of_another_run_cause_nothing() -> None:
+    rows = [finding("unseen", 1, None), finding("lost-write", 1, None), finding("corrupt", 1, 5)]
+    assert causes_of_few([*rows, finding("phantom", 1, 5, run=2)]) == set()
+
+
+def findings(seed: int) -> list[Row]:
+    """Of two runs and three anomalies; many share operations or places, some have none."""
+    rng = Random(seed)
+    return [
+        finding(
+            rng.choice(["duplicate", "unseen", "lost-write"]),
+            rng.randrange(6),
+            *(rng.choice([None, 1, 2, 3, 4]) for _ in range(rng.choice([0, 1, 1, 2] if seed % 2 else [3]))),
+            run=rng.choice([1, 2]),
+            absence=rng.random() < 0.3,
+            also=number,
+        )
+        for number in range(rng.choice([4, 8, 60]))
+    ]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_many_findings_are_ranked_as_few_are(spark: SparkSession, seed: int) -> None:
+    rows = findings(seed)
+    frame = frame_of(spark, rows)
+    assert _first(frame, 4) == first_of_few(rows, 4)
+    assert _caused(frame) == causes_of_few(rows)
+
+
+def test_among_them_are_some_with_a_cause() -> None:
+    assert [bool(causes_of_few(findings(seed))) for seed in range(6)].count(True) >= 2
+
+
+def test_of_no_findings_there_is_no_first(spark: SparkSession) -> None:
+    assert _first(frame_of(spark, []), 4) == first_of_few([], 4) == {}
+
+
+def test_what_is_too_much_to_be_ranked_here_stays_in_spark(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [finding("unseen", number, number) for number in range(3)]
+    for most, here in ((3, 3), (2, 0)):
+        monkeypatch.setattr("checkers.materialise.FEW", most)
+        found = _found(frame_of(spark, rows))
+        assert (len(found.few), found.many is None) == (here, here > 0)
