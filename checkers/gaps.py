@@ -13,7 +13,7 @@ from typing import Any
 
 from checkers.by_input import OFFSETS_TOPIC
 from checkers.by_producer import TRANSACTIONS_TOPIC
-from checkers.registry import NEEDS
+from checkers.registry import EDGES, NEEDS
 from harness.history import Isolation, Role
 
 Row = Mapping[str, Any]
@@ -226,20 +226,20 @@ def _logs(facts: Facts, found: Gaps) -> None:
 
 
 def _edges(name: str, row: Row, found: Gaps) -> None:
-    """A partition of the pipeline is whole from its first record to what the final reader was given last."""
+    """A partition of the pipeline is whole from offset 0 to what the final reader was given last."""
     if row["internal"]:
         return
-    start, mark, end = (row.get(edge) or 0 for edge in ("rc_first", "high_watermark", "log_end"))
-    following = row.get("rc_next") or 0
-    words = ""
+    mark, end, following = (row.get(edge) or 0 for edge in ("high_watermark", "log_end", "rc_next"))
+    start = max(row.get("rc_first") or 0, row.get("ru_first") or 0)
     if row["compacted"]:
         words = f"{name} is compacted: what is missing from it proves nothing"
+        found.add(f"edges of {name}", words, EDGES)
     elif start > 0:
         words = f"the log of {name} begins at offset {start}: what stood before is gone"
+        found.add(f"edges of {name}", words, EDGES)
     elif row["logged"] and row.get("high_watermark") is not None and not following <= mark <= end:
         words = (
             f"the high watermark of {name} is {mark}, its log ends at {end}, and the final reader was given "
             f"all below {following}"
         )
-    if words:
         found.add(f"edges of {name}", words, "replicas")

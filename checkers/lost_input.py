@@ -6,7 +6,8 @@ the end.
 
 Illegal because nobody will ever read that input again.
 Evidence: the expectation, the offset commits in the order in which they took effect, and the final read
-of the whole output topic. A topic that was not read to its sentinels, or is compacted, proves nothing.
+of the whole output topic. A topic that was not read to its sentinels, is compacted, or begins above
+offset 0, proves nothing.
 
     T1  poll a@4, send x=1 (from a@4), abort                       fail
     T2  poll a@5, send x=2 (from a@5), send_offsets a->6, commit     ok

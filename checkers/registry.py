@@ -81,6 +81,8 @@ HANGING = Because("hanging-transaction", by_operation=False)
 READS = ("polls", "ends", "partitions")
 LOGS = ("batches", "replicas")
 JOURNALS = ("journals", "ops", "sends")
+EDGES = "edges"
+"""No table: that every partition of the pipeline is here from offset 0, and nothing was compacted away."""
 
 CHECKERS: tuple[Checker, ...] = (
     Checker("lost_commit", needs=("log",), rests_on=(*LOGS, "offsets"), family="transactions"),
@@ -173,7 +175,7 @@ CHECKERS: tuple[Checker, ...] = (
     Checker(
         "aggregate_mismatch",
         needs=("aggregate",),
-        rests_on=(*READS, *LOGS, "records", "expected", "offsets", "assignments"),
+        rests_on=(*READS, *LOGS, EDGES, "records", "expected", "offsets", "assignments"),
         because=_by("lost-commit", "lost-write"),
         family="inputs",
     ),

@@ -120,7 +120,9 @@ def _topics(s: Sources, tps: DataFrame) -> DataFrame:
             F.every("rc_end").alias("topic_rc_end"),
             F.every("ru_end").alias("topic_ru_end"),
             F.every("logged").alias("topic_logged"),
-            F.every(~F.col("compacted") & (F.coalesce("rc_first", F.lit(0)) == 0)).alias("topic_whole"),
+            F.every(
+                ~F.col("compacted") & (F.coalesce(F.greatest("rc_first", "ru_first"), F.lit(0)) == 0)
+            ).alias("topic_whole"),
         )
         .join(announced, on=["run", "topic"], how="left")
         .withColumn("announced", F.coalesce("announced", F.lit(False)))

@@ -1,5 +1,6 @@
 """Readers that are not under test: observers during the run, final readers at its end."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +14,10 @@ from harness.clients.offsets import Positions
 from harness.history import SENTINEL_VALUE, SLOT_HEADER, SOURCE_HEADER, VALUE_HEADER, Isolation, Outcome
 from harness.record.journal import Journal
 from harness.record.naming import digest, header, key_name, parse_sources, partition_key
-from harness.waiting import wait_for
 
 BATCH = 2_000
-BEGINNING_TIMEOUT_S = 60.0
+BEGINNINGS_TIMEOUT_S = 20.0
+"""For all partitions together: whoever told the reader to stop waits for its last words."""
 
 
 @dataclass(frozen=True)
@@ -77,23 +78,33 @@ class FinalReader:
         self._consumer = Consumer(librdkafka.reader(bootstrap, journal.name, isolation))
         self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
         self._places = places
-        self._ends: dict[str, dict[str, int | None]] = {}
+        self._ends: dict[str, dict[str, int | None]] = {
+            partition_key(*place): {"first": 0, "next": 0, "read": 0, "sentinel": None} for place in places
+        }
 
     def run(self) -> None:
         """Read until every sentinel was met, or until told to stop; then say from where on and how far."""
         self._control.tell(ready=True)
-        for place in self._places:
-            first = first_offset(self._consumer, *place)
-            self._ends[partition_key(*place)] = {"first": first, "next": first, "read": 0, "sentinel": None}
         while not self._control.stopping and any(end["sentinel"] is None for end in self._ends.values()):
             self._control.listen()
             call_ns = self._journal.now_ns()
             batch = consume(self._consumer, BATCH, 0.1)
             if batch:
                 self._record(call_ns, batch)
+        self._tell_beginnings()
         self._journal.write("ends", {"isolation": self._isolation.value, "ends": self._ends})
         self._control.tell(reached=sum(end["sentinel"] is not None for end in self._ends.values()))
         self._consumer.close()
+
+    def _tell_beginnings(self) -> None:
+        """Where each log begins by now; of a partition without a leader nothing is said."""
+        deadline = time.monotonic() + BEGINNINGS_TIMEOUT_S
+        for place in self._places:
+            first = first_offset(self._consumer, *place, max(0.1, deadline - time.monotonic()))
+            if first is None:
+                del self._ends[partition_key(*place)]
+            else:
+                self._ends[partition_key(*place)]["first"] = first
 
     def _record(self, call_ns: int, batch: Sequence[Record]) -> None:
         event: dict[str, Any] = {"f": "poll", "process": 0, "op": self._journal.number(), "call": call_ns}
@@ -160,20 +171,12 @@ def is_sentinel(message: Record) -> bool:
     return name is not None and name.startswith(SENTINEL_VALUE)
 
 
-def first_offset(consumer: Consumer, topic: str, partition: int) -> int:
-    """Where its log begins: what stood before is gone, and was given to nobody who reads now."""
-    failed: list[KafkaException] = []
-
-    def asked() -> tuple[int, int] | None:
-        try:
-            answer: tuple[int, int] | None = consumer.get_watermark_offsets(
-                TopicPartition(topic, partition), timeout=5
-            )
-        except KafkaException as error:
-            failed.append(error)
-            return None
-        return answer
-
-    awaited = f"the first offset of {partition_key(topic, partition)}"
-    first, _ = wait_for(asked, awaited, BEGINNING_TIMEOUT_S, last_seen=lambda: failed[-1:])
-    return first
+def first_offset(consumer: Consumer, topic: str, partition: int, timeout_s: float) -> int | None:
+    """Where its log begins: what stood before is gone. None: no leader has answered in time."""
+    try:
+        answer: tuple[int, int] | None = consumer.get_watermark_offsets(
+            TopicPartition(topic, partition), timeout=timeout_s
+        )
+    except KafkaException:
+        return None
+    return answer[0] if answer else None

@@ -144,8 +144,6 @@ def connected(cluster: LocalCluster, slot: str) -> Iterator[None]:
 RUN = """
 import sys
 from pathlib import Path
-from harness.clients import librdkafka
-from harness.clients.readers import first_offset
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.environment.cache import cache_folder
@@ -189,11 +187,12 @@ def test_a_reader_says_where_a_log_begins_now(shared: LocalCluster) -> None:
     assert producer.flush(30) == 0
     consumer = Consumer(librdkafka.reader(bootstrap, "reader", Isolation.READ_COMMITTED))
     with closing(consumer):
-        assert first_offset(consumer, *place) == 0
+        assert first_offset(consumer, *place, 30) == 0
         admin = AdminClient({"bootstrap.servers": bootstrap})  # it has to live until it has its answer
         (deleted,) = admin.delete_records([TopicPartition(*place, 2)]).values()
         assert deleted.result(timeout=60).low_watermark == 2
-        assert first_offset(consumer, *place) == 2
+        assert first_offset(consumer, *place, 30) == 2
+        assert first_offset(consumer, "nowhere", 0, 0.5) is None
 
 
 def test_a_port_that_is_taken_meanwhile_costs_a_second_try(make: Make, ready: Prepared) -> None:

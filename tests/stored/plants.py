@@ -11,7 +11,7 @@ from stored_tables import write
 from checkers.judge import StoredRun
 from harness.verdict import Judgement
 from stored import counted, plant_inputs, plant_log, plant_order, plant_records, plant_transactions
-from stored.gone import PROVEN_BY_LOGS
+from stored.gone import NEEDS_ALL
 from stored.planted import Planted, differs
 from stored.run import Run
 
@@ -44,7 +44,7 @@ class PlantedRun:
             name: [_by_letters(one, letters) for one in anomaly.examples]
             for name, anomaly in judgement.anomalies.items()
         }
-        dim = PROVEN_BY_LOGS if self.run.short else frozenset[str]()
+        dim = NEEDS_ALL if self.run.short else frozenset[str]()
         if self.logged:
             may_be = {name: found for name, found in self.planted.items() if name in dim}
             wanted = {name: found for name, found in self.planted.items() if name not in dim}

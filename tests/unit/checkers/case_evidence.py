@@ -211,8 +211,6 @@ def a_log_whose_beginning_is_gone_is_a_gap(h: History) -> None:
 @case(broken=("the log of y/0 begins at offset 1",), options={"log": False})
 def a_final_reader_that_had_to_begin_above_0_says_so(h: History) -> None:
     plain(h)
-    h.put("y", None)
-    h.put("y", None)
     h.alter("ends", lambda row: row | {"first": 1} if row["tp"] == h.tp["y"] else row)
 
 
