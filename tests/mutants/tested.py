@@ -20,6 +20,7 @@ FOUND_BY = (
     "test_ranking",
     "test_by_key",
     "test_packs",
+    "test_cycles",
     "test_graph",
     "test_parts",
     "test_judge",

@@ -1,62 +1,21 @@
 """Components and cycles of a few operations, and the intervals that hold them."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 import pytest
+from graphs import Pair, graph_of, in_full, named, part
 from micro import given, sent, table
 from pyspark.sql import SparkSession
 
-from checkers.graph.components import Component, Part, add_orders, components
 from checkers.graph.cycles import Step, cycle_with_one_rw, shortest_cycle
 from checkers.graph.edges import Edges
 from checkers.graph.intervals import make_spans, merged
-from checkers.graph.names import GRAPHS, PROCESS, REALTIME, RW, WR, WW, Graph
+from checkers.graph.names import GRAPHS, PROCESS, REALTIME, RW, WR
 from checkers.history_tables import InSpark
 from checkers.parts import SPARK_ERRORS
 from checkers.told import Told, make_told
 from checkers.told_operations import count_operations
 from harness.history_files.schema import FAIL, INFO, OK, OPS
-
-Pair = tuple[int, int]
-
-
-def part(
-    count: int,
-    *,
-    wr: Sequence[Pair] = (),
-    ww: Sequence[Pair] = (),
-    rw: Sequence[Pair] = (),
-    processes: str = "",
-    failed: str = "",
-) -> Part:
-    """Operations 0, 1, ..., each completed before the next one is invoked."""
-
-    def ends(pairs: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray]:
-        return np.array([a for a, _ in pairs], np.int32), np.array([b for _, b in pairs], np.int32)
-
-    made = Part(count, {WR: ends(wr), WW: ends(ww), RW: ends(rw)})
-    number = np.arange(count)
-    process = np.array([int(letter) for letter in processes or "".join(map(str, range(count)))])
-    ok = np.array([str(n) not in failed for n in range(count)])
-    add_orders(made, 10 * number + 5, 10 * number, process, ok)
-    return made
-
-
-def in_full(made: Part, graph: Graph) -> list[Component]:
-    """The components of one graph."""
-    found = components(made, graph)
-    return list(found.some(np.arange(len(found))))
-
-
-def named(made: Part) -> dict[str, list[list[int]]]:
-    """By name, the operations of each component; a pair of twins under the plainer name."""
-    found = {}
-    for graph in GRAPHS:
-        if graph.single is not False and (here := in_full(made, graph)):
-            found[graph.name] = [component.vertices.tolist() for component in here]
-    return found
 
 
 def test_a_circle_of_reads_is_g1c_and_nothing_that_needs_more() -> None:
@@ -94,14 +53,13 @@ def test_one_rw_edge_is_told_from_two(rw: list[Pair], wr: list[Pair], single: bo
 
 def test_a_shortest_cycle_is_told_step_by_step() -> None:
     made = part(4, wr=[(0, 1), (1, 2), (2, 3), (3, 0), (1, 0)])
-    (component,) = in_full(made, next(graph for graph in GRAPHS if graph.name == "G1c"))
+    (component,) = in_full(made, graph_of("G1c"))
     assert shortest_cycle(made, component) == [Step(0, 1, WR, 0), Step(1, 0, WR, 4)]
 
 
 def test_a_path_through_moments_is_one_realtime_step() -> None:
     made = part(3, wr=[(2, 0)])
-    graph = next(graph for graph in GRAPHS if graph.name == "G1c-realtime")
-    (component,) = in_full(made, graph)
+    (component,) = in_full(made, graph_of("G1c-realtime"))
     assert shortest_cycle(made, component) == [Step(0, 2, REALTIME), Step(2, 0, WR, 0)]
 
 
