@@ -126,20 +126,6 @@ EXAMPLES: list[tuple[str, dict[str, Any], list[Event]]] = [
         ],
     ),
     (
-        "G1c",  # of each history the first
-        {
-            "steps": [
-                f"T4 read 8 from {number('x')}, which T3 wrote",
-                f"T3 read 9 from {number('y')}, which T4 wrote",
-            ]
-        },
-        [
-            *(e(process, "invoke") for process in (0, 1)),
-            e(0, "ok", ["send", "x", [0, 8]], ["poll", {"y": [[0, 9]]}]),
-            e(1, "ok", ["send", "y", [0, 9]], ["poll", {"x": [[0, 8]]}]),
-        ],
-    ),
-    (
         "G0",
         {
             "steps": [
