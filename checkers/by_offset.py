@@ -43,43 +43,19 @@ def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
     )
     placed = grouped.join(F.broadcast(tps), on=["run", "tp"], how="inner")
     return placed.join(F.broadcast(first_open), on=["run", "tp"], how="left").select(
-        "run",
-        "tp",
-        "offset",
-        "topic",
-        "internal",
-        "is_input",
-        "logged",
-        "high_watermark",
-        "rc_end",
+        "run", "tp", "offset", "topic", "internal", "is_input", "logged", "high_watermark", "rc_end",
         F.col("log").isNotNull().alias("held"),
-        "log.producer_id",
-        "log.epoch",
-        "log.fate",
-        "log.marker_offset",
-        "log.marker_ms",
-        "log.abandoned",
+        "log.producer_id", "log.epoch", "log.fate", "log.marker_offset", "log.marker_ms", "log.abandoned",
         F.col("record").isNotNull().alias("found"),
-        "record.value",
-        "record.slot",
-        "record.inputs",
-        "record.digest",
-        "record.key",
-        "record.state",
+        "record.value", "record.slot", "record.inputs", "record.digest", "record.key", "record.state",
         F.coalesce("record.sentinel", F.lit(False)).alias("sentinel"),
-        "acks",
-        "commit",
-        "polled",
-        "given",
-        "consumed",
-        "promised",
-        "promised_ns",
+        "acks", "commit", "polled", "given", "consumed", "promised", "promised_ns",
         F.coalesce(F.col("lowest") != F.col("highest"), F.lit(False)).alias("differ"),
         "first_open",
         F.when(F.col("logged"), takes_effect).otherwise(F.col("given")).alias("visible"),
         F.expr("logged and not compacted and offset >= log_start").alias("covered"),
         F.expr("not compacted and coalesce(offset >= rc_first and offset < rc_next, false)").alias("passed"),
-    )
+    )  # fmt: skip
 
 
 def _stored(batches: DataFrame) -> DataFrame:

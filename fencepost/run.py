@@ -35,6 +35,7 @@ from harness.schedule import Grounds, Nemesis, Schedule, Strike
 from harness.verdict import Verdict
 
 if TYPE_CHECKING:
+    from checkers.session import Pending
     from harness.environment import Prepared
     from workloads.model import Workload
 
@@ -102,14 +103,8 @@ def _run(
         diary.unreached["faults"] = schedules.too_short(registry.nemeses().values(), options.time_limit_s)
     supervisor = stack.enter_context(Supervisor())
     ports = stack.enter_context(PortBlock(cache, first_port=options.first_port))
-    spec = ClusterSpec(
-        brokers=options.brokers,
-        slots=("aside", *test.worker_slots),
-        kafka=options.kafka,
-        settings=options.settings,
-        heap_mb=options.heap_mb,
-    )
-    early: list[Any] = []
+    spec = _cluster_of(options, test)
+    early: list[Pending] = []
 
     def start_spark() -> None:
         pending = begin_early(
@@ -135,11 +130,27 @@ def _run(
     interrupt.stage = Stage.JUDGING
     _tabulate(folder, plan, diary, Ends(quiet.leaders, quiet.high_watermarks), keep=options.keep == "logs")
     facts().save(folder / "facts.json")
-    with diary.phase("checks"), interruptible(early[0]):
-        verdict = judge_one(early[0].session(), open_evidence(str(folder), folder))
+    verdict = _judge(folder, diary, early[0])
     facts().save(folder / "facts.json")
     _leave(folder, verdict, diary)
     return verdict, folder
+
+
+def _cluster_of(options: Options, test: Test) -> ClusterSpec:
+    """The cluster that these options ask for, with a listener for each client slot."""
+    return ClusterSpec(
+        brokers=options.brokers,
+        slots=("aside", *test.worker_slots),
+        kafka=options.kafka,
+        settings=options.settings,
+        heap_mb=options.heap_mb,
+    )
+
+
+def _judge(folder: Path, diary: Diary, pending: "Pending") -> Verdict:
+    """What the checkers say of the stored run, in the session that was begun for it."""
+    with diary.phase("checks"), interruptible(pending):
+        return judge_one(pending.session(), open_evidence(str(folder), folder))
 
 
 def _prepare(options: Options, cache: Path, say: Callable[[str], None]) -> "Prepared":

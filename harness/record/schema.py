@@ -144,7 +144,7 @@ ENDS = pa.schema(
         ("isolation", _str),
         ("tp", _i32),
         ("first", _i64),  # where the log began, when the reader had done
-        ("next", _i64),  # one above the last record read; `first` if none was
+        ("next", _i64),  # one above the last record read; 0 if none was
         ("read", _i64),  # how many records
         ("sentinel_offset", _i64),  # null: it was not written, or not reached
     ]

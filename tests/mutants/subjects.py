@@ -38,10 +38,6 @@ class Subject(Protocol):
         """
         ...
 
-    def prepare(self, file: str) -> None:
-        """Show once that what is done again of a file says what it should as long as nothing is changed."""
-        ...
-
 
 class Told:
     """Histories of what clients told: the small ones, with those that have examples; of the rest every
@@ -81,9 +77,6 @@ class Told:
                 return untold
         return None
 
-    def prepare(self, file: str) -> None:
-        """Its first judgement has shown that."""
-
     def _untold(self, judged: Mapping[int, Judgement]) -> str | None:
         """The first example that does not hold what it must."""
         from within import within
@@ -102,12 +95,12 @@ class Part:
     ops: InSpark
     micro: InSpark
     defined: Sequence[Defined]
-    kept: tuple[Tables_, Collected] | None = None
+    kept: tuple[Tables_, InSpark, Collected] | None = None
 
     def judge_all(self, *, keep: bool) -> Mapping[int, Judgement]:
         """From the micro-operations on."""
         from checkers.history_tables import InSpark
-        from checkers.judge_told import judge_told
+        from checkers.judge_told import _explain, judge_told
         from checkers.materialise import collect
         from checkers.registry import HISTORY_CHECKERS, UNSETTLED
         from checkers.told import make_told
@@ -117,7 +110,9 @@ class Part:
         names = InSpark(self.ops.rows.sparkSession.createDataFrame(NAMES.empty_table()))
         if keep:
             tables = make_told(self.ops, self.micro, count_operations(self.ops), 1)
-            self.kept = tables, collect(tables, (*HISTORY_CHECKERS, UNSETTLED), 1)
+            found = collect(tables, (*HISTORY_CHECKERS, UNSETTLED), 1)
+            _explain(tables, self.ops, names, found.rows)
+            self.kept = tables, names, found
         return judge_told(self.ops, self.micro, names, range(len(self.defined)), examples=1)
 
     def judge_again(self, checker: Checker) -> Mapping[int, Judgement]:
@@ -127,8 +122,9 @@ class Part:
         from checkers.told_operations import count_operations
 
         assert self.kept is not None
-        tables, before = self.kept
+        tables, names, before = self.kept
         found = collect(tables, [checker], 1)
+        judge_told._explain(tables, self.ops, names, found.rows)
         others = {key: row for key, row in before.rows.items() if key[1] not in checker.anomalies}
         together = replace(before, rows=others | found.rows, crashed=found.crashed)
         numbers = count_operations(self.ops)

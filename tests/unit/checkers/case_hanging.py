@@ -9,37 +9,45 @@ STUCK = "did not come to the end of x/0", "nothing was committed"
 # hanging-transaction
 
 
+def _left_open(h: History, outcome: str, state: str) -> None:
+    """A transaction leaves its output open, and its coordinator says that it is in that state."""
+    h.feed(1)
+    h.take(0, outcome=outcome, fate="open", offsets_fate="abort", state=state)
+
+
+def _aborted(h: History) -> None:
+    _left_open(h, "fail", "CompleteAbort")
+
+
+def _under_way(h: History, for_s: int = 0) -> None:
+    _left_open(h, "info", "Ongoing")
+    h.clock += for_s * 1_000_000_000
+
+
 @case(hanging_transaction=1, broken=STUCK)
 def a_record_open_after_its_transaction_was_aborted_hangs(h: History) -> None:
-    h.feed(1)
-    h.take(0, outcome="fail", fate="open", offsets_fate="abort", state="CompleteAbort")
+    _aborted(h)
 
 
 @case(broken=STUCK)
 def a_record_open_at_the_high_watermark_does_not_hang(h: History) -> None:
-    h.feed(1)
-    h.take(0, outcome="fail", fate="open", offsets_fate="abort", state="CompleteAbort")
+    _aborted(h)
     h.alter("replicas", lambda row: row | {"high_watermark": 0} if row["tp"] == h.tp["x"] else row)
 
 
 @case(broken=STUCK)
 def a_record_of_a_transaction_that_is_under_way_does_not_hang(h: History) -> None:
-    h.feed(1)
-    h.take(0, outcome="info", fate="open", offsets_fate="abort", state="Ongoing")
+    _under_way(h)
 
 
 @case(hanging_transaction=1, broken=STUCK)
 def a_transaction_that_is_under_way_for_too_long_hangs(h: History) -> None:
-    h.feed(1)
-    h.take(0, outcome="info", fate="open", offsets_fate="abort", state="Ongoing")
-    h.clock += 60_000_000_000
+    _under_way(h, 60)
 
 
 def _began(h: History, before_the_end_s: int) -> None:
     """A record is left open by a transaction of 10 s that began so long before the end of the run."""
-    h.feed(1)
-    h.take(0, outcome="info", fate="open", offsets_fate="abort", state="Ongoing")
-    h.clock += 60_000_000_000
+    _under_way(h, 60)
     end_ms = h.clock // 1_000_000 + 1_000_000 + 2  # the final reads take that long
 
     def began(row: Row) -> Row:
@@ -60,8 +68,7 @@ def a_transaction_has_its_own_time_out_and_that_of_the_clean_up(h: History) -> N
 
 @case(hanging_transaction=1, broken=STUCK)
 def a_transaction_that_is_under_way_elsewhere_is_not_under_way_here(h: History) -> None:
-    h.feed(1)
-    h.take(0, outcome="info", fate="open", offsets_fate="abort", state="Ongoing")
+    _under_way(h)
     h.alter("transactions", lambda row: row | {"tps": [h.tp["y"]]})
 
 
@@ -72,17 +79,14 @@ def a_transaction_that_is_under_way_elsewhere_is_not_under_way_here(h: History) 
 )
 def without_a_part_of_the_transaction_log_nobody_knows_what_hangs(h: History) -> None:
     h.homes["z"] = TRANSACTIONS, 1
-    h.feed(1)
-    h.take(0, outcome="fail", fate="open", offsets_fate="abort", state="CompleteAbort")
+    _aborted(h)
     h.alter("partitions", lambda row: row | {"internal": row["internal"] or row["tp"] == h.tp["z"]})
     h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["z"] else row)
 
 
 @case(hanging_transaction=1, broken=STUCK)
 def a_run_has_ended_when_its_last_sentinel_was_written(h: History) -> None:
-    h.feed(1)
-    h.take(0, outcome="info", fate="open", offsets_fate="abort", state="Ongoing")
-    h.clock += 60_000_000_000
+    _under_way(h, 60)
 
     def earlier(row: Row) -> Row:
         return row | {"timestamp_ms": row["timestamp_ms"] - 60_000 * (row["tp"] == h.tp["y"])}
@@ -92,8 +96,7 @@ def a_run_has_ended_when_its_last_sentinel_was_written(h: History) -> None:
 
 @case(broken=STUCK)
 def a_record_with_a_time_to_come_ends_no_run(h: History) -> None:
-    h.feed(1)
-    h.take(0, outcome="info", fate="open", offsets_fate="abort", state="Ongoing")
+    _under_way(h)
     h.alter("records", lambda row: row if row["sentinel"] else row | {"timestamp_ms": 10**12})
 
 
@@ -105,52 +108,46 @@ def a_record_with_a_time_to_come_ends_no_run(h: History) -> None:
     ),
 )
 def a_log_that_is_damaged_elsewhere_hides_no_transaction_that_hangs(h: History) -> None:
-    h.feed(1)
-    h.take(0, outcome="fail", fate="open", offsets_fate="abort", state="CompleteAbort")
+    _aborted(h)
     h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["y"] else row)
 
 
 @case(broken=("killed", *STUCK))
 def a_run_that_was_cut_short_has_no_hanging_transaction(h: History) -> None:
-    h.feed(1)
-    h.take(0, outcome="fail", fate="open", offsets_fate="abort", state="CompleteAbort")
+    _aborted(h)
     h.incomplete = ("the run was killed",)
 
 
 # stuck-completion
 
 
-@case(stuck_completion=1)
-def a_transaction_that_stays_prepared_is_stuck(h: History) -> None:
+def _prepared(h: History, state: str, for_ns: int) -> None:
+    """A transaction that was prepared so long ago."""
     plain(h)
     h.state(7, "Ongoing")
-    h.state(7, "PrepareCommit")
-    h.clock += 30_001_000_000
+    h.state(7, state)
+    h.clock += for_ns
+
+
+@case(stuck_completion=1)
+def a_transaction_that_stays_prepared_is_stuck(h: History) -> None:
+    _prepared(h, "PrepareCommit", 30_001_000_000)
 
 
 @case()
 def a_transaction_that_was_prepared_just_now_is_not_stuck(h: History) -> None:
-    plain(h)
-    h.state(7, "Ongoing")
-    h.state(7, "PrepareAbort")
-    h.clock += 29_000_000_000
+    _prepared(h, "PrepareAbort", 29_000_000_000)
 
 
 @case(stuck_completion=1)
 def a_state_that_is_written_again_holds_since_it_was_first_written(h: History) -> None:
-    plain(h)
-    h.state(7, "Ongoing")
-    h.state(7, "PrepareCommit")
-    h.clock += 30_001_000_000
+    _prepared(h, "PrepareCommit", 30_001_000_000)
     h.state(7, "PrepareCommit")
 
 
 @case()
 def a_transaction_that_was_prepared_just_at_the_bound_is_not_stuck(h: History) -> None:
-    plain(h)
-    h.state(7, "Ongoing")
-    h.state(7, "PrepareAbort")
-    h.clock += 30_000_000_000
+    _prepared(h, "PrepareAbort", 30_000_000_000)
     h.alter("transactions", lambda row: row | {"update_ms": row["update_ms"] + 2})
 
 
@@ -164,8 +161,5 @@ def a_transaction_that_was_completed_is_not_stuck(h: History) -> None:
 
 @case(broken=("killed",))
 def a_run_that_was_cut_short_has_no_stuck_completion(h: History) -> None:
-    plain(h)
-    h.state(7, "Ongoing")
-    h.state(7, "PrepareAbort")
-    h.clock += 60_000_000_000
+    _prepared(h, "PrepareAbort", 60_000_000_000)
     h.incomplete = ("the run was killed",)
