@@ -2,9 +2,10 @@
 
 The steps inside one operation are compared first, and of each operation and partition only the first and the
 last record goes on, so that what is sorted by process is small. What the final read-committed reader was
-given, in the order of the offsets, is the log whose order is known; the *index* of an offset is how many of
-those records stand at or below it. A consumer that went from one index to the next but one has skipped a
-record; where the final reader has not come nothing is said, nor of the final readers themselves.
+given, but for the sentinels, in the order of the offsets, is the log whose order is known; the *index* of an
+offset is how many of those records stand at or below it. A consumer that went from one index to the next but
+one has skipped a record; where the final reader has not come nothing is said, nor of the final readers
+themselves.
 
 A consumer may move otherwise than onwards when its partition was taken or given, and when one of its own
 operations did not commit: it must then go back. From there a new *stretch* begins, and steps are compared
@@ -39,7 +40,7 @@ def make_moves(s: Sources, positions: DataFrame, operations: DataFrame) -> DataF
     process had been given.
     """
     united = _points(s).unionByName(_events(s, operations), allowMissingColumns=True)
-    rows = _indexed(united, positions.where("given").select(*PLACE, "offset"))
+    rows = _indexed(united, positions.where("given and not sentinel").select(*PLACE, "offset"))
     by_process = Window.partitionBy(*PLACE, "journal", "sent").orderBy("time_ns", "kind", "op", "n")
     earlier = by_process.rowsBetween(Window.unboundedPreceding, -1)
     sofar = by_process.rowsBetween(Window.unboundedPreceding, Window.currentRow)

@@ -58,6 +58,7 @@ def _partitions(t: Tables) -> DataFrame:
             _count(F.col("found")).alias("found"),
             _count(F.col("held")).alias("held"),
             _count(F.col("given")).alias("given"),
+            _count(F.col("given") & ~F.col("sentinel")).alias("read"),
             _count(F.col("consumed")).alias("consumed"),
             _count(F.col("held") & ~F.col("found") & in_reach).alias("unread"),
             _count(F.col("found") & ~F.col("held") & F.col("covered")).alias("unheld"),

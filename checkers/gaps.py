@@ -176,7 +176,7 @@ def _final_reads(facts: Facts, found: Gaps) -> None:
 
 def _nothing_done(facts: Facts, found: Gaps) -> None:
     numbers = facts.numbers
-    if not facts.total("given"):
+    if not facts.total("read"):
         found.add(
             "nothing read", "the final read-committed readers were given no record: nothing was read", "polls"
         )

@@ -101,7 +101,7 @@ def _final_reads(history: History) -> None:
                     "state": entry.get("state"),
                 }
             )
-            if at < stable and fate in ("commit", "plain") and not entry.get("sentinel"):
+            if at < stable and fate in ("commit", "plain"):
                 history.poll(reader, topic, at, entry["value"], role="final")
         for broker in range(1, history.followers + 2):
             history.rows["replicas"].append(
