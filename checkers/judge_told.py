@@ -126,9 +126,8 @@ def _name_records(t: Told, things: Sequence[dict[str, Any]]) -> None:
     records = records_of(t.packs, {step["reference"] for step in steps})
     for step in steps:
         found = records[step.pop("reference")]
-        step["record"] = {"key": found["key"], "value": found["value"]}
-        if step["kind"] != WORDS[WR]:
-            step["following"] = {"key": found["key"], "value": found["following"]}
+        for name in ("record",) if step["kind"] == WORDS[WR] else ("record", "following"):
+            step[name] = {part: told for part, told in found[name].items() if told is not None}
 
 
 def _describe(

@@ -29,7 +29,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.by_key.deal import PIECES, ROWS, deal, deal_settled
 from checkers.by_key.kernel import FOUND, by_key
-from checkers.by_key.packs import FOLLOWED, LINES, READ, read_packs
+from checkers.by_key.packs import FOLLOWED, LINES, READ, Pack, read_packs
 from checkers.graph.make import Cycles, make_components
 from checkers.history_tables import Batches, Table
 from checkers.jumps import make_jumps
@@ -43,8 +43,11 @@ FEW = 500_000
 """Rows that may be sent to every task rather than shuffled."""
 FEW_HERE = 20_000
 """Rows that may come here."""
-SIBLINGS = "run bigint, op bigint, key bigint, value bigint"
-RECORDS = "reference bigint, key bigint, value bigint, following bigint"
+SIBLINGS = "run bigint, op bigint, key bigint, value bigint, offset bigint"
+RECORDS = (
+    "reference bigint, record struct<key: bigint, value: bigint, offset: bigint>, "
+    "following struct<key: bigint, value: bigint, offset: bigint>"
+)
 
 
 @dataclass(frozen=True)
@@ -268,15 +271,20 @@ def _written_by(writers: np.ndarray) -> Callable[[Batches], Batches]:
         for _, pack in read_packs(batches):
             at = np.flatnonzero(((pack.flags & READ) != 0) & np.isin(pack.writer, writers))
             line = pack.writer[at]
-            columns = [line // LINES, line % LINES, pack.key[at], pack.value[at]]
-            yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), ["run", "op", "key", "value"])
+            yield pa.RecordBatch.from_pydict({"run": line // LINES, "op": line % LINES} | _records(pack, at))
 
     return chosen
 
 
-def records_of(packs: DataFrame, references: Set[int]) -> dict[int, dict[str, int]]:
-    """The records that edges go by: key, value and following, the value of the next version (of a record
-    that has none, any), by their references.
+def _records(pack: Pack, at: np.ndarray) -> dict[str, np.ndarray | pa.Array]:
+    """Records of a pack, as arrays; the offset is null where none was told."""
+    offset = pack.offset[at]
+    return {"key": pack.key[at], "value": pack.value[at], "offset": pa.array(offset, mask=offset < 0)}
+
+
+def records_of(packs: DataFrame, references: Set[int]) -> dict[int, dict[str, dict[str, int | None]]]:
+    """By their references, the records that edges go by: record and following, the next version (of a record
+    that has none, itself), each with key, value and offset.
     """
     if not references:
         return {}
@@ -287,10 +295,11 @@ def records_of(packs: DataFrame, references: Set[int]) -> dict[int, dict[str, in
             here = wanted[wanted >> 32 == number]
             at = here & 0xFFFFFFFF
             followed = (pack.flags[at] & FOLLOWED) != 0
-            following = pack.value[np.where(followed, at + 1, at)]
-            columns = [here, pack.key[at], pack.value[at], following]
-            names = ["reference", "key", "value", "following"]
-            yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), names)
+            pair = (_records(pack, which) for which in (at, np.where(followed, at + 1, at)))
+            one, next_one = (
+                pa.StructArray.from_arrays(list(map(pa.array, r.values())), list(r)) for r in pair
+            )
+            yield pa.RecordBatch.from_pydict({"reference": here, "record": one, "following": next_one})
 
     rows = packs.mapInArrow(looked_up, RECORDS).toArrow().to_pylist()
     return {row.pop("reference"): row for row in rows}

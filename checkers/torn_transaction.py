@@ -73,13 +73,14 @@ def torn_transaction_told(t: Told) -> DataFrame:
     """One row for each transaction of a history from elsewhere that was read in part: one of its records was
     ok-read, and another is lost though its offset is known.
     """
+    lost_record = F.struct("key", "value", F.col("lowest_offset").alias("offset"))
     lost = (
         t.values.where(LOST)
         .groupBy("run", F.col("writer").alias("op"))
-        .agg(F.array_sort(F.collect_set(F.struct("key", "value"))).alias("unread"))
+        .agg(F.array_sort(F.collect_set(lost_record)).alias("unread"))
     )
     read = t.siblings.groupBy("run", "op").agg(
-        F.array_sort(F.collect_set(F.struct("key", "value"))).alias("read")
+        F.array_sort(F.collect_set(F.struct("key", "value", "offset"))).alias("read")
     )
     torn = read.join(lost, on=["run", "op"], how="inner")
     return finding(

@@ -85,9 +85,6 @@ def _steps(rows: Rows, records: Records) -> pa.StructArray:
     of_record = ("due", "ok_read", "ok_sent")
     passer = _passers(rows, records)[record]
     nobody = passer == NONE
-    lowest_offset = np.full(len(records), np.iinfo(np.int64).max)
-    placed = chosen[rows.offset[chosen] != NONE]
-    np.minimum.at(lowest_offset, records.of_row[placed], rows.offset[placed])
     return _struct(
         STEP,
         {
@@ -99,8 +96,10 @@ def _steps(rows: Rows, records: Records) -> pa.StructArray:
                 name: _or_null(getattr(records, name)[record], 0)
                 for name in ("lowest", "highest", "index", "bound")
             },
-            **{name: _or_null(getattr(records, name)[record], NONE) for name in ("writer", "writer_outcome")},
-            "lowest_offset": pa.array(lowest_offset[record], mask=records.lowest[record] == 0),
+            **{
+                name: _or_null(getattr(records, name)[record], NONE)
+                for name in ("writer", "writer_outcome", "lowest_offset")
+            },
             "passer": pa.array(rows.op[passer], mask=nobody),
             "passer_value": pa.array(rows.value[passer], mask=nobody),
             "passer_offset": _or_null(np.where(nobody, NONE, rows.offset[passer]), NONE),

@@ -17,7 +17,7 @@ from harness.history_files.schema import OPEN
 LINES = 1 << 40
 """More than a history has lines."""
 FOLLOWED, COMPLETED, READ = 1, 2, 4
-PACKED = 1 << 15
+PACKED = 3 << 13
 """Records and readers that a pack holds: some 600 KB. Spark copies it several times, each time in one stretch
 of memory; and what takes half a region of a JVM of 4 GB (1 MB) or more gets whole regions for itself: a third
 of the memory is lost.
@@ -28,7 +28,7 @@ PACK = pa.struct(
     [("id", pa.int32())]
     + [
         (name, pa.binary())
-        for name in ("key", "value", "writer", "flags", "reader", "record", "last", "low", "high")
+        for name in ("key", "value", "offset", "writer", "flags", "reader", "record", "last", "low", "high")
     ]
 )
 
@@ -39,6 +39,7 @@ class Pack:
 
     key: np.ndarray
     value: np.ndarray
+    offset: np.ndarray  # the lowest that was told; negative: none was
     writer: np.ndarray  # its line; negative: nobody
     flags: np.ndarray  # FOLLOWED: by its next version, here; COMPLETED: its writer; READ: by an ok one
     reader: np.ndarray  # its line; a row for each record given as a committed one
@@ -51,7 +52,7 @@ class Pack:
 
 
 KINDS = {
-    "key": np.int64, "value": np.int64, "writer": np.int64, "flags": np.uint8,
+    "key": np.int64, "value": np.int64, "offset": np.int64, "writer": np.int64, "flags": np.uint8,
     "reader": np.int64, "record": np.int32, "last": bool,
 }  # fmt: skip
 
@@ -84,6 +85,7 @@ def cut(pack: Pack) -> Iterator[Pack]:
         yield Pack(
             key=pack.key[here],
             value=pack.value[here],
+            offset=pack.offset[here],
             writer=pack.writer[here],
             flags=flags,
             reader=pack.reader[readers_here],
@@ -119,6 +121,7 @@ def make_pack(rows: Rows, records: Records) -> Pack:
     return Pack(
         key=rows.key[records.first][order],
         value=rows.value[records.first][order],
+        offset=records.lowest_offset[order],
         writer=line[order],
         flags=flags.astype(np.uint8),
         reader=rows.run[polls] * LINES + rows.op[polls],

@@ -67,6 +67,7 @@ class Records:
     first: np.ndarray  # one row of each record
     lowest: np.ndarray  # ranks; 0: none
     highest: np.ndarray
+    lowest_offset: np.ndarray  # NONE: unknown
     index: np.ndarray  # 0: none
     writer: np.ndarray  # NONE: nobody
     writer_outcome: np.ndarray  # NONE: nobody
@@ -89,6 +90,8 @@ def make_records(rows: Rows) -> Records:
     lowest, highest = np.zeros(count, np.int64), np.zeros(count, np.int64)
     highest[of_row[placed]] = rank[placed]  # of several assignments to one place the last counts
     lowest[of_row[placed[::-1]]] = rank[placed[::-1]]
+    lowest_offset = np.full(count, NONE)
+    lowest_offset[of_row[placed[::-1]]] = rows.offset[placed[::-1]]
     tainted = _any(count, of_row[clash])
     ok = rows.outcome == OK
     ok_read = _any(count, of_row[rows.polled & ok])
@@ -105,6 +108,7 @@ def make_records(rows: Rows) -> Records:
         first=first,
         lowest=lowest,
         highest=highest,
+        lowest_offset=lowest_offset,
         index=np.where((lowest == highest) & ~tainted, lowest, 0),
         writer=np.where(written, rows.op[writer_row], NONE),
         writer_outcome=np.where(written, rows.outcome[writer_row], NONE),

@@ -117,12 +117,30 @@ EXAMPLES: list[tuple[str, dict[str, Any], list[Event]]] = [
             "steps": [
                 f"T4 read 1 from {number('x')}, which T3 wrote",
                 f"T3 read 2 from {number('y')}, which T4 wrote",
+            ],
+            "cycle": [
+                {"record": {"key": number("x"), "value": 1, "offset": 0}},
+                {"record": {"key": number("y"), "value": 2, "offset": 5}},
+            ],
+        },
+        [
+            *(e(process, "invoke") for process in (0, 1)),
+            e(0, "ok", ["send", "x", [0, 1]], ["poll", {"y": [[5, 2]]}]),
+            e(1, "ok", ["send", "y", [5, 2]], ["poll", {"x": [[0, 1]]}]),
+        ],
+    ),
+    (
+        "G1c",  # of each history the first
+        {
+            "steps": [
+                f"T4 read 8 from {number('x')}, which T3 wrote",
+                f"T3 read 9 from {number('y')}, which T4 wrote",
             ]
         },
         [
             *(e(process, "invoke") for process in (0, 1)),
-            e(0, "ok", ["send", "x", [0, 1]], ["poll", {"y": [[0, 2]]}]),
-            e(1, "ok", ["send", "y", [0, 2]], ["poll", {"x": [[0, 1]]}]),
+            e(0, "ok", ["send", "x", [0, 8]], ["poll", {"y": [[0, 9]]}]),
+            e(1, "ok", ["send", "y", [0, 9]], ["poll", {"x": [[0, 8]]}]),
         ],
     ),
     (
@@ -131,7 +149,17 @@ EXAMPLES: list[tuple[str, dict[str, Any], list[Event]]] = [
             "steps": [
                 f"T4 wrote 4 to {number('x')}, next after 1, which T3 wrote",
                 f"T3 wrote 3 to {number('y')}, next after 2, which T4 wrote",
-            ]
+            ],
+            "cycle": [
+                {
+                    "record": {"value": 1, "offset": 0},
+                    "following": {"key": number("x"), "value": 4, "offset": 1},
+                },
+                {
+                    "record": {"value": 2, "offset": 0},
+                    "following": {"key": number("y"), "value": 3, "offset": 1},
+                },
+            ],
         },
         [
             *(e(process, "invoke") for process in (0, 1)),
@@ -156,11 +184,11 @@ EXAMPLES: list[tuple[str, dict[str, Any], list[Event]]] = [
     ),
     (
         "torn-transaction",  # what was read of it, and what is lost; y's 3 has no place, and is unseen
-        {"operation": {"op": 2}, "read": [{"value": 1}], "unread": [{"value": 2}]},
+        {"operation": {"op": 2}, "read": [{"value": 1, "offset": 3}], "unread": [{"value": 2, "offset": 0}]},
         [
-            *done(0, ["send", "x", [0, 1]], ["send", "y", [0, 2]], ["send", "y", 3]),
+            *done(0, ["send", "x", [3, 1]], ["send", "y", [0, 2]], ["send", "y", 3]),
             *done(1, ["send", "y", [1, 4]]),
-            *done(2, ["poll", {"x": [[0, 1]], "y": [[1, 4]]}]),
+            *done(2, ["poll", {"x": [[3, 1]], "y": [[1, 4]]}]),
         ],
     ),
 ]

@@ -31,6 +31,12 @@ def test_what_never_completed_wrote_no_version() -> None:
     }  # fmt: skip
 
 
+def test_a_record_has_its_lowest_offset_or_none() -> None:
+    rows = Rows(table(sent(1, 5, 7), given(3, 5, 4), sent(4, 6, None), given(6, 8, 0)))
+    pack = make_pack(rows, make_records(rows))
+    assert dict(zip(pack.value.tolist(), pack.offset.tolist(), strict=True)) == {5: 4, 6: -1, 8: 0}
+
+
 def a_pack(seed: int) -> Pack:
     """Of two keys, of records some of which nobody sent, that never completed, or that many were given."""
     rng = np.random.default_rng(seed)
@@ -54,9 +60,9 @@ def told(pack: Pack) -> Counter[tuple[object, ...]]:
     for kind, edges in edges_of(pack).items():
         for src, dst, at in zip(edges.src, edges.dst, edges.record, strict=True):
             following = pack.value[at + 1] if pack.flags[at] & FOLLOWED else None
-            said[kind, src, dst, pack.key[at], pack.value[at], following] += 1
+            said[kind, src, dst, pack.key[at], pack.value[at], pack.offset[at], following] += 1
     for at in np.flatnonzero(pack.flags & READ):
-        said["read", pack.writer[at], pack.key[at], pack.value[at]] += 1
+        said["read", pack.writer[at], pack.key[at], pack.value[at], pack.offset[at]] += 1
     return said
 
 
