@@ -94,7 +94,7 @@ class Counted:
         did = [op for op in ops if op["stage"] and op["f"] not in ("poll", "init")]
         lacks = {
             "sends": not self._rows["sends"] and not all(r["sentinel"] for r in self._records.values()),
-            "nothing read": not self._given,
+            "nothing read": all(self._records.get(place, {}).get("sentinel") for place in self._given),
             "no inputs": not self.figures()["inputs"],
             "nothing consumed": not any(row["role"] == "worker" for row in self._rows["polls"]),
             "nothing committed": not any(self._end(op) == "committed" for op in did),

@@ -1,6 +1,8 @@
-"""Of some outputs the beginning of the log is gone, or what was compacted: in a right run nobody misses it.
+"""Of some inputs and outputs the beginning of the log is gone, or what was compacted: in a right run nobody
+misses it.
 
-Where that is so a sum that is wrong proves nothing: inputs may be missing in it.
+Where that is so a sum that is wrong proves nothing: inputs may be missing in it. Nor is anything proven of a
+record that is gone itself.
 """
 
 from random import Random
@@ -10,15 +12,18 @@ from stored_tables import RC, RU, Row
 
 from checkers.registry import EDGES, STORE_CHECKERS
 
-OUTPUTS = "xy"
-NEEDS_ALL = frozenset(name for one in STORE_CHECKERS if EDGES in one.rests_on for name in one.anomalies)
-"""What may not be found then."""
+PARTITIONS = "abxy"
+ABSENCES = frozenset({"poll-skip", "int-poll-skip", "premature-offset", "phantom"})
+NEEDS_ALL = ABSENCES | {name for one in STORE_CHECKERS if EDGES in one.rests_on for name in one.anomalies}
+"""What may not be found then: what was passed over, or never was, may be gone."""
 
 
-def take_away(history: History, tables: dict[str, list[Row]], rng: Random) -> bool:
-    """Leave the tables as brokers and final readers would have left them; whether something is gone."""
-    short = False
-    for letter in OUTPUTS:
+def take_away(history: History, tables: dict[str, list[Row]], rng: Random) -> dict[str, set[int]]:
+    """Leave the tables as brokers and final readers would have left them; by partition that is not whole, the
+    offsets that are gone.
+    """
+    gone: dict[str, set[int]] = {}
+    for letter in PARTITIONS:
         how = rng.choices([None, _begin_late, _compact], [8, 1, 1])[0]
         if how is not None:
             entries = history.entries[letter]
@@ -26,8 +31,9 @@ def take_away(history: History, tables: dict[str, list[Row]], rng: Random) -> bo
                 tables, history.tp[letter], [at for at, one in enumerate(entries) if _may_go(one)], rng
             )
             _drop(tables, history.tp[letter], lost)
-            short = short or bool(lost) or how is _compact
-    return short
+            if lost or how is _compact:
+                gone[letter] = lost
+    return gone
 
 
 def _may_go(entry: Row) -> bool:

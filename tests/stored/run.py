@@ -1,7 +1,7 @@
 """A run of a right pipeline at random, with room for anomalies.
 
-Inputs come into `a` and `b`; outputs go to `x` and `y`, which observers read, and of which some may be gone
-in the end; into `p` and `q` goes what else is written, and what is planted. Each two may be the partitions of
+Inputs come into `a` and `b`; outputs go to `x` and `y`, which observers read; of all four some may be gone in
+the end. Into `p` and `q` goes what else is written, and what is planted. Each two may be the partitions of
 one topic. `h`, `l` and `m` are for logs that others must not write into, `s` is for sums.
 """
 
@@ -30,7 +30,7 @@ class Run(LateMarkers):
     A worker is a transactional id and a producer id; now and then a new process has it, with a higher epoch.
     """
 
-    def __init__(self, rng: Random) -> None:
+    def __init__(self, rng: Random, *, whole: bool = False) -> None:
         super().__init__(rng, inputs=INPUTS, outputs=OUTPUTS, ordered=True)
         self.followers = rng.randint(1, 2)
         self.healed_ns, self.session_ms = 0, SESSION_MS
@@ -41,7 +41,8 @@ class Run(LateMarkers):
         self.epochs: dict[int, int] = {}  # by producer id
         self.seen: dict[tuple[str, str], int] = {}  # how far each observer has read
         self.processes = 0
-        self.short = False  # something is gone in the end
+        self.whole = whole
+        self.gone: dict[str, set[int]] = {}  # in the end, by partition that is not whole
 
     def op(self, journal: str = "w", f: str = "txn", outcome: str = "ok", **more: Any) -> Op:
         """Of those that nobody can tell of most have an answer all the same: an error."""
@@ -69,7 +70,8 @@ class Run(LateMarkers):
     def make(self) -> dict[str, list[Row]]:
         """Of records side by side some stand in one batch."""
         tables = super().make()
-        self.short = gone.take_away(self, tables, self.rng)
+        if not self.whole:
+            self.gone = gone.take_away(self, tables, self.rng)
         joined = {(self.tp[topic], at) for topic in BATCHED for at in range(500) if self.rng.random() < 0.5}
         tables["batches"] = batched(tables["batches"], joined)
         return tables
