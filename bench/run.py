@@ -17,7 +17,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from fencepost.run import plan_test
+from fencepost.planning import plan_test
 from harness.cluster import ClusterSpec, TopicSpec
 from harness.cluster.local import LocalCluster
 from harness.crew import Clock, Crew

@@ -1,6 +1,5 @@
 """`fencepost run`: from options to a verdict. The one place where all rooms meet."""
 
-import secrets
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -8,15 +7,14 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 from checkers.interrupts import interruptible
 from fencepost import registry
 from fencepost.drawing import draw_report
 from fencepost.judge import judge_one, open_evidence
+from fencepost.planning import draw, plan_run, plan_test
 from harness import schedule as schedules
-from harness.clients.librdkafka import SESSION_TIMEOUT_MS
 from harness.cluster import ClusterSpec
 from harness.crew import Clock
 from harness.diary import Diary
@@ -29,18 +27,14 @@ from harness.plan import Plan
 from harness.processes.spawn import Supervisor
 from harness.progress import Progress
 from harness.record import store
-from harness.record.tables import StageFacts
 from harness.run import Running, Test, perform
-from harness.schedule import Grounds, Nemesis, Schedule, Strike
+from harness.schedule import Schedule, Strike
 from harness.verdict import Verdict
 
 if TYPE_CHECKING:
     from checkers.session import Pending
     from harness.environment import Prepared
     from workloads.model import Workload
-
-SPARE_SLOTS = 2
-"""Client slots beyond one a worker and those that faults keep: for workers that end by themselves."""
 
 
 def run(
@@ -95,7 +89,7 @@ def _run(
         progress.say(f"ended what an earlier run had left: {left}")
     test = plan_test(options, workload, drawn, folder)
     clock = Clock(time.monotonic_ns(), time.time() * 1000)
-    plan = _plan(options, test, drawn, workload, command, started, clock)
+    plan = plan_run(options, test, drawn, workload, command, started, clock)
     plan.save(folder / "test.toml")
     store.point_latest(root, folder)
     diary = Diary(progress, clock)
@@ -180,31 +174,6 @@ def _leave(folder: Path, verdict: Verdict, diary: Diary) -> None:
         draw_report(folder, verdict, diary.now_s())
 
 
-def _plan(
-    options: Options,
-    test: Test,
-    drawn: Schedule,
-    workload: "Workload",
-    command: str,
-    started: datetime,
-    clock: Clock,
-) -> Plan:
-    """All that is needed to repeat the run, and the one wall-clock time."""
-    return Plan(
-        options,
-        {
-            "id": secrets.randbits(62),
-            "started": started.isoformat(timespec="seconds"),
-            "seed": options.seed,
-            "command": command,
-            "wall_ms_at_zero": clock.wall_ms_at_zero,
-            "session_timeout_ms": SESSION_TIMEOUT_MS,
-        },
-        [strike.as_table() for strike in drawn.strikes],
-        described(workload, test.stages),
-    )
-
-
 def _tabulate(folder: Path, plan: Plan, diary: Diary, ends: Ends, *, keep: bool) -> None:
     """Turn what the run left into tables; the segment files go unless they are to be kept."""
     with diary.phase("tables"):
@@ -213,79 +182,6 @@ def _tabulate(folder: Path, plan: Plan, diary: Diary, ends: Ends, *, keep: bool)
         diary.surprises += surprises(folder)
         if not keep:
             _drop_segments(folder)
-
-
-def draw(options: Options, workload: "Workload") -> Schedule:
-    """The schedule of these options: the same for the same seed. Raises `UsageError`."""
-    nemeses = registry.nemeses()
-    defect = registry.defects()[options.defect] if options.defect else None
-    named = options.nemesis is not None
-    if options.nemesis is not None:
-        names: tuple[str, ...] = tuple(name for name in options.nemesis if name != "none")
-    elif defect is not None:
-        names = defect.nemesis
-    else:
-        names = tuple(nemeses)
-    workers = workers_of(options, workload)
-    grounds = Grounds(
-        brokers=tuple(range(1, options.brokers + 1)),
-        places=tuple((topic, p) for topic in workload.topics for p in range(options.partitions)),
-        workers=workers,
-        groups=tuple(stage.group for stage in workload.stages),
-        slots=tuple(f"w{n}" for n in range(sum(map(len, workers.values())))),
-        stage=defect.stage if defect and not named else None,
-        step=defect.step.value if defect and defect.step and not named else None,
-    )
-    rng = Random(f"{options.seed}/schedule")
-    chosen: list[Nemesis] = [nemeses[name] for name in names]
-    return schedules.draw(chosen, grounds, options.time_limit_s, rng, named=named or defect is not None)
-
-
-def workers_of(options: Options, workload: "Workload") -> dict[str, tuple[str, ...]]:
-    """The workers of each stage, by name."""
-    return {
-        stage.name: tuple(f"{stage.name}-{n}" for n in range(1, options.workers + 1))
-        for stage in workload.stages
-    }
-
-
-def plan_test(options: Options, workload: "Workload", drawn: Schedule, folder: Path) -> Test:
-    """Everything that is fixed before the run begins."""
-    workers = workers_of(options, workload)
-    nemeses = registry.nemeses()
-    kept = sum(nemeses[strike.fault].keeps_slot for strike in drawn.strikes)
-    slots = sum(map(len, workers.values())) + kept + SPARE_SLOTS
-    return Test(
-        options=options,
-        folder=folder,
-        topics=workload.topics,
-        outputs=workload.outputs,
-        stages=tuple(
-            StageFacts(stage.name, stage.group, stage.in_topic, stage.promised.value, stage.ordered)
-            for stage in workload.stages
-        ),
-        workers=workers,
-        worker_slots=tuple(f"w{n}" for n in range(slots)),
-        strikes=drawn.strikes,
-        nemeses=nemeses,
-        common={
-            "workload": workload.name,
-            "defect": options.defect,
-            "txn_size": options.txn_size,
-            "abort_share": options.abort_share,
-            "seed": options.seed,
-        },
-    )
-
-
-def described(workload: "Workload", stages: Sequence[StageFacts]) -> dict[str, Any]:
-    """What `test.toml` says of the workload: all that the checkers need to know."""
-    return {
-        "name": workload.name,
-        "topics": list(workload.topics),
-        "allowed": sorted(workload.allowed),
-        "stages": [vars(facts) for facts in stages],
-    }
 
 
 def _drop_segments(folder: Path) -> None:
