@@ -5,7 +5,7 @@ writer of the following value in the version order, `rw` from a reader (by its l
 the writer of the following value, process order to the next operation of the same process, realtime order
 to whatever was invoked after its ok completion. A name says which edges the cycle needs: it is a strongly
 connected component of the graph of exactly those edges, in which no graph of fewer kinds has a cycle. All
-operations that completed are in it, whatever their outcome, as in Jepsen's checker.
+operations are in it, whatever their outcome, as in Jepsen's checker; one that never completed counts as info.
 
     G0                  transactions in a circle of ww edges
     G0-process          transactions in a circle of ww edges, and process order

@@ -26,7 +26,8 @@ from pyspark.sql import functions as F
 
 from checkers.finding import finding, operation, record
 from checkers.tables import Tables
-from checkers.told import LOST, Told
+from checkers.told import Told
+from checkers.told_records import LOST
 
 
 def lost_write(t: Tables) -> DataFrame:

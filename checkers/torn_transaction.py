@@ -23,7 +23,8 @@ from pyspark.sql import functions as F
 
 from checkers.finding import finding, operation
 from checkers.tables import Tables
-from checkers.told import LOST, Told
+from checkers.told import Told
+from checkers.told_records import LOST
 
 
 def torn_transaction(t: Tables) -> DataFrame:

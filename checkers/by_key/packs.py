@@ -12,11 +12,10 @@ import pyarrow as pa
 
 from checkers.by_key.arrays import begins, order_by
 from checkers.by_key.rows import Records, Rows
-from harness.history_files.schema import OPEN
 
 LINES = 1 << 40
 """More than a history has lines."""
-FOLLOWED, COMPLETED, READ = 1, 2, 4
+FOLLOWED, READ = 1, 2
 PACKED = 3 << 13
 """Records and readers that a pack holds: some 600 KB. Spark copies it several times, each time in one stretch
 of memory; and what takes half a region of a JVM of 4 GB (1 MB) or more gets whole regions for itself: a third
@@ -41,7 +40,7 @@ class Pack:
     value: np.ndarray
     offset: np.ndarray  # the lowest that was told; negative: none was
     writer: np.ndarray  # its line; negative: nobody
-    flags: np.ndarray  # FOLLOWED: by its next version, here; COMPLETED: its writer; READ: by an ok one
+    flags: np.ndarray  # FOLLOWED: by its next version, here; READ: by an ok one
     reader: np.ndarray  # its line; a row for each record given as a committed one
     record: np.ndarray  # where in the arrays above
     last: np.ndarray  # the reader's last of the key
@@ -101,23 +100,20 @@ def make_pack(rows: Rows, records: Records) -> Pack:
     order = order_by(rows.run[records.first], rows.key[records.first], index, rows.value[records.first])
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
-    completed = (records.writer >= 0) & (records.writer_outcome != OPEN)
+    written = records.writer >= 0
     here, there = order[:-1], order[1:]
     followed = np.zeros(len(order), bool)
     followed[:-1] = (
-        (group[here] == group[there])
-        & (index[here] > 0)
-        & (index[there] == index[here] + 1)
-        & completed[there]
+        (group[here] == group[there]) & (index[here] > 0) & (index[there] == index[here] + 1) & written[there]
     )
     run = rows.run[records.first]
-    line = np.where(records.writer >= 0, run * LINES + records.writer, -1)
+    line = np.where(written, run * LINES + records.writer, -1)
     polls = rows.polls[rows.committed[rows.polls]]
     last = np.zeros(len(polls), bool)
     if len(polls):
         last[:-1] = begins(rows.group[polls], rows.op[polls])[1:]
         last[-1] = True
-    flags = followed * FOLLOWED + completed[order] * COMPLETED + records.ok_read[order] * READ
+    flags = followed * FOLLOWED + records.ok_read[order] * READ
     return Pack(
         key=rows.key[records.first][order],
         value=rows.value[records.first][order],

@@ -6,8 +6,9 @@ An edge goes from an operation to one that depends on it, and goes by a record o
 `ww`   src wrote the record, and dst the following one in the version order
 `rw`   src read the record, its last of the key, and dst wrote the following one: src had not seen it
 
-Readers and writers of every outcome count, as in Jepsen's checker, if they completed. Process and realtime
-edges are not made here: they follow from the operations themselves (`checkers.graph.components`).
+Readers and writers of every outcome count, as in Jepsen's checker; one that never completed, of which
+something was read, counts as an `info`. Process and realtime edges are not made here: they follow from the
+operations themselves (`checkers.graph.components`).
 """
 
 from collections.abc import Collection
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.by_key.packs import COMPLETED, FOLLOWED, Pack
+from checkers.by_key.packs import FOLLOWED, Pack
 from checkers.graph.names import RW, WR, WW
 
 
@@ -39,14 +40,13 @@ def edges_of(pack: Pack, kinds: Collection[int] = (WR, WW, RW)) -> dict[int, Edg
 
 
 def _wr(pack: Pack) -> Edges:
-    written = (pack.flags[pack.record] & COMPLETED) != 0
+    written = pack.writer[pack.record] >= 0
     record = pack.record[written]
     return Edges(pack.writer[record], pack.reader[written], record)
 
 
 def _ww(pack: Pack) -> Edges:
-    both = FOLLOWED | COMPLETED
-    record = np.flatnonzero((pack.flags & both) == both)
+    record = np.flatnonzero(((pack.flags & FOLLOWED) != 0) & (pack.writer >= 0))
     return Edges(pack.writer[record], pack.writer[record + 1], record)
 
 

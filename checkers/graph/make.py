@@ -17,7 +17,7 @@ from checkers.graph.kernel import OPERATION, PIECE, name_components
 from checkers.graph.names import RW, WR, WW
 from checkers.history_tables import Batches, Table
 from checkers.told_operations import EFFECTIVE
-from harness.history_files.schema import OK, OPEN
+from harness.history_files.schema import OK
 
 LINES_A_GROUP = 1_000_000
 """Of a history with one operation for every two lines: half a million operations are looked at together."""
@@ -104,8 +104,7 @@ def _edge_pieces(spans: Spans) -> Callable[[Batches], Batches]:
 def _operation_pieces(spans: Spans) -> Callable[[Batches], Batches]:
     def cut(batches: Batches) -> Batches:
         for batch in batches:
-            completed = pc.not_equal(batch["outcome"], pa.scalar(OPEN, pa.int8()))
-            ops = batch.filter(pc.and_(pc.is_in(batch["f"], EFFECTIVE), completed))
+            ops = batch.filter(pc.is_in(batch["f"], EFFECTIVE))
             run, op, invoked, process, outcome = (column.to_numpy() for column in ops.columns[:5])
             line = run * LINES + op
             span = spans.span_of(line)

@@ -144,6 +144,16 @@ EXAMPLES: list[tuple[str, dict[str, Any], list[Event]]] = [
         ],
     ),
     (
+        "G1c-realtime",  # of one that never completed, and was read before it was invoked
+        {
+            "steps": [
+                "T3 was invoked after T2 had completed",
+                f"T2 read 1 from {number('x')}, which T3 wrote",
+            ],
+        },
+        [*done(0, ["poll", {"x": [[0, 1]]}]), e(1, "invoke", ["send", "x", 1])],
+    ),
+    (
         "G0",
         {
             "steps": [

@@ -155,7 +155,7 @@ def subjects_of() -> dict[str, tuple[str, ...]]:
         for path in sorted((ROOT / "checkers" / folder).glob("*.py"))
         if path.name != "__init__.py"
     }
-    for name in ("told", "told_operations", "jumps", "judge_told"):
+    for name in ("told", "told_operations", "told_records", "jumps", "judge_told"):
         found[f"checkers/{name}.py"] = ("told",)
     for name in SHARED:
         found[f"checkers/{name}.py"] = ("stored",)

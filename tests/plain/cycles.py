@@ -35,13 +35,11 @@ KINDS = {
 
 def edges(h: History) -> dict[str, Edges]:
     """By kind, the edges between operations, each named by the index of its completion."""
-    vertices = [op for op in h.done if op.f in ("txn", "poll", "send")]  # 5.1
+    vertices = [op for op in h.ops if op.f in ("txn", "poll", "send")]  # 5.1
     found: dict[str, Edges] = {kind: set() for kind in ("ww", "wr", "rw", "process", "realtime")}
 
     def add(kind: str, source: Op | None, target: Op | None) -> None:
-        if source is None or target is None or "open" in (source.type, target.type):
-            return
-        if source is not target:  # 5.1: no self edges
+        if source is not None and target is not None and source is not target:  # 5.1: no self edges
             found[kind].add((source.index, target.index))
 
     for op in vertices:

@@ -139,7 +139,8 @@ class History:
         self.proven = {r.name for op in promised for r in op.reads}
         self.writer: dict[Name, Op] = {}
         # 6: an operation that never completed counts as `info`, as the writer of what its invocation names.
-        # Choice: only there. It is in no order check and no vertex, for 1.5 and 5.1 speak of completions.
+        # Choice: it is a vertex, or nobody would see that it was read before it was invoked; and in no order
+        # check, for 1.5 speaks of completions.
         for op in [*(op for op in self.ops if op.type == "open"), *self.done]:
             for sent in op.sends:
                 self.writer[sent.name] = op  # 1.7: the last one, and a completion before any invocation

@@ -24,10 +24,12 @@ def test_edges_follow_from_versions_and_their_readers() -> None:
     assert all((e.src // LINES == 2).all() for e in edges.values())
 
 
-def test_what_never_completed_wrote_no_version() -> None:
-    rows = Rows(table(sent(1, 5, 0), sent(3, 6, None, OPEN), given(4, 6, 4), given(5, 5, 0)))
+def test_what_never_completed_wrote_the_version_that_was_read() -> None:
+    rows = Rows(
+        table(sent(1, 5, 0), sent(3, 6, None, OPEN), sent(7, 9, None, OPEN), given(4, 6, 4), given(5, 5, 0))
+    )
     assert {kind: len(e.src) for kind, e in edges_of(make_pack(rows, make_records(rows))).items()} == {
-        WR: 1, WW: 0, RW: 0
+        WR: 2, WW: 1, RW: 1
     }  # fmt: skip
 
 
