@@ -146,7 +146,7 @@ def _read(spans: Iterable[dict[str, object]], form: pa.Schema, columns: Sequence
     assert wanted.names[0] == "run"
     for span in spans:
         try:
-            file = pq.ParquetFile(span["path"])
+            file = pq.ParquetFile(span["path"], page_checksum_verification=True)
             group, part, parts = (int(str(span[name])) for name in ("group", "part", "parts"))
             size = min(HELD, max(ceil(file.metadata.row_group(group).num_rows / parts), 1))
             batches = file.iter_batches(size, row_groups=[group], columns=wanted.names[1:])

@@ -13,8 +13,11 @@ from checkers.history_tables import Table
 from checkers.judge import unsettled, with_cause
 from checkers.materialise import Collected, collect
 from checkers.registry import CHECKERS, HISTORY_CHECKERS, SUBSCRIBED, UNSETTLED, checker_of
-from checkers.told import Told, make_told, records_of
+from checkers.told import Told, make_told
 from checkers.told_operations import Numbers, count_operations, lookup
+from checkers.told_records import records_of
+from harness.errors import UnreadableInput
+from harness.history_files.names import shown
 from harness.history_files.schema import NAMES, NAMES_FROM, OPS, OUTCOMES
 from harness.verdict import Found, Judgement
 
@@ -144,12 +147,19 @@ def _describe(
     body = {key: _describe(value, run, told, texts) for key, value in thing.items()}
     for name in ("key", "value"):
         if (run, body.get(name)) in texts:
-            body[name] = json.loads(texts[run, body[name]]["text"])
+            body[name] = _named(texts[run, body[name]]["text"])
     operation = told.get((run, thing.get("op", -1)))
     if operation:
         body |= {column: operation[column] for column in OPERATION_COLUMNS if operation[column] is not None}
         body["outcome"] = OUTCOMES[operation["outcome"]]
     return body
+
+
+def _named(text: str | None) -> Any:
+    try:
+        return json.loads(text or "")
+    except (ValueError, RecursionError) as error:
+        raise UnreadableInput(f"names.parquet has a text that is no JSON: {shown(text)}") from error
 
 
 def _sentence(step: Mapping[str, Any]) -> str:

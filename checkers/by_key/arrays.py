@@ -1,5 +1,7 @@
 """Numbering and sorting rows, as numpy and Arrow do them fastest."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 
@@ -48,3 +50,24 @@ def begins(*columns: np.ndarray) -> np.ndarray:
     for column in columns:
         first[1:] |= column[1:] != column[:-1]
     return first
+
+
+def finder(numbers: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """What finds where others stand among these, which are sorted and not none; -1: nowhere.
+
+    By a table where they lie close, for that is many times faster.
+    """
+    low, high = int(numbers[0]), int(numbers[-1])
+    table = None
+    if high - low <= 16 * len(numbers) + 1_000_000:
+        table = np.zeros(high - low + 1, np.int32)
+        table[numbers - low] = np.arange(len(numbers), dtype=np.int32)
+
+    def found(wanted: np.ndarray) -> np.ndarray:
+        inside = np.clip(wanted, low, high)
+        at: np.ndarray = (
+            table[inside - low] if table is not None else np.searchsorted(numbers, inside).astype(np.int32)
+        )
+        return np.where(numbers[at] == wanted, at, np.int32(-1))
+
+    return found

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.by_key.arrays import codes
+from checkers.by_key.arrays import codes, finder
 from checkers.by_key.packs import LINES
 from checkers.form import FINDING
 from checkers.graph.components import Component, Components, Part, add_orders, components
@@ -59,14 +59,20 @@ class _Looked:
 
         def vertices(kind: int, name: str) -> np.ndarray:
             pieces = (np.frombuffer(piece, np.int64) for piece in arrays.pop((kind, name), []))
-            return np.concatenate([np.empty(0, np.int32), *map(vertex, pieces)])
+            return np.concatenate([np.empty(0, np.int32), *map(known, pieces)])
+
+        def known(wanted: np.ndarray) -> np.ndarray:
+            found = vertex(wanted)
+            if len(strange := wanted[found < 0]):
+                raise ValueError(NO_OPERATION.format(*divmod(int(strange[0]), LINES)))
+            return found
 
         lines, invoked = taken(OPERATION, "src"), taken(OPERATION, "dst")
         process, ok = taken(OPERATION, "third"), taken(OPERATION, "fourth", bool)
         order = np.argsort(lines)
         self.lines = lines[order]
         self.part = Part(len(lines), {})
-        vertex = _numbering(self.lines)
+        vertex = finder(self.lines)
         for kind in (WR, WW, RW):
             self.part.edges[kind] = vertices(kind, "src"), vertices(kind, "dst")
             self.part.references[kind] = taken(kind, "third")
@@ -80,26 +86,6 @@ class _Looked:
         if step.kind in self.part.references:
             body["reference"] = int(self.part.references[step.kind][step.at])
         return {"kind": WORDS[step.kind], **body}
-
-
-def _numbering(lines: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """What finds the vertices of lines; by a table where they lie close, for that is many times faster."""
-    low, high = int(lines[0]), int(lines[-1])
-    table = None
-    if high - low <= 16 * len(lines) + 1_000_000:
-        table = np.zeros(high - low + 1, np.int32)
-        table[lines - low] = np.arange(len(lines), dtype=np.int32)
-
-    def vertices(wanted: np.ndarray) -> np.ndarray:
-        inside = np.clip(wanted, low, high)
-        found: np.ndarray = (
-            table[inside - low] if table is not None else np.searchsorted(lines, inside).astype(np.int32)
-        )
-        if len(strange := wanted[lines[found] != wanted]):
-            raise ValueError(NO_OPERATION.format(*divmod(int(strange[0]), LINES)))
-        return found
-
-    return vertices
 
 
 def _found(looked: _Looked, examples: int) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,147 @@
+"""Tables that were written straight to Parquet, and contradict each other or themselves."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from checkers.history_agreement import contradictions
+from checkers.history_files import HistoryFile
+from checkers.history_folders import read_folders
+from checkers.history_tables import InFiles
+from fencepost.histories import judge_histories
+from harness.errors import UnreadableInput
+from harness.history_files.schema import FAIL, INFO, NAMES_FROM, OK, OPEN, TABLES
+from harness.verdict import Validity, Verdict
+
+Row = dict[str, Any]
+Tables = dict[str, list[Row]]
+
+
+def _op(op: int, process: int, f: str = "txn", outcome: int = OK, **more: Any) -> Row:
+    return {"op": op, "process": process, "f": f, "outcome": outcome, "invoked": max(op - 1, 0)} | more
+
+
+def _micro(op: int, value: int, process: int, polled: bool = False, outcome: int = OK, **more: Any) -> Row:
+    named = {"op": op, "key": 5, "value": value, "offset": value, "n": 0, "process": process}
+    return named | {"polled": polled, "outcome": outcome} | more
+
+
+def _sound() -> Tables:
+    """Two sends, of which both are read; beside them an info, an open one and an assign that hold nothing."""
+    return {
+        "ops": [
+            _op(2, 0), _op(4, 1), _op(6, 2, isolation="read_committed"), _op(8, 3, outcome=INFO),
+            _op(9, 4, outcome=OPEN, invoked=9), _op(11, 2, f="assign", keys=[5]), _op(13, 2, f="debug"),
+        ],
+        "micro": [_micro(2, 1, 0), _micro(4, 2, 1), _micro(6, 1, 2, True), _micro(6, 2, 2, True, n=1)],
+        "names": [],
+    }  # fmt: skip
+
+
+def _write(folder: Path, tables: Tables) -> Path:
+    folder.mkdir()
+    for name, schema in TABLES.items():
+        rows = [{"run": 7, **row} for row in tables[name]]
+        pq.write_table(pa.Table.from_pylist(rows, schema), folder / f"{name}.parquet")
+    return folder
+
+
+def _change(table: str, number: int, **change: Any) -> Callable[[Tables], None]:
+    return lambda tables: tables[table][number].update(change)
+
+
+def _add(table: str, row: Row) -> Callable[[Tables], None]:
+    return lambda tables: tables[table].append(row)
+
+
+CHANGES: list[tuple[str, Callable[[Tables], None]]] = [
+    ("micro.parquet tells another process or outcome of an operation", _change("micro", 0, outcome=FAIL)),
+    ("micro.parquet tells another process or outcome of an operation", _change("ops", 0, process=9)),
+    ("or has records of one whose f is none of txn, send, poll (operation 2)", _change("ops", 0, f="TXN")),
+    ("records of an operation that ops.parquet has not (operation 99)", _change("micro", 3, op=99)),
+    ("records of an operation that ops.parquet has not (operation 2)", lambda tables: tables["ops"].clear()),
+    ("ops.parquet has an operation twice (operation 4)", _add("ops", _op(4, 1))),
+    ("ops.parquet has an outcome that is none of 0 to 3 (operation 8)", _change("ops", 3, outcome=4)),
+    ("ops.parquet has an outcome that is none of 0 to 3 (operation 8)", _change("ops", 3, outcome=-1)),
+    ("neither read_committed nor read_uncommitted", _change("ops", 2, isolation="READ_UNCOMMITTED")),
+    ("invoked after it completed, or is below 1 (operation 4)", _change("ops", 1, invoked=5)),
+    ("invoked after it completed, or is below 1 (operation 0)", _add("ops", _op(0, 8))),
+    ("one of op, process, f, outcome, invoked is null (operation 8)", _change("ops", 3, process=None)),
+    ("one of op, process, f, outcome, invoked is null (operation 13)", _change("ops", 6, f=None)),
+    ("records of an operation that ops.parquet has not (operation 0)", _change("micro", 0, op=None)),
+]
+
+
+def _tables(*folders: Path) -> dict[str, InFiles]:
+    """Tables that are read here, without Spark."""
+    return {
+        name: InFiles(
+            cast(SparkSession, None), schema, [(n, f / f"{name}.parquet") for n, f in enumerate(folders)]
+        )
+        for name, schema in TABLES.items()
+    }
+
+
+def _said(*folders: Path) -> dict[int, str]:
+    tables = _tables(*folders)
+    return contradictions(tables["ops"], tables["micro"])
+
+
+def test_tables_that_agree_are_sound(tmp_path: Path) -> None:
+    nothing: Tables = {"ops": [], "micro": [], "names": []}
+    assert _said(_write(tmp_path / "a", _sound()), _write(tmp_path / "b", nothing)) == {}
+
+
+@pytest.mark.parametrize(("words", "change"), CHANGES)
+def test_what_contradicts_itself_is_said(
+    tmp_path: Path, words: str, change: Callable[[Tables], None]
+) -> None:
+    tables = _sound()
+    change(tables)
+    sound, wrong = _write(tmp_path / "sound", _sound()), _write(tmp_path / "wrong", tables)
+    said = _said(sound, wrong)
+    assert said.keys() == {1}
+    assert words in said[1]
+
+
+def test_the_lowest_operation_of_all_is_told(tmp_path: Path) -> None:
+    tables = _sound()
+    tables["ops"][6]["outcome"] = 9
+    tables["ops"][3]["outcome"] = 8
+    tables["micro"] += [_micro(98, 8, 0), _micro(97, 7, 0), _micro(6, 9, 0)]
+    assert "(operation 6)" in _said(_write(tmp_path / "a", tables))[0]
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [("micro", "key"), ("micro", "value"), ("micro", "n"), ("micro", "polled"), ("ops", "f")],
+)
+def test_a_null_is_told_by_its_column(spark: SparkSession, tmp_path: Path, table: str, column: str) -> None:
+    tables = _sound()
+    tables[table][1][column] = None
+    read = read_folders(spark, [HistoryFile(4, _write(tmp_path / "a", tables))])
+    assert str(read.errors[4]) == f"{tmp_path / 'a' / table}.parquet has nulls in {column}"
+
+
+def test_one_that_contradicts_itself_stops_no_other(spark: SparkSession, tmp_path: Path) -> None:
+    contradictory, unnamed = _sound(), _sound()
+    contradictory["ops"].clear()
+    unnamed["names"] = [{"id": NAMES_FROM, "text": "{no"}]
+    for row in unnamed["micro"]:
+        row["key"] = NAMES_FROM
+    del unnamed["micro"][2]  # lost: passed by, and never given
+    folders = [
+        _write(tmp_path / name, tables)
+        for name, tables in (("a", _sound()), ("b", contradictory), ("c", unnamed), ("d", _sound()))
+    ]
+    first, second, third, last = judge_histories(spark, folders, frozenset())
+    assert all(isinstance(one, Verdict) and one.valid is Validity.VALID for one in (first, last))
+    assert isinstance(second, UnreadableInput) and "b: micro.parquet has records of" in str(second)
+    assert isinstance(third, UnreadableInput) and 'names.parquet has a text that is no JSON: "{no"' in str(
+        third
+    )
