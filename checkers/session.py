@@ -209,6 +209,7 @@ def spark_conf(settings: SparkSettings, folder: Path, here: str | None = None) -
         "spark.sql.adaptive.advisoryPartitionSizeInBytes": "32m",
         "spark.sql.limit.initialNumPartitions": "256",  # all of them: a few findings may stand in any
         "spark.sql.session.timeZone": "UTC",
+        "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.execution.arrow.pyspark.enabled": "true",

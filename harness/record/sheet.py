@@ -37,9 +37,11 @@ class Sheet:
 
 @contextmanager
 def open_sheet(path: Path, schema: pa.Schema) -> Iterator[Sheet]:
-    """Write beside `path`; the file takes its name once it is complete."""
+    """Write beside `path`; the file takes its name once it is complete. Its pages have checksums: a bit that
+    has changed would else be read as another offset.
+    """
     part = path.with_name(path.name + ".part")
-    with pq.ParquetWriter(part, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(part, schema, compression="zstd", write_page_checksum=True) as writer:
         sheet = Sheet(writer, schema)
         yield sheet
         sheet.flush()
