@@ -165,6 +165,14 @@ def _final_reads(facts: Facts, found: Gaps) -> None:
                     f"the final {isolation.value} reader ({row['journal']}) did not come to the end of "
                     f"{facts.name(tp)}: it stopped at offset {row['next']}",
                 )
+            elif row["next"] <= row["sentinel_offset"]:
+                found.add(
+                    name,
+                    f"the table ends says that the final {isolation.value} reader ({row['journal']}) met the "
+                    f"end of {facts.name(tp)} at offset {row['sentinel_offset']}, and read nothing from "
+                    f"offset {row['next']} on",
+                    "ends",
+                )
             elif row["read"] > 1 and not facts.partitions[tp].get(column):
                 found.add(
                     table,

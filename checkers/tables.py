@@ -130,16 +130,15 @@ def _topics(s: Sources, tps: DataFrame) -> DataFrame:
 
 
 def _runs(s: Sources, tps: DataFrame) -> DataFrame:
-    """run, wall_ms, whole, healed_ns, session_ms; commits_logged (some of the log of offset commits is here),
-    commits_whole (the whole log of offset commits is here,
-    uncompacted, and each of a group of the pipeline's is transactional and names its operation); and the
-    columns of `checkers.by_producer.make_quiet`.
+    """run, wall_ms, whole, healed_ns, session_ms; commits_logged (the whole log of offset commits is
+    here), commits_whole (and is not compacted, and each of a group of the pipeline's is transactional and
+    names its operation); and the columns of `checkers.by_producer.make_quiet`.
     """
     topic = (
         tps.where(F.col("topic") == OFFSETS_TOPIC)
         .groupBy("run")
         .agg(
-            F.some("logged").alias("commits_logged"),
+            F.every("logged").alias("commits_logged"),
             F.every(F.col("logged") & ~F.col("compacted")).alias("offsets_whole"),
         )
     )

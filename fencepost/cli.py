@@ -17,6 +17,7 @@ from harness.options import FIELDS
 
 COMMANDS = ("run", "check", "report", "replay", "list", "doctor")
 NAME = "fencepost"
+UNREAD = "nobody reads what Fencepost has to say"
 
 
 class House(click.Group):
@@ -58,6 +59,9 @@ def house() -> None:
 def run_command_line(arguments: Sequence[str]) -> int:
     """Carry out one command; returns the exit status. What nobody foresaw goes to `report_bug`."""
     sys.excepthook = report_bug
+    if sys.stdout is None:  # whoever started us has closed it
+        print(f"{NAME}: standard output is closed: {UNREAD}", file=sys.stderr)
+        return ExitStatus.FAILURE
     try:
         status = house.main(args=list(arguments), prog_name=NAME, standalone_mode=False)
         sys.stdout.flush()
@@ -71,7 +75,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
         return status
     except (BrokenPipeError, SystemExit):  # click makes a SystemExit(1) of a broken pipe, which is no verdict
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left in it is for nobody
-        print(f"{NAME}: a pipe broke: nobody reads what Fencepost has to say", file=sys.__stderr__)
+        print(f"{NAME}: a pipe broke: {UNREAD}", file=sys.__stderr__)
         return ExitStatus.FAILURE
 
 

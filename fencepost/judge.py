@@ -154,7 +154,7 @@ def why_not(evidence: Evidence, error: FencepostError) -> FencepostError:
     if isinstance(error, AnalysisFailed):
         for path in sorted(evidence.folder.glob("*/*.parquet")):
             try:
-                pq.read_table(path)
+                pq.read_table(path, page_checksum_verification=True)
             except (OSError, ValueError):
                 return UnreadableInput(f"{path} is damaged: a part of it cannot be read")
     return error
@@ -190,10 +190,15 @@ def healed_ns(facts: Facts) -> int | None:
 def contradictions(folder: Path, plan: Plan) -> Iterator[str]:
     """What the tables lack of what the run's own files say."""
     history = folder / "history"
-    stages = pq.read_table(history / "stages.parquet", columns=["stage"])["stage"].to_pylist()
-    planned = [stage["name"] for stage in plan.workload.get("stages", ())]
-    if sorted(stages) != sorted(planned):
+    rows = pq.read_table(history / "stages.parquet").drop_columns("run").to_pylist()
+    stages = {row.pop("stage"): row for row in rows}
+    planned = {stage["name"]: stage for stage in plan.workload.get("stages", ())}
+    if sorted(stages) != sorted(planned) or len(rows) != len(stages):
         yield f"the table stages has {listed(stages)}, and the run had {listed(planned)}"
+    for name in sorted(stages.keys() & planned.keys()):
+        for what, told in stages[name].items():
+            if told != (had := planned[name].get(what)):
+                yield f"the table stages has {told} as {what} of {name}, and the run had {had}"
     told = pq.read_table(history / "journals.parquet", columns=["journal"])["journal"].to_pylist()
     written = [path.stem for path in (folder / "journals").glob("*.jsonl")]
     # What was done to the cluster stands beside them, and is no witness.

@@ -27,6 +27,8 @@ class Given:
 
 def expand(path: str) -> list[Given]:
     """The run at `path`, or the runs in it, newest last."""
+    if not path:  # an unset variable, perhaps, and not the folder where we are
+        return [Given(path, error="a path is empty: name a stored run, a store, or a file of a history")]
     if is_url(path):
         return [Given(path, file=Url(path))]
     try:

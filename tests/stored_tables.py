@@ -29,8 +29,8 @@ def make_tables(history: History) -> dict[str, list[Row]]:
             "tp": tp,
             "topic": home(history, topic)[0],
             "partition": home(history, topic)[1],
-            "internal": topic.startswith("__"),
-            "compacted": topic == OFFSETS,
+            "internal": is_internal(history, topic),
+            "compacted": home(history, topic)[0] == OFFSETS,
         }
         for topic, tp in history.tp.items()
     ]
@@ -74,10 +74,15 @@ def home(history: History, letter: str) -> tuple[str, int]:
     return history.homes.get(letter, (letter, 0))
 
 
+def is_internal(history: History, letter: str) -> bool:
+    """Whether the brokers write it for themselves."""
+    return home(history, letter)[0].startswith("__")
+
+
 def _final_reads(history: History) -> None:
     reader = history.op("z", "poll")
     for topic in history.topics:
-        internal = topic.startswith("__")
+        internal = is_internal(history, topic)
         end = None if internal else history.put(topic, SENTINEL_VALUE, sentinel=True)
         fates, tp = history.fates(topic), history.tp[topic]
         stable = fates.index("open") if "open" in fates else len(fates)

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -96,7 +96,8 @@ def read_block(block: Block) -> Iterator[pa.RecordBatch]:
     except _TooLong:
         error = error or (lines, f"the line is longer than {LINE_LIMIT_BYTES >> 20} MiB")
     except (EOFError, zlib.error, gzip.BadGzipFile) as found:
-        error = error or (None, f"the gzip data is damaged or cut off after line {lines}: {found}")
+        # Whatever was wrong with a line before: what is damaged is read as something else at first.
+        error = (None, f"the gzip data is damaged or cut off after line {lines}: {found}")
     except OSError as found:
         error = error or (None, f"{block.path} cannot be read: {found.strerror}")
     line, message = error or (None, None)
@@ -158,7 +159,7 @@ def _lines(block: Block) -> Iterator[Sequence[bytes]]:
         if not GZIP.startswith(raw.read(len(GZIP))):
             raise gzip.BadGzipFile("it is no gzip file, though its name ends in .gz")
     with gzip.open(block.path, "rb") as file:
-        yield from _all_lines(cast(IO[bytes], file))
+        yield from _all_lines(file)
 
 
 def _plain_lines(file: IO[bytes], start: int, end: int) -> Sequence[bytes]:
@@ -178,13 +179,12 @@ def _plain_lines(file: IO[bytes], start: int, end: int) -> Sequence[bytes]:
     return _split(data if start else data.removeprefix(BYTE_ORDER_MARK))
 
 
-def _all_lines(file: IO[bytes]) -> Iterator[Sequence[bytes]]:
+def _all_lines(file: gzip.GzipFile) -> Iterator[Sequence[bytes]]:
     """All lines of a stream, which are read as far as it can be read."""
     rest: list[bytes] = []
     held, first = 0, True
-    while data := file.read(BLOCK_BYTES):
-        if first:
-            data, first = data.removeprefix(BYTE_ORDER_MARK), False
+    for read in _as_far_as_possible(file):
+        data, first = read.removeprefix(BYTE_ORDER_MARK) if first else read, False
         cut = data.rfind(b"\n") + 1
         if cut:
             yield from _within_limit(_split(b"".join([*rest, data[:cut]])))
@@ -195,6 +195,25 @@ def _all_lines(file: IO[bytes]) -> Iterator[Sequence[bytes]]:
             raise _TooLong
     if held:
         yield _split(b"".join(rest))
+
+
+def _as_far_as_possible(file: gzip.GzipFile) -> Iterator[bytes]:
+    """A stream in pieces of at most BLOCK_BYTES; of a damaged one what comes before, and then the error."""
+    trouble: Exception | None = None
+    while trouble is None:
+        parts: list[bytes] = []
+        room = BLOCK_BYTES
+        try:
+            while room and (data := file.read1(room)):
+                parts.append(data)
+                room -= len(data)
+        except (EOFError, OSError, zlib.error) as error:
+            trouble = error
+        if parts:
+            yield b"".join(parts)
+        elif trouble is None:
+            return
+    raise trouble
 
 
 def _split(data: bytes) -> list[bytes]:

@@ -240,7 +240,7 @@ def _unescaped(match: re.Match[str]) -> str:
     if escape[0] == "u" and len(escape) == 5:
         return chr(int(escape[1:], 16))
     digits = escape.removeprefix("o")
-    if digits.isdecimal() and digits.isascii():
+    if digits and not digits.strip("01234567"):
         return chr(int(digits, 8))
     if escape not in ESCAPES:
         raise EdnError(f"{shown(match[0])} means nothing in a string")

@@ -1,7 +1,10 @@
 """Transactions that did not end as their clients were told."""
 
-from cases import case
+from typing import Any
+
+from cases import case, plain
 from histories import History
+from stored_tables import OFFSETS
 
 # lost-commit and ghost-commit
 
@@ -92,6 +95,50 @@ def an_acknowledged_place_that_holds_another_record_is_a_lost_commit(h: History)
     at = h.put("y", f"{other.name}:0", digest=7)
     h.send(other, "y", at)
     h.send(op, "y", at)
+
+
+def _half_of_the_commits_gone(h: History) -> None:
+    """Of the log of offset commits one partition is damaged."""
+    h.homes["z"] = OFFSETS, 1
+    h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["z"] else row)
+
+
+HALF: dict[str, Any] = {
+    "broken": ("the leader's log of __consumer_offsets/1 is not here",),
+    "options": {"outputs": "xyz"},
+}
+
+
+@case(**HALF)
+def offsets_that_may_stand_in_a_log_that_is_damaged_are_not_gone(h: History) -> None:
+    _uncompacted(h)
+    _half_of_the_commits_gone(h)
+
+
+@case(unsettled=1, **HALF)
+def of_an_info_that_may_stand_in_a_log_that_is_damaged_nobody_knows(h: History) -> None:
+    plain(h)
+    h.take(gives="", claim=(1, 2), outcome="info", offsets_fate="")
+    _half_of_the_commits_gone(h)
+
+
+@case()
+def of_an_info_that_stands_in_no_log_nothing_came(h: History) -> None:
+    plain(h)
+    h.take(gives="", claim=(1, 2), outcome="info", offsets_fate="")
+
+
+@case()
+def offsets_gone_from_a_log_that_names_an_operation_of_no_transaction_are_none(h: History) -> None:
+    _uncompacted(h)
+    h.offset(2, h.op("w", "commit-offsets"))
+
+
+@case()
+def offsets_gone_from_a_log_with_a_transaction_that_nobody_named_are_none(h: History) -> None:
+    _uncompacted(h)
+    h.offset(2, pid=1)
+    h.mark(OFFSETS, 1, "commit")
 
 
 @case()

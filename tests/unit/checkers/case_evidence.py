@@ -2,7 +2,7 @@
 
 from cases import case
 from histories import History
-from stored_tables import OFFSETS, RU
+from stored_tables import OFFSETS, RC, RU
 
 
 def plain(h: History) -> None:
@@ -218,3 +218,19 @@ def a_final_reader_that_had_to_begin_above_0_says_so(h: History) -> None:
 def without_logs_a_compacted_partition_is_a_gap_too(h: History) -> None:
     plain(h)
     h.alter("partitions", lambda row: row | {"compacted": True} if row["tp"] == h.tp["y"] else row)
+
+
+@case(broken=("reader (z) met the end of y/0 at offset 3, and read nothing from offset 0 on",))
+def a_final_reader_that_met_the_end_beyond_what_it_read_contradicts_itself(h: History) -> None:
+    plain(h)
+    here = h.tp["y"], RC
+    h.alter("ends", lambda row: row | {"next": 0} if (row["tp"], row["isolation"]) == here else row)
+
+
+@case(unseen=1, broken=("the run had the logs of __consumer_offsets, and they are gone",))
+def without_a_topic_of_offset_commits_what_needs_none_is_judged(h: History) -> None:
+    h.feed(2)
+    op = h.take(0, gives="xy")
+    h.take(1, gives="xy")
+    h.alter("polls", lambda row: None if row["value"] == op.values[1] else row)
+    h.alter("partitions", lambda row: None if row["topic"] == OFFSETS else row)

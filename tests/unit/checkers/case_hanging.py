@@ -80,7 +80,6 @@ def a_transaction_that_is_under_way_elsewhere_is_not_under_way_here(h: History) 
 def without_a_part_of_the_transaction_log_nobody_knows_what_hangs(h: History) -> None:
     h.homes["z"] = TRANSACTIONS, 1
     _aborted(h)
-    h.alter("partitions", lambda row: row | {"internal": row["internal"] or row["tp"] == h.tp["z"]})
     h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["z"] else row)
 
 

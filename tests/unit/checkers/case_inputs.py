@@ -2,6 +2,7 @@
 
 from cases import case
 from histories import History
+from stored_tables import RC, RU, Row
 
 
 @case(reprocessed_input=1, overlapping_commit=1)
@@ -125,6 +126,43 @@ def an_output_topic_that_was_not_read_to_the_end_accuses_nobody_of_a_lost_input(
 def an_input_whose_output_hangs_is_lost(h: History) -> None:
     h.feed(1)
     h.take(0, fates={"x": "open"}, state="CompleteCommit")
+
+
+def _elsewhere_not_to_the_end(h: History, isolation: str) -> None:
+    """An input is passed by without an output; a final reader came not to the end of x's other partition."""
+    h.homes["z"] = "x", 1
+    h.feed(2)
+    h.take(0, outcome="fail")
+    h.take(1)
+
+    def cut(row: Row) -> Row:
+        here = row["tp"] == h.tp["z"] and row["isolation"] == isolation
+        return row | {"sentinel_offset": None} if here else row
+
+    h.alter("ends", cut)
+
+
+@case(broken=("read_uncommitted reader (z) did not come to the end of x/1",), options={"outputs": "xyz"})
+def an_input_whose_output_may_stand_elsewhere_in_its_topic_is_not_lost(h: History) -> None:
+    _elsewhere_not_to_the_end(h, RU)
+
+
+@case(
+    lost_input=1,
+    broken=("read_committed reader (z) did not come to the end of x/1",),
+    options={"outputs": "xyz"},
+)
+def an_input_whose_output_stands_in_no_log_of_its_topic_is_lost(h: History) -> None:
+    _elsewhere_not_to_the_end(h, RC)
+
+
+@case(
+    broken=("did not come to the end of x/1", "the leader's log of x/1 is not here"),
+    options={"outputs": "xyz"},
+)
+def an_input_whose_output_may_stand_in_a_log_that_is_not_here_is_not_lost(h: History) -> None:
+    _elsewhere_not_to_the_end(h, RC)
+    h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["z"] else row)
 
 
 @case(lost_input=1, tells={"lost-input": {"passed_by": {"op": 6, "committed": 3, "offset": 5}}})

@@ -186,6 +186,17 @@ def an_info_record_that_nobody_saw_is_not_unseen(h: History) -> None:
     h.send(h.op("f", "send", "info"), "y")
 
 
+@case(hanging_transaction=1, broken=("did not come to the end of y/1",), options={"outputs": "xyz"})
+def a_record_that_may_stand_above_a_hanging_transaction_elsewhere_in_its_topic_is_not_unseen(
+    h: History,
+) -> None:
+    h.homes["z"] = "y", 1
+    h.feed(1)
+    h.take(0)
+    h.take(gives="z", names=[0], outcome="fail", fate="open", state="CompleteAbort", worker="v", pid=2)
+    _acknowledged_nowhere(h)
+
+
 @case(hanging_transaction=1, broken=("did not come to the end of x/0",))
 def a_record_above_a_hanging_transaction_is_not_unseen(h: History) -> None:
     h.feed(2)

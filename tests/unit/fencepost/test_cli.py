@@ -140,6 +140,15 @@ def test_a_mistake_of_ours_is_one_sentence_and_4_with_its_traceback_in_a_file(tm
     assert "KeyError" in file.read_text()
 
 
+def test_a_standard_output_that_is_closed_is_told_at_once():
+    command = [sys.executable, "-P", "-m", "fencepost", "list", "defects"]
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *command], stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert done.returncode == 4
+    assert done.stderr == "fencepost: standard output is closed: nobody reads what Fencepost has to say\n"
+
+
 @pytest.mark.parametrize("buffering", [[], ["-u"]])
 def test_a_reader_that_has_gone_is_no_traceback(buffering):
     read, write = os.pipe()

@@ -11,6 +11,7 @@ from histories import History
 from stored_tables import write
 
 from fencepost.judge import open_evidence, why_not
+from fencepost.stores import expand
 from harness.errors import AnalysisFailed, UnreadableInput
 from harness.evidence import rows_of
 from harness.facts import Facts
@@ -119,3 +120,33 @@ def test_a_table_whose_pages_are_damaged_is_named_whatever_spark_says(store: Pat
     path.write_bytes(body)
     assert "polls.parquet is damaged" in str(why_not(evidence, failed))
     assert why_not(evidence, broken := UnreadableInput("x")) is broken
+
+
+@pytest.mark.parametrize(
+    ("column", "told", "words"),
+    [
+        (
+            "promised",
+            "read_uncommitted",
+            "has read_uncommitted as promised of s, and the run had read_committed",
+        ),
+        ("ordered", True, "has True as ordered of s, and the run had False"),
+        ("stage", "t", "the table stages has t, and the run had s"),
+    ],
+)
+def test_a_stage_that_is_not_as_it_was_planned_makes_a_run_unknown(
+    store: Path, column: str, told: object, words: str
+) -> None:
+    assert open_evidence("it", store).incomplete == ()
+
+    def change(rows: pa.Table) -> pa.Table:
+        at = rows.schema.get_field_index(column)
+        return rows.set_column(at, rows.schema.field(at), pa.array([told], rows.schema.field(at).type))
+
+    rewrite(store / "history" / "stages.parquet", change)
+    assert words in open_evidence("it", store).incomplete[0]
+
+
+def test_an_empty_path_is_not_the_folder_where_we_are() -> None:
+    (given,) = expand("")
+    assert given.error == "a path is empty: name a stored run, a store, or a file of a history"

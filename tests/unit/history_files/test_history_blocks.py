@@ -62,6 +62,18 @@ def test_gzip_that_is_cut_off_is_told(tmp_path: Path, cut: int):
     assert "the gzip data is damaged or cut off after line" in rows(path)[-1]["error"]
 
 
+@pytest.mark.parametrize("chunk", [50, 8 << 20])
+def test_what_can_be_read_before_the_damage_is_counted(
+    tmp_path: Path, chunk: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(under_test, "BLOCK_BYTES", chunk)
+    lines = b"".join(EVENT + b"\n" for _ in range(9))
+    path = tmp_path / "h.jsonl.gz"
+    for data in (gzip.compress(lines)[:-4], gzip.compress(lines) + b"rubbish"):
+        path.write_bytes(data)
+        assert "the gzip data is damaged or cut off after line 9: " in rows(path)[-1]["error"]
+
+
 def test_gzip_that_is_damaged_or_none_is_told(tmp_path: Path):
     whole = bytearray(gzip.compress(b"\n".join(EVENT + b"%d" % n for n in range(999))))
     whole[len(whole) // 2] ^= 255

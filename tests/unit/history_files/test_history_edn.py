@@ -5,7 +5,7 @@ import math
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.history_files import usual
@@ -89,6 +89,7 @@ def canonical_or_none(value: object) -> str | None:
         ("#{1]", r"#\{ needs its end"),
         ('"abc', "string that is never closed"),
         (r'"\q"', "means nothing in a string"),
+        (r'"\8"', "means nothing in a string"),
         (r'"\ud83d"', "surrogate"),
         (r"\ud83d", "surrogate"),
         (r"\nope", "no character"),
@@ -198,6 +199,7 @@ def test_what_jepsen_prints_goes_the_fast_way():
 
 @settings(deadline=None)
 @given(st.text())
+@example("\\8")
 def test_any_text_is_read_or_is_an_edn_error(text: str):
     for one in (text, f"[{text}]", f'{{:a "{text}" :b {text}}}'):
         try:
