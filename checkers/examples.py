@@ -63,8 +63,6 @@ def explain(
                 places.add((run, thing["tp"], thing["offset"]))
             if thing.get("op") is not None:
                 ops.add((run, thing["op"]))
-    if not places and not ops:
-        return
     stored = lookup(
         t.positions.select("run", "tp", "offset", F.get("acks", F.lit(0))["op"].alias("op"), *RECORD_COLUMNS),
         ("run", "tp", "offset"),

@@ -6,6 +6,8 @@ from cases import case, plain
 from histories import History
 from stored_tables import OFFSETS
 
+from harness.history import SENTINEL_VALUE
+
 # lost-commit and ghost-commit
 
 
@@ -45,6 +47,20 @@ def _uncompacted(h: History) -> None:
 @case(lost_commit=1)
 def offsets_gone_from_an_uncompacted_log_are_a_lost_commit(h: History) -> None:
     _uncompacted(h)
+
+
+@case(
+    lost_commit=1,
+    broken=(
+        *(f"read_{kind} reader (z) did not come" for kind in ("committed", "uncommitted")),
+        "records that the final read-uncommitted reader did not give",
+    ),
+)
+def where_no_sentinel_was_written_the_logs_still_tell(h: History) -> None:
+    _uncompacted(h)
+    h.alter("records", lambda row: None if row["sentinel"] else row)
+    h.alter("polls", lambda row: None if row["value"] == SENTINEL_VALUE else row)
+    h.alter("ends", lambda row: row | {"sentinel_offset": None})
 
 
 @case()

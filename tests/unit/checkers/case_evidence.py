@@ -208,10 +208,20 @@ def a_log_whose_beginning_is_gone_is_a_gap(h: History) -> None:
     h.alter("replicas", lambda row: row | {"log_start": 1} if row["tp"] == 0 else row)
 
 
+def _begins_above_0(h: History, isolation: str) -> None:
+    plain(h)
+    here = h.tp["y"], isolation
+    h.alter("ends", lambda row: row | {"first": 1} if (row["tp"], row["isolation"]) == here else row)
+
+
 @case(broken=("the log of y/0 begins at offset 1",), options={"log": False})
 def a_final_reader_that_had_to_begin_above_0_says_so(h: History) -> None:
-    plain(h)
-    h.alter("ends", lambda row: row | {"first": 1} if row["tp"] == h.tp["y"] else row)
+    _begins_above_0(h, RC)
+
+
+@case(broken=("the log of y/0 begins at offset 1",), options={"log": False})
+def a_read_uncommitted_one_that_had_to_begin_above_0_says_so_too(h: History) -> None:
+    _begins_above_0(h, RU)
 
 
 @case(broken=("y/0 is compacted: what is missing from it proves nothing",), options={"log": False})

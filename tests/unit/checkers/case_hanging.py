@@ -83,6 +83,18 @@ def without_a_part_of_the_transaction_log_nobody_knows_what_hangs(h: History) ->
     h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["z"] else row)
 
 
+@case(
+    broken=("did not come to the end of y/0", "the leader's log of __transaction_state/1 is not here"),
+    not_checked=("hanging-transaction",),
+    options={"outputs": "xyz"},
+)
+def without_a_part_of_the_transaction_log_what_is_open_is_torn_from_nothing(h: History) -> None:
+    h.homes["z"] = TRANSACTIONS, 1
+    h.feed(1)
+    h.take(0, gives="xy", fates={"y": "open"}, state="CompleteCommit")
+    h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["z"] else row)
+
+
 @case(hanging_transaction=1, broken=STUCK)
 def a_run_has_ended_when_its_last_sentinel_was_written(h: History) -> None:
     _under_way(h, 60)

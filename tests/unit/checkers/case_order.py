@@ -77,6 +77,15 @@ def a_step_back_inside_one_poll_is_told_apart(h: History) -> None:
 
 
 @case()
+def what_one_poll_gave_is_in_order_whatever_order_it_was_written_down_in(h: History) -> None:
+    _three(h)
+    op = h.op("o", "poll")
+    for at in (0, 1, 3):
+        h.poll(op, "x", at, h.entries["x"][at]["value"], role="observer")
+    h.rows["polls"].reverse()
+
+
+@case()
 def two_readers_are_not_mixed(h: History) -> None:
     _three(h)
     for journal, at in (("o1", 0), ("o2", 0), ("o2", 1), ("o1", 1), ("o1", 3)):
