@@ -87,6 +87,8 @@ def fate_in_tests(mutant: Mutant) -> str:
     if done.returncode == 0:
         return "survived"
     failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    if failed is None and f"{folder}/{mutant.file}" in done.stdout + done.stderr:
+        return "killed: it cannot be imported"
     if failed is None:
         raise RuntimeError(f"the tests did not run: {done.stdout[-500:]}{done.stderr[-500:]}")
     return f"killed: {failed[1].rpartition('/')[2]} fails"
