@@ -1,8 +1,9 @@
 """Whether the tables of histories that were written straight to Parquet hold together.
 
-Whoever writes them may err where a reader of lines would have said so: an outcome that is none, an operation
-that one table has and another has not, or tells of otherwise. Checks look at one table at a time, and would
-find nothing in what contradicts itself.
+Whoever writes them may err where a reader of lines would have said so: a null, an outcome that is none, an
+operation that one table has and another has not, or tells of otherwise, one process in two operations at a
+time. Checks look at one table at a time, and would find nothing in what contradicts itself. A row that stands
+twice in `micro` is not noticed here: it is judged as what was sent, or given, twice.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.by_key.arrays import finder
+from checkers.by_key.arrays import finder, order_by
 from checkers.by_key.packs import LINES
 from checkers.history_tables import Batches, Table
 from checkers.told_operations import EFFECTIVE
 from harness.history import Isolation
-from harness.history_files.schema import OUTCOMES
+from harness.history_files.schema import NAMES, OPEN, OUTCOMES
 
 REQUIRED = {
     "ops": ("op", "process", "f", "outcome", "invoked"),
@@ -24,96 +25,151 @@ REQUIRED = {
 }
 """The columns that may not be null."""
 ISOLATIONS = pa.array([one.value for one in Isolation])
-SAID = pa.schema([("line", pa.int64()), ("said", pa.int64()), ("wrong", pa.int8())])
-STRANGE = pa.schema([("line", pa.int64()), ("known", pa.bool_())])
+SAID = pa.schema(
+    [
+        ("line", pa.int64()),  # run * LINES + op
+        ("invoked", pa.int64()),
+        ("process", pa.int64()),
+        ("said", pa.int64()),  # the outcome, and whether records may be of it
+        ("wrong", pa.int64()),  # an index into WRONG; 0: nothing by itself
+    ]
+)
+STRANGE = pa.schema([("line", pa.int64()), ("wrong", pa.int64())])
 WRONG = (
     "",
-    f"has a row in which one of {', '.join(REQUIRED['ops'])} is null",
-    f"has an outcome that is none of 0 to {len(OUTCOMES) - 1}",
-    f"has an isolation that is neither {' nor '.join(ISOLATIONS.to_pylist())}",
-    "has an operation that was invoked after it completed, or is below 1",
-    "has an operation twice",
+    f"ops.parquet has a row in which one of {', '.join(REQUIRED['ops'])} is null",
+    f"ops.parquet has an outcome that is none of 0 to {len(OUTCOMES) - 1}",
+    f"ops.parquet has an isolation that is neither {' nor '.join(ISOLATIONS.to_pylist())}",
+    "ops.parquet has an operation below 1, or one that was not invoked above its own line",
+    "ops.parquet has an operation twice, or in the line of another's invocation",
+    "ops.parquet has an operation of a process that was invoked while another of it was open",
+    f"micro.parquet has a row in which one of {', '.join(REQUIRED['micro'])} is null",
+    "micro.parquet has records of an operation that ops.parquet has not",
+    (
+        "micro.parquet tells another process or outcome of an operation than ops.parquet, or has records of "
+        f"one whose f is none of {', '.join(EFFECTIVE.to_pylist())}"
+    ),
+    "names.parquet has several texts for one number",
 )
-"""What may be wrong with an operation."""
-UNKNOWN = "micro.parquet has records of an operation that ops.parquet has not"
-OTHERWISE = (
-    "micro.parquet tells another process or outcome of an operation than ops.parquet, or has records of one "
-    f"whose f is none of {', '.join(EFFECTIVE.to_pylist())}"
-)
+NULL, OUTCOME, ISOLATED, ORDER, TWICE, OVERLAP, NULL_HERE, UNKNOWN, OTHERWISE, SEVERAL = range(1, len(WRONG))
 
 
-def contradictions(ops: Table, micro: Table) -> dict[int, str]:
-    """By run, what is wrong, with the lowest operation of all of which that is so."""
+def contradictions(ops: Table, micro: Table, names: Table) -> dict[int, str]:
+    """By run, what is wrong, with the lowest operation of all of which something is."""
     told = ops.here(_said, SAID, ["run", *REQUIRED["ops"], "isolation"])
-    order = np.argsort(told["line"].to_numpy(), kind="stable")
-    line, said, wrong = (told[name].to_numpy()[order] for name in SAID.names)
-    wrong = np.where((wrong == 0) & (np.diff(line, prepend=-1) == 0), len(WRONG) - 1, wrong)
-    found = {
-        (int(line[at]), f"ops.parquet {WRONG[wrong[at]]}")
-        for at in _first_of_runs(line, np.flatnonzero(wrong))
+    line, invoked, process, said, wrong = (told[name].to_numpy() for name in SAID.names)
+    order = np.argsort(line, kind="stable")
+    line, invoked, process, said, wrong = (column[order] for column in (line, invoked, process, said, wrong))
+    wrong = np.where(wrong == 0, _of_lines(line, invoked), wrong)
+    wrong = np.where(wrong == 0, _of_processes(line, invoked, process), wrong)
+    first = _first_of_runs(line, np.flatnonzero(wrong))
+    found = set(zip(line[first].tolist(), wrong[first].tolist(), strict=True))
+    against = _against(line, process, said)
+    strange = micro.here(against, STRANGE, ["run", *sorted(REQUIRED["micro"])])
+    found |= set(zip(*(strange[name].to_pylist() for name in STRANGE.names), strict=True))
+    words = {
+        at // LINES: f"{WRONG[what]} (operation {at % LINES})" for at, what in sorted(found, reverse=True)
     }
-    strange = micro.here(_against(line, said), STRANGE, ["run", "op", "process", "outcome"])
-    for at, known in zip(strange["line"].to_pylist(), strange["known"].to_pylist(), strict=True):
-        found.add((at, OTHERWISE if known else UNKNOWN))
-    return {at // LINES: f"{words} (operation {at % LINES})" for at, words in sorted(found, reverse=True)}
+    return dict.fromkeys(_named_twice(names), WRONG[SEVERAL]) | words
+
+
+def _of_lines(line: np.ndarray, invoked: np.ndarray) -> np.ndarray:
+    """TWICE where the line of an operation, or that of its invocation, is another one's too."""
+    lines = np.concatenate([line, invoked[invoked != line]])
+    ordered = np.sort(lines)
+    shared = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    return np.where(np.isin(line, shared) | np.isin(invoked, shared), TWICE, 0)
+
+
+def _of_processes(line: np.ndarray, invoked: np.ndarray, process: np.ndarray) -> np.ndarray:
+    """OVERLAP where an operation was invoked before the one before it, of its process, had completed; if that
+    never completed, its invocation is its line.
+    """
+    found = np.zeros(len(line), np.int64)
+    order = order_by(process, line)
+    here, before = order[1:], order[:-1]
+    same = (process[here] == process[before]) & (line[here] // LINES == line[before] // LINES)
+    found[here[same & ((invoked[here] < line[before]) | (invoked[before] == line[before]))]] = OVERLAP
+    return found
 
 
 def _first_of_runs(line: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Of sorted lines, of the chosen the first of each run."""
+    """Of the chosen, whose lines are in order, the first of each run."""
     _, first = np.unique(line[chosen] // LINES, return_index=True)
-    return chosen[first]
+    of_runs: np.ndarray = chosen[first]
+    return of_runs
 
 
 def _said(batches: Batches) -> Batches:
     """Each operation, with what micro-operations must say of it, and what is wrong with it by itself."""
     for rows in batches:
-        lacks = np.zeros(len(rows), bool)
-        for name in REQUIRED["ops"]:
-            lacks |= rows[name].is_null().to_numpy(zero_copy_only=False)
-        outcome, op = _numbers(rows, "outcome"), _numbers(rows, "op")
-        isolated = pc.fill_null(pc.is_in(rows["isolation"], ISOLATIONS), True)
-        isolated = pc.or_(isolated, rows["isolation"].is_null()).to_numpy(zero_copy_only=False)
-        conditions = [
-            lacks,
-            (outcome < 0) | (outcome >= len(OUTCOMES)),
-            ~isolated,
-            (op < 1) | (_numbers(rows, "invoked") > op),
-        ]
+        outcome, op, invoked = (_numbers(rows, name) for name in ("outcome", "op", "invoked"))
+        isolated = pc.or_(pc.is_in(rows["isolation"], ISOLATIONS), rows["isolation"].is_null())
+        conditions = {
+            NULL: _lacks(rows, "ops"),
+            OUTCOME: (outcome < 0) | (outcome >= len(OUTCOMES)),
+            ISOLATED: ~isolated.to_numpy(zero_copy_only=False),
+            ORDER: (op < 1) | (invoked < 1) | (invoked > op) | ((invoked == op) != (outcome == OPEN)),
+        }
         effective = pc.fill_null(pc.is_in(rows["f"], EFFECTIVE), False).to_numpy(zero_copy_only=False)
-        columns = [_line(rows), _code(rows, effective), np.select(conditions, [1, 2, 3, 4], 0)]
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(column, form) for column, form in zip(columns, SAID.types, strict=True)], schema=SAID
-        )
+        columns = [
+            _line(rows, "op"),
+            _line(rows, "invoked"),
+            _numbers(rows, "process"),
+            _code(outcome, effective),
+            np.select(list(conditions.values()), list(conditions), 0),
+        ]
+        yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), schema=SAID)
 
 
-def _against(line: np.ndarray, said: np.ndarray) -> Callable[[Batches], Batches]:
+def _against(line: np.ndarray, process: np.ndarray, said: np.ndarray) -> Callable[[Batches], Batches]:
     """What finds, of each run, the first operation of which the rows of a batch say something else."""
     find = finder(line) if len(line) else lambda wanted: np.full(len(wanted), -1)
 
     def strange(batches: Batches) -> Iterator[pa.RecordBatch]:
         for rows in batches:
-            wanted = _line(rows)
+            wanted = _line(rows, "op")
             at = find(wanted)
-            known = at >= 0
-            differs = ~known
-            differs[known] = said[at[known]] != _code(rows, np.ones(len(rows), bool))[known]
-            chosen = np.flatnonzero(differs)
+            wrong = np.where(at < 0, UNKNOWN, 0)
+            known = np.flatnonzero(at >= 0)
+            same = said[at[known]] == _code(_numbers(rows, "outcome"), np.ones(len(rows), bool))[known]
+            same &= process[at[known]] == _numbers(rows, "process")[known]
+            wrong[known[~same]] = OTHERWISE
+            wrong[_lacks(rows, "micro")] = NULL_HERE
+            chosen = np.flatnonzero(wrong)
             first = _first_of_runs(wanted, chosen[np.argsort(wanted[chosen], kind="stable")])
             yield pa.RecordBatch.from_arrays(
-                [pa.array(wanted[first]), pa.array(known[first])], schema=STRANGE
+                [pa.array(wanted[first]), pa.array(wrong[first])], schema=STRANGE
             )
 
     return strange
 
 
-def _line(rows: pa.RecordBatch) -> np.ndarray:
-    line: np.ndarray = rows["run"].to_numpy() * LINES + np.clip(_numbers(rows, "op"), 0, LINES - 1)
+def _named_twice(names: Table) -> list[int]:
+    """The runs in which one number stands for several texts."""
+    rows = names.here(lambda batches: batches, NAMES, NAMES.names)
+    texts = rows.group_by(["run", "id"]).aggregate([("text", "count_distinct")])
+    several = texts.filter(pc.greater(texts["text_count_distinct"], 1))
+    return several["run"].unique().to_pylist()  # type: ignore[no-any-return]
+
+
+def _lacks(rows: pa.RecordBatch, table: str) -> np.ndarray:
+    """Whether a column is null that may not be."""
+    lacks = np.zeros(len(rows), bool)
+    for name in REQUIRED[table]:
+        if rows[name].null_count:
+            lacks |= rows[name].is_null().to_numpy(zero_copy_only=False)
+    return lacks
+
+
+def _line(rows: pa.RecordBatch, name: str) -> np.ndarray:
+    """Which also says of which run it is; what is no line is 0 or the last one there can be."""
+    line: np.ndarray = rows["run"].to_numpy() * LINES + np.clip(_numbers(rows, name), 0, LINES - 1)
     return line
 
 
-def _code(rows: pa.RecordBatch, effective: np.ndarray) -> np.ndarray:
-    """A number for what both tables say: the same for the same, whatever wraps around."""
-    code: np.ndarray = _numbers(rows, "process") * 8 + _numbers(rows, "outcome") * 2 + effective
+def _code(outcome: np.ndarray, effective: np.ndarray) -> np.ndarray:
+    code: np.ndarray = 2 * outcome + effective
     return code
 
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from checkers.history_agreement import REQUIRED, contradictions
+from checkers.history_agreement import contradictions
 from checkers.history_files import Histories, HistoryFile, Unreadable
 from checkers.history_tables import InFiles, InSpark, Table, scan
 from checkers.jvm import cause, first_line
@@ -26,7 +26,7 @@ def read_folders(spark: SparkSession, folders: Sequence[HistoryFile]) -> Histori
             errors[folder.run] = Unreadable(folder.run, None, words)
     tables = _tables(spark, [folder for folder in folders if folder.run not in errors])
     paths = {folder.run: folder.path for folder in folders}
-    for run, words in contradictions(tables["ops"], tables["micro"]).items():
+    for run, words in contradictions(tables["ops"], tables["micro"], tables["names"]).items():
         errors[run] = Unreadable(run, None, f"{paths[run]}: {words}")
     sound = [folder for folder in folders if folder.run not in errors]
     return Histories(errors=errors, **_tables(spark, sound))
@@ -60,24 +60,7 @@ def _wrong(spark: SparkSession, folder: HistoryFile) -> str | None:
             return f"{path} cannot be read: {cause(str(error))}"
         if not sound:
             return f"{path} is not the table that it should be: its columns differ"
-        if isinstance(path, Path) and path.is_file() and (names := _with_nulls(path, table)):
-            return f"{path} has nulls in {' and '.join(names)}"
     return None
-
-
-def _with_nulls(path: Path, table: str) -> list[str]:
-    """The columns that hold nulls and may not."""
-    found = pq.read_metadata(path)
-    places = {found.schema.column(at).path: at for at in range(found.num_columns)}
-    told = {
-        name: [
-            found.row_group(group).column(places[name]).statistics for group in range(found.num_row_groups)
-        ]
-        for name in REQUIRED.get(table, ())
-    }
-    return [
-        name for name, groups in told.items() if any(one is not None and one.null_count for one in groups)
-    ]
 
 
 def _has(spark: SparkSession, path: Path | Url, schema: pa.Schema) -> bool:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -75,7 +75,7 @@ def materialise(s: Sources, t: Tables, checkers: Sequence[Checker], examples: in
         facts = pool.submit(lambda: _facts(evidence(s, t).toArrow()))
         found = collect(t, checkers, examples)
         told = facts.result()
-    explain_all(s, t, checkers, found.rows, told)
+    explain_all(s, t, checkers, found, told)
     return Materialised(found.rows, told, found.crashed, found.caused)
 
 
@@ -83,17 +83,19 @@ def explain_all(
     s: Sources,
     t: Tables,
     checkers: Sequence[Checker],
-    rows: Mapping[tuple[int, str, bool], Finding],
+    found: Collected,
     facts: Mapping[int, list[tuple[str, str]]],
 ) -> None:
-    """Add to the examples, in place: what each checker alone knows, then names and circumstances."""
+    """Add to the examples, in place: what each checker alone knows, then names and circumstances. What a
+    checker has found stands, though it crash here.
+    """
     for checker in checkers:
         mine: dict[int, list[Finding]] = defaultdict(list)
-        for (run, name, _), one in rows.items():
+        for (run, name, _), one in found.rows.items():
             if name in checker.anomalies:
                 mine[run].append(one)
-        checker.explain(t, mine)
-    explain(s, t, rows, facts)
+        _guarded(checker, partial(checker.explain, t, mine), found.crashed)
+    explain(s, t, found.rows, facts)
 
 
 def collect(t: Tables | Told, checkers: Sequence[Checker], examples: int) -> Collected:

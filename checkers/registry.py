@@ -60,9 +60,8 @@ class Checker:
 
     def find(self, tables: "Tables | Told") -> "DataFrame":
         """The findings, lazily: see `checkers.finding`."""
-        suffix = "_told" if type(tables).__name__ == "Told" else ""
         function: Callable[[Tables | Told], DataFrame] = getattr(
-            import_module(f"checkers.{self.module}"), self.module + suffix
+            import_module(f"checkers.{self.module}"), self.module + tables.suffix
         )
         return function(tables)
 

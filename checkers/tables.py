@@ -19,6 +19,7 @@ run. A checker filters them and takes their lists apart; it makes no shuffle of 
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
@@ -38,6 +39,9 @@ from harness.history import Outcome
 @dataclass(frozen=True)
 class Tables:
     """The shared tables; the columns of each stand at the function that makes it."""
+
+    suffix: ClassVar = ""
+    """Of the functions that look at them."""
 
     runs: DataFrame
     tps: DataFrame

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,6 +50,9 @@ class Told:
     """The shared tables; the columns of each stand at `make_told`. Some are still being made: a check waits
     for those that it looks at, and for no other.
     """
+
+    suffix: ClassVar = "_told"
+    """Of the functions that look at them."""
 
     steps: DataFrame
     counted: DataFrame

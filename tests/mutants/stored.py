@@ -133,10 +133,10 @@ class Part:
             catches = [checker.module for checker in some if _otherwise(checker, found, kept)]
             if catches:
                 self._catches.update(catches)
-                explain_all(kept.sources, tables, some, found.rows, facts)
+                explain_all(kept.sources, tables, some, found, facts)
                 yield self._said(_replaced(some, found, facts, kept))
         found = collect(tables, asked, EXAMPLES)
-        explain_all(kept.sources, tables, asked, found.rows, facts)
+        explain_all(kept.sources, tables, asked, found, facts)
         yield self._said(_replaced(asked, found, facts, kept))
 
     def _said(self, brought: Materialised) -> list[Judgement]:

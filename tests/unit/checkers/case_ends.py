@@ -2,11 +2,9 @@
 
 from typing import Any
 
-from cases import case, plain
+from cases import case, plain, without_sentinels
 from histories import History
 from stored_tables import OFFSETS
-
-from harness.history import SENTINEL_VALUE
 
 # lost-commit and ghost-commit
 
@@ -58,9 +56,7 @@ def offsets_gone_from_an_uncompacted_log_are_a_lost_commit(h: History) -> None:
 )
 def where_no_sentinel_was_written_the_logs_still_tell(h: History) -> None:
     _uncompacted(h)
-    h.alter("records", lambda row: None if row["sentinel"] else row)
-    h.alter("polls", lambda row: None if row["value"] == SENTINEL_VALUE else row)
-    h.alter("ends", lambda row: row | {"sentinel_offset": None})
+    without_sentinels(h)
 
 
 @case()

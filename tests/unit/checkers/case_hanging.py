@@ -1,6 +1,6 @@
 """Transactions that never end."""
 
-from cases import case, plain
+from cases import case, plain, without_sentinels
 from histories import TRANSACTIONS, History
 from stored_tables import Row
 
@@ -27,6 +27,19 @@ def _under_way(h: History, for_s: int = 0) -> None:
 @case(hanging_transaction=1, broken=STUCK)
 def a_record_open_after_its_transaction_was_aborted_hangs(h: History) -> None:
     _aborted(h)
+
+
+@case(
+    hanging_transaction=1,
+    broken=(
+        "reader (z) did not come to the end of",
+        "nothing was committed",
+        "the final read-uncommitted reader did not give",
+    ),
+)
+def a_record_hangs_where_no_sentinel_was_written(h: History) -> None:
+    _aborted(h)
+    without_sentinels(h)
 
 
 @case(broken=STUCK)

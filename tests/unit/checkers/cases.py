@@ -12,6 +12,7 @@ from stored_tables import write
 from within import within
 
 from checkers.judge import StoredRun
+from harness.history import SENTINEL_VALUE
 from harness.verdict import Judgement
 
 WARNINGS = ("contended-id", "undue-fencing", "stalled")
@@ -124,6 +125,13 @@ def case(
         return draw
 
     return register
+
+
+def without_sentinels(history: History) -> None:
+    """No sentinel was given to any final reader, nor to be met."""
+    history.alter("records", lambda row: None if row["sentinel"] else row)
+    history.alter("polls", lambda row: None if row["value"] == SENTINEL_VALUE else row)
+    history.alter("ends", lambda row: row | {"sentinel_offset": None})
 
 
 def store(folder: Path, first: int = 0) -> list[StoredRun]:

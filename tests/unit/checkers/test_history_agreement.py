@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.history_agreement import contradictions
+from checkers.history_agreement import REQUIRED, contradictions
 from checkers.history_files import HistoryFile
 from checkers.history_folders import read_folders
 from checkers.history_tables import InFiles
@@ -39,7 +39,7 @@ def _sound() -> Tables:
             _op(9, 4, outcome=OPEN, invoked=9), _op(11, 2, f="assign", keys=[5]), _op(13, 2, f="debug"),
         ],
         "micro": [_micro(2, 1, 0), _micro(4, 2, 1), _micro(6, 1, 2, True), _micro(6, 2, 2, True, n=1)],
-        "names": [],
+        "names": [{"id": NAMES_FROM, "text": "2"}, {"id": NAMES_FROM, "text": "2"}],
     }  # fmt: skip
 
 
@@ -62,19 +62,34 @@ def _add(table: str, row: Row) -> Callable[[Tables], None]:
 CHANGES: list[tuple[str, Callable[[Tables], None]]] = [
     ("micro.parquet tells another process or outcome of an operation", _change("micro", 0, outcome=FAIL)),
     ("micro.parquet tells another process or outcome of an operation", _change("ops", 0, process=9)),
+    ("micro.parquet tells another process or outcome", _change("micro", 1, process=0, outcome=4)),
+    ("micro.parquet tells another process or outcome", _change("micro", 1, process=2, outcome=-4)),
     ("or has records of one whose f is none of txn, send, poll (operation 2)", _change("ops", 0, f="TXN")),
     ("records of an operation that ops.parquet has not (operation 99)", _change("micro", 3, op=99)),
     ("records of an operation that ops.parquet has not (operation 2)", lambda tables: tables["ops"].clear()),
-    ("ops.parquet has an operation twice (operation 4)", _add("ops", _op(4, 1))),
+    ("ops.parquet has an operation twice, or in the line of an", _add("ops", _op(4, 1))),
+    ("in the line of another's invocation (operation 3)", _add("ops", _op(3, 7, outcome=OPEN, invoked=3))),
+    ("in the line of another's invocation (operation 4)", _add("ops", _op(21, 7, invoked=3))),
     ("ops.parquet has an outcome that is none of 0 to 3 (operation 8)", _change("ops", 3, outcome=4)),
     ("ops.parquet has an outcome that is none of 0 to 3 (operation 8)", _change("ops", 3, outcome=-1)),
-    ("neither read_committed nor read_uncommitted", _change("ops", 2, isolation="READ_UNCOMMITTED")),
-    ("invoked after it completed, or is below 1 (operation 4)", _change("ops", 1, invoked=5)),
-    ("invoked after it completed, or is below 1 (operation 0)", _add("ops", _op(0, 8))),
+    ("neither read_committed nor read_uncommitted (operation 6)", _change("ops", 2, isolation="COMMITTED")),
+    ("not invoked above its own line (operation 4)", _change("ops", 1, invoked=5)),
+    ("not invoked above its own line (operation 4)", _change("ops", 1, invoked=4)),
+    ("not invoked above its own line (operation 4)", _change("ops", 1, invoked=0)),
+    ("not invoked above its own line (operation 19)", _change("ops", 4, op=19, invoked=18)),
+    ("ops.parquet has an operation below 1", _add("ops", _op(0, 8))),
+    (
+        "while another of it was open (operation 30)",
+        lambda tables: tables["ops"].extend([_op(30, 2, f="debug", invoked=20), _op(25, 2, invoked=21)]),
+    ),
+    ("while another of it was open (operation 18)", _add("ops", _op(18, 4))),
     ("one of op, process, f, outcome, invoked is null (operation 8)", _change("ops", 3, process=None)),
     ("one of op, process, f, outcome, invoked is null (operation 13)", _change("ops", 6, f=None)),
-    ("records of an operation that ops.parquet has not (operation 0)", _change("micro", 0, op=None)),
-]
+    ("micro.parquet has a row in which one of op, key,", _change("micro", 0, op=None)),
+    *((f"micro.parquet has a row in which one of {', '.join(REQUIRED['micro'])} is null (operation 4)",
+       _change("micro", 1, **{name: None})) for name in REQUIRED["micro"] if name != "op"),
+    ("names.parquet has several texts for one number", _add("names", {"id": NAMES_FROM, "text": "3"})),
+]  # fmt: skip
 
 
 def _tables(*folders: Path) -> dict[str, InFiles]:
@@ -89,7 +104,7 @@ def _tables(*folders: Path) -> dict[str, InFiles]:
 
 def _said(*folders: Path) -> dict[int, str]:
     tables = _tables(*folders)
-    return contradictions(tables["ops"], tables["micro"])
+    return contradictions(tables["ops"], tables["micro"], tables["names"])
 
 
 def test_tables_that_agree_are_sound(tmp_path: Path) -> None:
@@ -117,15 +132,24 @@ def test_the_lowest_operation_of_all_is_told(tmp_path: Path) -> None:
     assert "(operation 6)" in _said(_write(tmp_path / "a", tables))[0]
 
 
-@pytest.mark.parametrize(
-    ("table", "column"),
-    [("micro", "key"), ("micro", "value"), ("micro", "n"), ("micro", "polled"), ("ops", "f")],
-)
-def test_a_null_is_told_by_its_column(spark: SparkSession, tmp_path: Path, table: str, column: str) -> None:
+def test_without_operations_there_can_be_no_records(tmp_path: Path) -> None:
     tables = _sound()
-    tables[table][1][column] = None
-    read = read_folders(spark, [HistoryFile(4, _write(tmp_path / "a", tables))])
-    assert str(read.errors[4]) == f"{tmp_path / 'a' / table}.parquet has nulls in {column}"
+    tables["ops"].clear()
+    assert "that ops.parquet has not (operation 2)" in _said(_write(tmp_path / "a", tables))[0]
+
+
+def test_a_null_in_one_of_many_files_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    """As Spark writes tables."""
+    folder, more = _write(tmp_path / "a", _sound()), _write(tmp_path / "b", _sound())
+    whole = pq.read_table(more / "micro.parquet")
+    (folder / "micro.parquet").unlink()
+    (folder / "micro.parquet").mkdir()
+    null = whole.slice(2, 1).set_column(1, "key", pa.array([None], pa.int64()))
+    for number, rows in enumerate((whole.slice(0, 2), null, whole.slice(3))):
+        pq.write_table(rows, folder / "micro.parquet" / f"part-{number}.parquet")
+    read = read_folders(spark, [HistoryFile(4, folder), HistoryFile(5, more)])
+    assert read.errors.keys() == {4}
+    assert str(read.errors[4]).startswith(f"{folder}: micro.parquet has a row in which one of op, key, value")
 
 
 def test_one_that_contradicts_itself_stops_no_other(spark: SparkSession, tmp_path: Path) -> None:

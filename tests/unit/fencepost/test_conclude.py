@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.judge import Evidence, conclude
-from harness.facts import Facts
+from fencepost.judge import Evidence, conclude, healed_ns
+from harness.facts import Facts, Phase
 from harness.options import Options
 from harness.plan import Plan
 from harness.verdict import FaultReport, Found, Judgement, Validity, Verdict
 
+HEAL = Phase("heal", 10.0, 12.0)
 STRUCK = FaultReport("kill-broker", "broker 2", 1.0, 9.0, True, "process 7 ended by SIGKILL")
 STRIKE = {"fault": "kill-broker", "target": "leader:a/0", "start_s": 3.0, "hold_s": 8.0}
 CLEAN = Judgement({}, {}, {}, {"inputs": 10, "aborted": 1}, {})
@@ -73,3 +74,21 @@ def test_faults_without_room_are_told_and_change_nothing() -> None:
     verdict = judged(Facts(faults=[STRUCK], undrawn={"partition": "no room"}))
     assert verdict.valid is Validity.VALID
     assert verdict.not_exercised == {"partition": "no room"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected_ns"),
+    [
+        (Facts(), 0),
+        (
+            Facts(faults=[STRUCK, replace(STRUCK, end_s=4.0), replace(STRUCK, end_s=20.0, acted=False)]),
+            9_000_000_000,
+        ),
+        (Facts(faults=[STRUCK, replace(STRUCK, end_s=None)]), None),
+        (Facts(faults=[replace(STRUCK, end_s=None)], phases=[HEAL]), 12_000_000_000),
+    ],
+)
+def test_the_last_fault_was_healed_at_its_end_or_with_the_cluster(
+    facts: Facts, expected_ns: int | None
+) -> None:
+    assert healed_ns(facts) == expected_ns

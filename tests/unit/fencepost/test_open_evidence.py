@@ -147,6 +147,36 @@ def test_a_stage_that_is_not_as_it_was_planned_makes_a_run_unknown(
     assert words in open_evidence("it", store).incomplete[0]
 
 
+def test_a_stage_that_stands_twice_makes_a_run_unknown(store: Path) -> None:
+    facts = json.loads((store / "facts.json").read_text())
+    (store / "facts.json").write_text(json.dumps(facts | {"rows": {}}))  # as an older one
+    rewrite(store / "history" / "stages.parquet", lambda rows: pa.concat_tables([rows, rows]))
+    assert open_evidence("it", store).incomplete == ("the table stages has s, s, and the run had s",)
+
+
+def test_a_run_that_was_killed_lacks_its_end(store: Path) -> None:
+    (store / "facts.json").unlink()
+    (why,) = open_evidence("it", store).incomplete
+    assert "killed" in why
+
+
+def test_a_journal_that_is_in_no_table_is_missing_but_for_that_of_the_faults(store: Path) -> None:
+    (store / "journals").mkdir()
+    for name in ("nemesis", "gone"):
+        (store / "journals" / f"{name}.jsonl").write_text("")
+    assert open_evidence("it", store).incomplete == ("the table journals lacks gone",)
+
+
+def test_rows_of_two_runs_in_one_table_are_told(store: Path) -> None:
+    def half(rows: pa.Table) -> pa.Table:
+        runs = pa.array([7 + (n > 0) for n in range(len(rows))], pa.int64())
+        return rows.set_column(0, rows.schema.field("run"), runs)
+
+    rewrite(store / "history" / "sends.parquet", half)
+    with pytest.raises(UnreadableInput, match="has rows of run"):
+        open_evidence("it", store)
+
+
 def test_an_empty_path_is_not_the_folder_where_we_are() -> None:
     (given,) = expand("")
     assert given.error == "a path is empty: name a stored run, a store, or a file of a history"
