@@ -173,7 +173,7 @@ def _final_reads(facts: Facts, found: Gaps) -> None:
                     f"offset {row['next']} on",
                     "ends",
                 )
-            elif row["read"] > 1 and not facts.partitions[tp].get(column):
+            elif row["read"] and not facts.partitions[tp].get(column):
                 found.add(
                     table,
                     f"the table {table} holds nothing of {facts.name(tp)}, where the final {isolation.value} "

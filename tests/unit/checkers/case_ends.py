@@ -134,6 +134,13 @@ def of_an_info_that_may_stand_in_a_log_that_is_damaged_nobody_knows(h: History) 
     _half_of_the_commits_gone(h)
 
 
+@case(broken=("the leader's log of x/0 is not here",))
+def of_an_info_that_stands_in_no_log_of_commits_nothing_came(h: History) -> None:
+    plain(h)
+    h.take(gives="", claim=(1, 2), outcome="info", offsets_fate="")
+    h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["x"] else row)
+
+
 @case()
 def of_an_info_that_stands_in_no_log_nothing_came(h: History) -> None:
     plain(h)

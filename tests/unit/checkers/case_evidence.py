@@ -230,11 +230,28 @@ def without_logs_a_compacted_partition_is_a_gap_too(h: History) -> None:
     h.alter("partitions", lambda row: row | {"compacted": True} if row["tp"] == h.tp["y"] else row)
 
 
-@case(broken=("reader (z) met the end of y/0 at offset 3, and read nothing from offset 0 on",))
+@case(broken=("reader (z) met the end of y/0 at offset 3, and read nothing from offset 3 on",))
 def a_final_reader_that_met_the_end_beyond_what_it_read_contradicts_itself(h: History) -> None:
     plain(h)
     here = h.tp["y"], RC
-    h.alter("ends", lambda row: row | {"next": 0} if (row["tp"], row["isolation"]) == here else row)
+    h.alter("ends", lambda row: row | {"next": 3} if (row["tp"], row["isolation"]) == here else row)
+
+
+@case(
+    broken=(
+        "the table polls holds nothing of z/0, where the final read_committed reader (z) read 1 records",
+    ),
+    options={"outputs": "xyz"},
+)
+def a_sentinel_that_is_in_no_table_is_a_gap(h: History) -> None:
+    plain(h)
+    h.alter("polls", lambda row: None if row["tp"] == h.tp["z"] else row)
+
+
+@case()
+def what_a_stage_s_own_group_has_not_done_is_not_held_against_it(h: History) -> None:
+    plain(h)
+    h.alter("stages", lambda row: row | {"group": "another"})
 
 
 @case(unseen=1, broken=("the run had the logs of __consumer_offsets, and they are gone",))

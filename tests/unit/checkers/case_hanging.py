@@ -2,7 +2,7 @@
 
 from cases import case, plain, without_sentinels
 from histories import TRANSACTIONS, History
-from stored_tables import Row
+from stored_tables import OFFSETS, Row
 
 STUCK = "did not come to the end of x/0", "nothing was committed"
 
@@ -40,6 +40,12 @@ def a_record_open_after_its_transaction_was_aborted_hangs(h: History) -> None:
 def a_record_hangs_where_no_sentinel_was_written(h: History) -> None:
     _aborted(h)
     without_sentinels(h)
+
+
+@case(hanging_transaction=1, broken=(*STUCK, "the run had the logs of __consumer_offsets, and they are gone"))
+def a_record_hangs_where_there_is_no_topic_of_offset_commits(h: History) -> None:
+    _aborted(h)
+    h.alter("partitions", lambda row: None if row["topic"] == OFFSETS else row)
 
 
 @case(broken=STUCK)
