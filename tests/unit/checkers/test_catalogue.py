@@ -1,5 +1,7 @@
 """The docstrings are the specification: each has its parts, and the pages made from them are up to date."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +10,8 @@ import pytest
 from checkers.catalogue import Anomaly, catalogue
 from checkers.pages import INDEX, page, pages, parts_of, write_pages
 
-DOCS = Path(__file__).parents[3] / "docs" / "anomalies"
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs" / "anomalies"
 
 
 @pytest.mark.parametrize("anomaly", catalogue(), ids=lambda anomaly: anomaly.name)
@@ -29,6 +32,12 @@ def test_the_pages_are_made_from_the_docstrings() -> None:
     assert {path.name: path.read_text() for path in DOCS.iterdir()} == made, "run `make docs`"
     assert set(made) == {INDEX, *(f"{anomaly.name}.md" for anomaly in catalogue())}
     assert all(f"]({name})" in made[INDEX] for name in made if name != INDEX)
+
+
+def test_the_pages_are_written_by_a_command_and_old_ones_go(tmp_path: Path) -> None:
+    (tmp_path / "gone.md").write_text("of an anomaly that is no more")
+    subprocess.run([sys.executable, "-P", "-m", "checkers.pages", str(tmp_path)], check=True, cwd=ROOT)
+    assert {path.name for path in tmp_path.iterdir()} == set(pages())
 
 
 def test_a_page_has_each_word_of_the_docstring() -> None:

@@ -50,6 +50,7 @@ BAD: dict[str, tuple[bytes, int | None, str]] = {
     "alone.jsonl": (jsonl([e(0, "ok"), e(0, "invoke")]), 1, "process 0 completes (ok), and none is open"),
     "twice.jsonl": (jsonl([e(0, "invoke"), e(1, "invoke"), e(0, "ok"), e(0, "info")]), 4, "(info)"),
     "pair-first.jsonl": (jsonl([e(0, "ok"), b"nonsense\n"]), 1, "none is open"),
+    "two-alone.jsonl": (jsonl([e(0, "ok"), e(1, "info")]), 1, "process 0 completes (ok)"),
     "line-first.jsonl": (jsonl([b"nonsense\n", e(0, "ok")]), 1, "not JSON"),
     "edn.edn": (b"{:process 0 :type :invoke :f :x}\n{:process\n", 2, "not EDN"),
     "cut.jsonl.gz": (gzip.compress(jsonl(GOOD))[:-9], None, "damaged or cut off"),
@@ -122,6 +123,12 @@ MICRO_OF_GOOD = [
     (X, 4, None, 7, 0, 1, False, OPEN),
     (X, 5, None, 7, 1, 1, False, OPEN),
 ]
+
+
+def test_where_nothing_ever_completed_the_sends_are_told_all_the_same(spark: SparkSession, tmp_path: Path):
+    (tmp_path / "open.jsonl").write_bytes(jsonl([e(1, "invoke", [send(4), send(5)])]))
+    read = read_histories(spark, [HistoryFile(0, tmp_path / "open.jsonl")])
+    assert [row.asDict()["value"] for row in read.micro.frame().orderBy("n").collect()] == [4, 5]
 
 
 @pytest.mark.parametrize("name", ["_good.jsonl", "good.json.gz"])

@@ -1,0 +1,76 @@
+"""When a Ctrl-C ends Spark, and when it is left to others."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from checkers.interrupts import interruptible
+from checkers.session import Pending
+
+
+class Told:
+    """In the place of a Spark: what it was told."""
+
+    def __init__(self) -> None:
+        self.killed = self.closed = False
+
+    def kill(self) -> None:
+        self.killed = True
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def pending() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def handled() -> Iterator[None]:
+    """As Python starts: an interrupt is a KeyboardInterrupt."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("handled")
+def test_an_interrupt_kills_spark_and_comes_through(pending: Told) -> None:
+    with pytest.raises(KeyboardInterrupt), interruptible(cast(Pending, pending)):
+        signal.raise_signal(signal.SIGINT)
+    assert (pending.killed, pending.closed) == (True, True)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.usefixtures("handled")
+def test_without_one_nothing_is_killed_or_closed(pending: Told) -> None:
+    with interruptible(cast(Pending, pending)):
+        assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    assert (pending.killed, pending.closed) == (False, False)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.usefixtures("handled")
+def test_who_ignores_interrupts_goes_on_ignoring_them(pending: Told) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with interruptible(cast(Pending, pending)):
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        signal.raise_signal(signal.SIGINT)
+    assert not pending.killed
+
+
+@pytest.mark.usefixtures("handled")
+def test_another_thread_leaves_interrupts_alone(pending: Told) -> None:
+    seen: list[object] = []
+
+    def work() -> None:
+        with interruptible(cast(Pending, pending)):
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [signal.default_int_handler]
