@@ -8,7 +8,6 @@
 
 import argparse
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -216,4 +215,4 @@ def verdict(text: str, value: float, goal: float, unit: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

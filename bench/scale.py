@@ -76,6 +76,9 @@ def print_judgement(size: str, path: Path, goal_s: float | None) -> None:
 def print_neighbour(size: str, folder: Path) -> None:
     """Seven checks, cold: on Spark, and on DuckDB."""
     ours, theirs = (run_cold(["-m", "bench.seven", engine, str(folder)]) for engine in ("spark", "duckdb"))
+    for one in (ours, theirs):
+        if not one.answer:
+            sys.exit(f"{size}: seven checks: no answer: {one.said.strip().rpartition(chr(10))[2]}")
     same = "the same counts" if ours.answer == theirs.answer else f"DIFFERENT: {ours.answer} {theirs.answer}"
     print(
         f"{size}: seven checks, cold: Spark {ours}; DuckDB {theirs}: {same}, "

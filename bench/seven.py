@@ -76,7 +76,8 @@ def with_spark(folder: Path) -> dict[str, object]:
     from checkers.graph.names import WR, WW
     from checkers.history_files import HistoryFile
     from checkers.history_folders import read_folders
-    from checkers.told import LOST, make_keyed, make_pieces, make_siblings
+    from checkers.told import make_keyed, make_pieces
+    from checkers.told_records import LOST, make_siblings
     from fencepost.spark import starting
 
     with starting("local[*]", {}, large=True) as spark:
