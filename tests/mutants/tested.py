@@ -43,7 +43,7 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     "parts": ("test_parts",),
     "session": ("test_jvm", "test_cluster_of_ones_own", "../../integration/test_spark"),
     "warm": ("test_jvm", "../../integration/test_spark"),
-    "workers": ("../../integration/test_spark",),
+    "workers": ("test_judge_told", "../../integration/test_spark"),
 }
 """By module of the checkers that no history judges: how histories are read, how Spark is started, and what
 is written of the checks. What judges it is these alone.

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from plain.generate import random_history, to_jsonl
 from pyspark.sql import SparkSession
 
 from checkers.history_agreement import REQUIRED, contradictions
@@ -66,6 +68,7 @@ CHANGES: list[tuple[str, Callable[[Tables], None]]] = [
     ("micro.parquet tells another process or outcome", _change("micro", 1, process=2, outcome=-4)),
     ("or has records of one whose f is none of txn, send, poll (operation 2)", _change("ops", 0, f="TXN")),
     ("records of an operation that ops.parquet has not (operation 99)", _change("micro", 3, op=99)),
+    ("that ops.parquet has not (operation 1099511627775)", _change("micro", 3, op=1 << 41)),
     ("records of an operation that ops.parquet has not (operation 2)", lambda tables: tables["ops"].clear()),
     ("ops.parquet has an operation twice, or in the line of an", _add("ops", _op(4, 1))),
     ("in the line of another's invocation (operation 3)", _add("ops", _op(3, 7, outcome=OPEN, invoked=3))),
@@ -109,7 +112,9 @@ def _said(*folders: Path) -> dict[int, str]:
 
 def test_tables_that_agree_are_sound(tmp_path: Path) -> None:
     nothing: Tables = {"ops": [], "micro": [], "names": []}
-    assert _said(_write(tmp_path / "a", _sound()), _write(tmp_path / "b", nothing)) == {}
+    begun: Tables = {"ops": [_op(1, 0, outcome=OPEN, invoked=1)], "micro": [], "names": []}
+    folders = [_write(tmp_path / name, one) for name, one in (("a", _sound()), ("b", nothing), ("c", begun))]
+    assert _said(*folders) == {}
 
 
 @pytest.mark.parametrize(("words", "change"), CHANGES)
@@ -130,6 +135,12 @@ def test_the_lowest_operation_of_all_is_told(tmp_path: Path) -> None:
     tables["ops"][3]["outcome"] = 8
     tables["micro"] += [_micro(98, 8, 0), _micro(97, 7, 0), _micro(6, 9, 0)]
     assert "(operation 6)" in _said(_write(tmp_path / "a", tables))[0]
+
+
+def test_the_first_operation_of_all_is_looked_at_too(tmp_path: Path) -> None:
+    tables = _sound()
+    tables["micro"][0]["outcome"] = INFO
+    assert "(operation 2)" in _said(_write(tmp_path / "a", tables))[0]
 
 
 def test_without_operations_there_can_be_no_records(tmp_path: Path) -> None:
@@ -163,8 +174,10 @@ def test_one_that_contradicts_itself_stops_no_other(spark: SparkSession, tmp_pat
         _write(tmp_path / name, tables)
         for name, tables in (("a", _sound()), ("b", contradictory), ("c", unnamed), ("d", _sound()))
     ]
-    first, second, third, last = judge_histories(spark, folders, frozenset())
-    assert all(isinstance(one, Verdict) and one.valid is Validity.VALID for one in (first, last))
+    text = tmp_path / "e.jsonl"  # beside tables that are read where they lie
+    text.write_text(to_jsonl(random_history(Random(3), 30, set())))
+    first, second, third, last, told = judge_histories(spark, [*folders, text], frozenset())
+    assert all(isinstance(one, Verdict) and one.valid is Validity.VALID for one in (first, last, told))
     assert isinstance(second, UnreadableInput) and "b: micro.parquet has records of" in str(second)
     assert isinstance(third, UnreadableInput) and 'names.parquet has a text that is no JSON: "{no"' in str(
         third
