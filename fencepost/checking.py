@@ -13,6 +13,7 @@ from fencepost.stores import Given
 from harness.errors import EnvironmentFailure, ExitStatus, FencepostError, UnreadableInput
 from harness.history_files.url import Url
 from harness.progress import Progress
+from harness.record.store import goes_on
 from harness.verdict import Validity, Verdict
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ def _open(given: Given) -> Evidence | Path | Url | FencepostError:
         return given.file
     if given.folder is None:
         return UnreadableInput(given.error or given.history)
+    if goes_on(given.folder):
+        return UnreadableInput(f"{given.folder}: this run is still going on: judge it when it has ended")
     try:
         return open_evidence(given.history, given.folder)
     except FencepostError as error:

@@ -91,6 +91,7 @@ def _run(
     clock = Clock(time.monotonic_ns(), time.time() * 1000)
     plan = plan_run(options, test, drawn, workload, command, started, clock)
     plan.save(folder / "test.toml")
+    stack.enter_context(store.going_on(folder))
     store.point_latest(root, folder)
     diary = Diary(progress, clock)
     if options.nemesis is None and not drawn.strikes and not options.defect:

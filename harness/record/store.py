@@ -1,13 +1,18 @@
 """The folder of a run, and the store that runs are kept in."""
 
+import fcntl
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.errors import EnvironmentFailure
 
 LATEST = "latest"
+PLAN = "test.toml"
+"""The first file of a run; it is locked as long as the run goes on, and by no one who has died."""
 
 
 def create(store: Path, name: str, started: datetime) -> Path:
@@ -31,6 +36,26 @@ def create(store: Path, name: str, started: datetime) -> Path:
             f"the store {store} cannot be written: {error}; give another with --store"
         ) from error
     raise EnvironmentFailure(f"{store / name} holds a thousand runs of {stamp}")
+
+
+@contextmanager
+def going_on(folder: Path) -> Iterator[None]:
+    """For the length of a `with`, the run is one that is not to be judged by others."""
+    with (folder / PLAN).open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def goes_on(folder: Path) -> bool:
+    """Whether a run is still going on; False where nobody can say, as where there is no plan."""
+    try:
+        with (folder / PLAN).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def point_latest(store: Path, folder: Path) -> None:

@@ -10,13 +10,15 @@ import pytest
 from histories import History
 from stored_tables import write
 
-from fencepost.judge import open_evidence, why_not
-from fencepost.stores import expand
+from fencepost.checking import _open
+from fencepost.judge import Evidence, open_evidence, why_not
+from fencepost.stores import Given, expand
 from harness.errors import AnalysisFailed, UnreadableInput
 from harness.evidence import rows_of
 from harness.facts import Facts
 from harness.options import Options
 from harness.plan import Plan
+from harness.record.store import goes_on, going_on
 from harness.verdict import FaultReport
 
 
@@ -175,6 +177,18 @@ def test_rows_of_two_runs_in_one_table_are_told(store: Path) -> None:
     rewrite(store / "history" / "sends.parquet", half)
     with pytest.raises(UnreadableInput, match="has rows of run"):
         open_evidence("it", store)
+
+
+def test_a_run_that_is_still_going_on_is_not_judged(store: Path, tmp_path: Path) -> None:
+    def opened() -> object:
+        return _open(Given(str(store), store))
+
+    assert isinstance(opened(), Evidence)
+    with going_on(store):
+        answer = opened()
+        assert isinstance(answer, UnreadableInput) and "this run is still going on" in str(answer)
+    assert isinstance(opened(), Evidence)
+    assert not goes_on(tmp_path / "nowhere")
 
 
 def test_an_empty_path_is_not_the_folder_where_we_are() -> None:
