@@ -12,6 +12,7 @@ from harness.evidence import tabulate, tabulated
 from harness.facts import Facts
 from harness.plan import Plan
 from harness.record.schema import HISTORY, LOG, unfit
+from harness.record.store import PLAN
 from harness.verdict import Judgement, Validity, Verdict
 
 if TYPE_CHECKING:
@@ -54,10 +55,10 @@ class Evidence:
 
 def open_evidence(history: str, folder: Path) -> Evidence:
     """Read what a run left; makes the tables of one that was killed. Raises `UnreadableInput`."""
-    plan = Plan.load(folder / "test.toml")
+    plan = Plan.load(folder / PLAN)
     number = str(plan.run.get("id", ""))
     if not (number.isascii() and number.isdecimal()):
-        raise UnreadableInput(f"{folder / 'test.toml'} does not say which run it is: [run] id is missing")
+        raise UnreadableInput(f"{folder / PLAN} does not say which run it is: [run] id is missing")
     told = folder / "facts.json"
     facts = Facts.load(told) if told.exists() else None
     if not tabulated(folder) and not (folder / "verdict.json").exists():
@@ -72,7 +73,7 @@ def open_evidence(history: str, folder: Path) -> Evidence:
         _try(evidence)
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
         raise UnreadableInput(
-            f"{folder}: test.toml or facts.json is not as the run wrote it ({type(error).__name__}: {error})"
+            f"{folder}: {PLAN} or facts.json is not as the run wrote it ({type(error).__name__}: {error})"
         ) from error
     return evidence
 

@@ -90,7 +90,7 @@ def _run(
     test = plan_test(options, workload, drawn, folder)
     clock = Clock(time.monotonic_ns(), time.time() * 1000)
     plan = plan_run(options, test, drawn, workload, command, started, clock)
-    plan.save(folder / "test.toml")
+    plan.save(folder / store.PLAN)
     stack.enter_context(store.going_on(folder))
     store.point_latest(root, folder)
     diary = Diary(progress, clock)

@@ -6,10 +6,7 @@ from pathlib import Path
 
 from harness.errors import UnreadableInput
 from harness.history_files.url import Url, is_url
-
-MARK = "test.toml"
-"""The file that a run writes first: a folder with it is the folder of a run."""
-
+from harness.record.store import PLAN
 
 TABLES_MARK = "micro.parquet"
 """A folder with it is a history that was written straight to Parquet."""
@@ -49,7 +46,7 @@ def one_run(path: str) -> Path:
 
 def _expand(path: str) -> list[Given]:
     place = Path(path)
-    if (place / MARK).is_file():
+    if (place / PLAN).is_file():
         return [Given(path, place)]
     if (place / TABLES_MARK).exists():
         return [Given(path, file=place)]
@@ -58,7 +55,7 @@ def _expand(path: str) -> list[Given]:
         if runs:
             return [Given(str(run), run) for run in runs]
         none = (
-            f"{path} is no stored run and holds none (there is no {MARK}), and is no folder of tables "
+            f"{path} is no stored run and holds none (there is no {PLAN}), and is no folder of tables "
             f"(there is no {TABLES_MARK}); files of histories are named one by one, as {path}/*.jsonl"
         )
         return [Given(path, error=none)]
@@ -72,7 +69,7 @@ def _runs(place: Path) -> Iterator[Path]:
     for child in place.iterdir():
         if child.is_symlink() or not child.is_dir():
             continue
-        if (child / MARK).is_file():
+        if (child / PLAN).is_file():
             yield child
         else:
-            yield from (run for run in child.iterdir() if not run.is_symlink() and (run / MARK).is_file())
+            yield from (run for run in child.iterdir() if not run.is_symlink() and (run / PLAN).is_file())

@@ -12,6 +12,7 @@ from fencepost.stores import one_run
 from harness.errors import ExitStatus
 from harness.options import command_line
 from harness.plan import Plan
+from harness.record.store import PLAN
 
 
 @click.command("replay")
@@ -31,7 +32,7 @@ def command(store: str, into: str | None, as_json: bool, **given: Any) -> ExitSt
       fencepost replay store/latest
       fencepost replay store/shop/20261121T100000Z --json
     """
-    plan = Plan.load(one_run(store) / "test.toml")
+    plan = Plan.load(one_run(store) / PLAN)
     options = plan.options
     for values in asking.flag_values(given):
         options = options.updated(values)

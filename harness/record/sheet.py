@@ -3,10 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+WRITTEN: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
+"""How a table is written: with checksums, or a bit that has changed would be read as another value."""
 _CHUNK_ROWS = 65_536  # held in memory; about 30 MB of Python objects
 
 
@@ -37,11 +40,9 @@ class Sheet:
 
 @contextmanager
 def open_sheet(path: Path, schema: pa.Schema) -> Iterator[Sheet]:
-    """Write beside `path`; the file takes its name once it is complete. Its pages have checksums: a bit that
-    has changed would else be read as another offset.
-    """
+    """Write beside `path`; the file takes its name once it is complete."""
     part = path.with_name(path.name + ".part")
-    with pq.ParquetWriter(part, schema, compression="zstd", write_page_checksum=True) as writer:
+    with pq.ParquetWriter(part, schema, **WRITTEN) as writer:
         sheet = Sheet(writer, schema)
         yield sheet
         sheet.flush()
