@@ -57,14 +57,13 @@ def _find_spans(packs: DataFrame) -> tuple[Spans, dict[int, frozenset[int]]]:
     told = packs.select("low", "high").toArrow()
     first, last = merged(_joined(told["low"]), _joined(told["high"]))
     left_out: dict[int, frozenset[int]] = {}
-    for kind in (RW, WW):
+    for kind, kept in ((RW, {WR, WW}), (WW, {WR})):
         large = last - first >= LARGEST_LINES
         if not large.any():
             break
         for run in np.unique(first[large] // LINES).tolist():
             left_out[run] = left_out.get(run, frozenset()) | {kind}
-        kept = frozenset({WR, WW, RW} if kind == RW else {WR, WW}) - {kind}
-        told = packs.mapInArrow(_intervals(kept), "low binary, high binary").toArrow()
+        told = packs.mapInArrow(_intervals(frozenset(kept)), "low binary, high binary").toArrow()
         low, high = merged(_joined(told["low"]), _joined(told["high"]))
         whole = Spans(first[large], last[large], np.zeros(int(large.sum()), np.int32))
         inside = whole.span_of(low) >= 0

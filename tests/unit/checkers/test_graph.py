@@ -1,17 +1,19 @@
 """Components and cycles of a few operations, and the intervals that hold them."""
 
+from collections.abc import Mapping, Set
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from graphs import Pair, graph_of, in_full, named, part
-from micro import given, sent, table
+from micro import Row, given, sent, table
 from pyspark.sql import SparkSession
 
 from checkers.by_key.arrays import finder
 from checkers.graph.cycles import Step, cycle_with_one_rw, shortest_cycle
 from checkers.graph.edges import Edges
 from checkers.graph.intervals import make_spans, merged
-from checkers.graph.names import GRAPHS, PROCESS, REALTIME, RW, WR
+from checkers.graph.names import GRAPHS, PROCESS, REALTIME, RW, WR, WW
 from checkers.history_tables import InSpark
 from checkers.parts import SPARK_ERRORS
 from checkers.told import Told, make_told
@@ -99,20 +101,53 @@ def told_of(spark: SparkSession, ops: list[dict[str, object]], micro: pa.Table) 
     return make_told(operations, InSpark(spark.createDataFrame(micro)), count_operations(operations), 1)
 
 
+def cycles_of(spark: SparkSession, *micro: Row) -> tuple[list[str], Mapping[int, Set[int]]]:
+    """Names of the components, and what was too large, in a history of operations that were all ok."""
+    ops = [
+        {"run": 0, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1}
+        for op in sorted({row["op"] for row in micro})
+    ]
+    told = told_of(spark, ops, table(*micro).drop(["committed"]))
+    return [row.anomaly for row in told.components.collect()], told.too_large
+
+
+def circle(one: int, other: int) -> list[Row]:
+    """Two operations that read what the other wrote."""
+    return [
+        sent(one, one, 0, key=one), given(other, one, 0, key=one),
+        sent(other, other, 0, key=other), given(one, other, 0, key=other),
+    ]  # fmt: skip
+
+
 def test_an_interval_that_is_too_large_is_looked_at_without_rw_edges(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("checkers.graph.make.LARGEST_LINES", 10)
-    # The reader of op 30 lags behind every writer; ops 5 and 6 read what the other wrote.
-    micro = [sent(5, 1, 0), sent(6, 2, 1), *(sent(op, op, op) for op in (10, 15, 20)), given(30, 1, 0)]
-    micro += [given(6, 1, 0), given(5, 2, 1)]
-    ops = [
-        {"run": 0, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1}
-        for op in (5, 6, 10, 15, 20, 30)
-    ]
-    told = told_of(spark, ops, table(*micro).drop(["committed"]))
-    assert told.too_large == {0: {RW}}
-    assert [row.anomaly for row in told.components.collect()] == ["G1c"]
+    # The reader of op 30 lags behind every writer; an interval beside theirs is small.
+    lagging = [*(sent(op, op, op) for op in (4, 10, 15, 20)), given(30, 4, 4)]
+    assert cycles_of(spark, *circle(5, 6), *lagging, *circle(40, 42)) == (["G1c", "G1c"], {0: {RW}})
+
+
+def test_without_ww_edges_too_if_they_make_it_too_large(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("checkers.graph.make.LARGEST_LINES", 10)
+    backwards = [sent(30, 30, 0), sent(4, 4, 1)]
+    assert cycles_of(spark, *circle(5, 6), *backwards) == (["G1c"], {0: {RW, WW}})
+
+
+@pytest.mark.parametrize(("largest", "too_large"), [(11, {}), (10, {0: {RW, WW}})])
+def test_an_interval_of_the_largest_size_is_too_large(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, largest: int, too_large: dict[int, set[int]]
+) -> None:
+    monkeypatch.setattr("checkers.graph.make.LARGEST_LINES", largest)
+    assert cycles_of(spark, *circle(10, 20)) == (["G1c"], too_large)
+
+
+def test_all_of_an_interval_meets_in_one_task(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checkers.graph.make.LINES_A_GROUP", 1)
+    circles = [row for op in range(10, 100, 10) for row in circle(op, op + 2)]
+    assert cycles_of(spark, *circles) == (["G1c"] * 9, {})
 
 
 @pytest.mark.parametrize("few", [4, 5, 6])

@@ -18,7 +18,7 @@ def finding(
     """One row of findings; `also` is in its detail alone."""
     return {
         "run": run, "anomaly": anomaly, "absence": absence, "position": [position], "ops": list(ops),
-        "detail": f'{{"at": {position}, "also": {also}}}',
+        "detail": f'{{"also": {also}, "at": {position}}}',
     }  # fmt: skip
 
 
@@ -59,9 +59,9 @@ def findings(seed: int) -> list[Row]:
             *(rng.choice([None, 1, 2, 3, 4]) for _ in range(rng.choice([0, 1, 1, 2] if seed % 2 else [3]))),
             run=rng.choice([1, 2]),
             absence=rng.random() < 0.3,
-            also=number,
+            also=rng.randrange(100),
         )
-        for number in range(rng.choice([4, 8, 60]))
+        for _ in range(rng.choice([4, 8, 60]))
     ]
 
 
