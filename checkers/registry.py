@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from checkers.graph.names import BAD, GRAPHS
+from harness.verdict import NO_AGGREGATE, NO_ORDER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,8 +25,8 @@ NEEDS = {
     "replicas": "the log of one replica of each partition alone",
     "healed": "the run does not say when its last fault was healed",
     "expected": "the workload does not say what its inputs must lead to",
-    "order": "the workload promises no order",
-    "aggregate": "the workload states no aggregate",
+    "order": NO_ORDER,
+    "aggregate": NO_AGGREGATE,
 }
 """What a check may need, and the reason that stands in `not_checked` where it is missing."""
 STORES, HISTORIES, BOTH = "stored runs", "histories from elsewhere", "both"

@@ -96,11 +96,15 @@ class FaultReport:
 
 ELSEWHERE = "looked for in histories from elsewhere alone"
 """Why a check that a stored run is not put to stands in `not_checked`."""
+NO_ORDER = "the workload promises no order"
+NO_AGGREGATE = "the workload states no aggregate"
+"""And one of what the workload does not do: nothing is missing."""
 
 
 def lacking(not_checked: Mapping[str, str]) -> dict[str, str]:
-    """The checks that had no evidence; not those that are not for this kind of history."""
-    return {name: reason for name, reason in not_checked.items() if reason != ELSEWHERE}
+    """The checks that had no evidence; not those that are not for this kind of history or of workload."""
+    beside = {ELSEWHERE, NO_ORDER, NO_AGGREGATE}
+    return {name: reason for name, reason in not_checked.items() if reason not in beside}
 
 
 @dataclass(frozen=True)
