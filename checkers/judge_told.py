@@ -98,7 +98,7 @@ def _judgement(
             "committed": numbers["committed"],
             "aborted": numbers["aborted"],
         },
-        stats={name: numbers[name] for name in ("ops", "ok", "fail", "info", "open")},
+        stats={name: numbers[name] for name in ("ops", "ok", "fail", "info", "open", "passed_over")},
         unsettled=unsettled(run, found.rows),
     )
 

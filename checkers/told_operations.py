@@ -14,17 +14,29 @@ from harness.history_files.schema import OK, OUTCOMES
 
 EFFECTIVE = pa.array(["txn", "send", "poll"])
 ASSIGNS = pa.array(["assign", "subscribe"])
+KNOWN = pa.array([*EFFECTIVE.to_pylist(), *ASSIGNS.to_pylist(), "crash", "debug-topic-partitions"])
+"""All that a history may tell of; what another operation did is judged by nobody."""
 Numbers = dict[int, Counter[str]]
 COUNTED = ("run", "outcome", "f", "isolation", "rebalanced")
 """The columns that are counted."""
 COUNTS = pa.schema(
     [
         (name, pa.int64())
-        for name in ("run", "ops", *OUTCOMES, "committed", "aborted", "subscribes", "turns", "uncommitted")
+        for name in (
+            "run",
+            "ops",
+            *OUTCOMES,
+            "committed",
+            "aborted",
+            "subscribes",
+            "turns",
+            "uncommitted",
+            "passed_over",
+        )
     ]
 )
 """By run; `turns`: those that may say what keys a process has; `uncommitted`: those that asked for records of
-transactions that have not committed."""
+transactions that have not committed; `passed_over`: of a kind that is not known."""
 
 
 def count_operations(ops: Table) -> Numbers:
@@ -54,6 +66,7 @@ def _count(batches: Batches) -> Batches:
             "subscribes": _true(pc.equal(f, "subscribe")),
             "turns": turns(rows),
             "uncommitted": _true(pc.equal(rows["isolation"], Isolation.READ_UNCOMMITTED.value)),
+            "passed_over": ~_true(pc.is_in(f, KNOWN)),
         }
         counts = (np.bincount(at[chosen], minlength=len(runs)) for chosen in kinds.values())
         yield pa.RecordBatch.from_arrays([pa.array(runs), *map(pa.array, counts)], [*COUNTS.names])

@@ -65,7 +65,9 @@ def bent(rng: Random, events: list[Event], times: int) -> list[Event]:
         elif roll < 0.25:
             event["isolation"] = rng.choice(["read_committed", "read_uncommitted"])
         elif roll < 0.3 and event["f"] in ("send", "poll", "txn"):
-            invocation["f"] = event["f"] = rng.choice(["send", "poll", "txn", "debug-topic-partitions"])
+            invocation["f"] = event["f"] = rng.choice(
+                ["send", "poll", "txn", "sned", "debug-topic-partitions"]
+            )
         elif event["f"] in ("send", "poll", "txn") and event["value"]:
             _bend(rng, rng.choice(event["value"]))
     return events

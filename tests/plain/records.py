@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from plain.history import History, Name, Op
 
 Found = set[tuple[Hashable, ...]]
+KNOWN = ("txn", "send", "poll", "assign", "subscribe", "crash", "debug-topic-partitions")
 
 
 def inconsistent_offsets(h: History) -> Found:
@@ -74,6 +75,7 @@ def numbers(h: History) -> dict[str, int]:
     return {
         "ops": len(h.ops),
         **{kind: kinds[kind] for kind in ("ok", "fail", "info", "open")},
+        "passed_over": sum(op.f not in KNOWN for op in h.ops),
         "committed": ends["ok"],
         "aborted": ends["fail"],
         "outputs": len(sent | h.polled),

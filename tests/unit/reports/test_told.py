@@ -1,5 +1,7 @@
 """What is said of an example of a history from elsewhere, in a line."""
 
+import pytest
+
 from harness.verdict import Found, Validity, Verdict
 from reports.told import explanations
 
@@ -24,6 +26,12 @@ def test_records_and_operations_are_named() -> None:
         "operation T6 (process 0, ok)",
         'read beyond T12 (process 3, ok) "x" 4 @ 2014',
     ]
+
+
+@pytest.mark.parametrize(("count", "said"), [(0, ""), (1, "1 operation"), (3000, "3,000 operations")])
+def test_what_nobody_has_judged_is_told(count: int, said: str) -> None:
+    lines = list(explanations(Verdict("h", "h", None, Validity.VALID, "", {}, stats={"passed_over": count})))
+    assert [line.split(" passed over")[0] for line in lines] == ([said] if count else [])
 
 
 def test_of_a_cycle_the_steps_are_told() -> None:
