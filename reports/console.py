@@ -1,9 +1,11 @@
 """The last words of a run on the console."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from harness.verdict import Validity, Verdict, lacking
 from reports.meanings import counted
+from reports.sentences import sentence
 from reports.summary import causes_first
 from reports.words import printable, several
 
@@ -11,13 +13,17 @@ WORDS = {Validity.VALID: "valid", Validity.INVALID: "INVALID", Validity.UNKNOWN:
 
 
 def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
-    """What was found, what was left open, and then the verdict, its reason, the report, the command."""
+    """What was found, with the first example of each, and what was left open; then the verdict, its reason,
+    the report, the command.
+    """
     lines = []
     for anomaly, found in causes_first(verdict.anomalies):
         note = "warning: " if found.warning else "allowed: " if found.allowed else ""
         because = f", because of {printable(found.because, 60)}" if found.because else ""
         name = printable(anomaly, 60)
         lines.append(f"  {name:<24} {note}{counted(name, found.count)}{because}")
+        if not found.allowed and found.examples:
+            lines.append(f"    first: {sentence(anomaly, found.examples[0])}")
     lines += [f"  unknown: {printable(reason, 300)}" for reason in verdict.unknown_because]
     left, blind = verdict.not_exercised, lacking(verdict.not_checked)
     open_ends = [
@@ -33,3 +39,10 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
         f"report   {folder / 'report.html'}",
         f"repeat   {printable(command, 4000)}",
     ]
+
+
+def first_examples(verdict: Verdict) -> Iterator[str]:
+    """For each anomaly of a stored run that counts, how often it was found and the first example."""
+    for anomaly, found in causes_first(verdict.anomalies):
+        if not found.allowed and found.examples:
+            yield f"{printable(anomaly, 60)} ({found.count}): {sentence(anomaly, found.examples[0])}"

@@ -53,7 +53,7 @@ def command(histories: tuple[str, ...], allow: str, update: bool, as_json: bool,
     def tell(answers: Answers) -> None:
         progress.close()
         for history, answer in zip(asked, answers, strict=True):
-            telling.tell_history(history.history, answer, as_json=as_json, explained=history.folder is None)
+            telling.tell_history(history.history, answer, as_json=as_json, stored=history.folder is not None)
         sys.stdout.flush()
         told.extend(answers)
 

@@ -19,12 +19,11 @@ def tell_run(verdict: Verdict, folder: Path, command: str, *, as_json: bool) -> 
         print(verdict.line())
 
 
-def tell_history(
-    history: str, answer: Verdict | FencepostError, *, as_json: bool, explained: bool = False
-) -> None:
+def tell_history(history: str, answer: Verdict | FencepostError, *, as_json: bool, stored: bool) -> None:
     """One line of `check`: a history's verdict, or why there is none.
 
-    `explained`: for people, below it a line for each anomaly, with its first example.
+    `stored`: of a run of Fencepost's own. For people a line for each anomaly stands below, with its first
+    example.
     """
     from reports.words import printable
 
@@ -39,11 +38,11 @@ def tell_history(
     else:
         word = {True: "valid", False: "INVALID", "unknown": "unknown"}[answer.valid.json]
         print(f"{name}: {word}: {answer.summary}")
-        if explained:
-            from reports.told import explanations
+        from reports.console import first_examples
+        from reports.told import explanations
 
-            for line in explanations(answer):
-                print(f"  {line}")
+        for line in first_examples(answer) if stored else explanations(answer):
+            print(f"  {line}")
 
 
 def unread_line(history: str, error: str) -> str:

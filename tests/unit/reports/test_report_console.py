@@ -15,7 +15,8 @@ def test_the_last_lines_are_verdict_reason_report_and_command() -> None:
         "repeat   fencepost run --seed 42",
     ]
     assert lines[0] == "  reprocessed-input        3 outputs were made twice for one input"
-    assert lines[1].endswith("because of reprocessed-input")
+    assert lines[1].startswith("    first: input purchases/1 offset 812 took effect twice: ")
+    assert lines[2].endswith("because of reprocessed-input")
 
 
 def test_what_was_left_open_is_counted() -> None:
