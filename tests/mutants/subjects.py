@@ -138,7 +138,7 @@ class Part:
 SUBJECTS: Mapping[str, Callable[[SparkSession], Subject]] = {"told": Told, "stored": Stored}
 SHARED = (
     "tables", "by_input", "by_offset", "by_operation", "by_position", "by_process", "by_producer", "by_value",
-    "evidence", "gaps", "judge", "materialise", "ranking", "registry", "sources",
+    "evidence", "gaps", "judge", "materialise", "ranking", "registry",
 )  # fmt: skip
 """What all checkers of stored runs stand on."""
 

@@ -48,6 +48,7 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     "pages": ("test_catalogue",),
     "parts": ("test_parts",),
     "session": ("test_jvm", "test_cluster_of_ones_own", "../../integration/test_spark"),
+    "sources": ("test_judge", "test_cases"),
     "warm": ("test_jvm", "../../integration/test_spark"),
     "workers": ("test_judge_told", "../../integration/test_spark"),
 }
