@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 from checkers.history_tables import Act, Batches, Table
 from harness.history import Isolation
+from harness.history_files import schema
 from harness.history_files.schema import OK, OUTCOMES
 
-EFFECTIVE = pa.array(["txn", "send", "poll"])
+EFFECTIVE = pa.array(schema.EFFECTIVE)
 ASSIGNS = pa.array(["assign", "subscribe"])
-KNOWN = pa.array([*EFFECTIVE.to_pylist(), *ASSIGNS.to_pylist(), "crash", "debug-topic-partitions"])
-"""All that a history may tell of; what another operation did is judged by nobody."""
+KNOWN = pa.array(schema.KNOWN)
 Numbers = dict[int, Counter[str]]
 COUNTED = ("run", "outcome", "f", "isolation", "rebalanced")
 """The columns that are counted."""
@@ -69,7 +69,7 @@ def _count(batches: Batches) -> Batches:
             "passed_over": ~_true(pc.is_in(f, KNOWN)),
         }
         counts = (np.bincount(at[chosen], minlength=len(runs)) for chosen in kinds.values())
-        yield pa.RecordBatch.from_arrays([pa.array(runs), *map(pa.array, counts)], [*COUNTS.names])
+        yield pa.RecordBatch.from_arrays([pa.array(runs), *map(pa.array, counts)], ["run", *kinds])
 
 
 def turns(rows: pa.RecordBatch) -> np.ndarray:

@@ -31,9 +31,10 @@ class Result:
     folder: Path
 
     @property
-    def report(self) -> Path:
-        """The HTML report."""
-        return self.folder / "report.html"
+    def report(self) -> Path | None:
+        """The HTML report; None of a history from elsewhere, which has none."""
+        report = self.folder / "report.html"
+        return report if report.is_file() else None
 
     def assert_valid(self) -> None:
         """Raise an AssertionError that says what was found, and where the report is."""
@@ -49,7 +50,7 @@ class Result:
                 because = f", because of {found['because']}" if found.get("because") else ""
                 lines.append(f"  {name}: {found['count']}{because}")
         lines += [f"  {reason}" for reason in self.verdict.get("unknown_because", ())]
-        return "\n".join([*lines, f"report: {self.report}"])
+        return "\n".join([*lines, *([f"report: {self.report}"] if self.report else [])])
 
 
 def run(*, timeout_s: float | None = None, **options: Any) -> Result:
@@ -71,7 +72,7 @@ def check(
     timeout_s: float | None = None,
     **options: Any,
 ) -> list[Result]:
-    """Judge stored runs again, each in its own `Result`, in the order given.
+    """Judge stored runs again, and histories from elsewhere, each in its own `Result`, in the order given.
 
     `options` are `master` and `spark_conf`.
     """

@@ -111,11 +111,19 @@ def _open(given: Given) -> Evidence | Path | Url | FencepostError:
 
 def _judge(spark: "SparkSession", asked: Asked, progress: Progress) -> tuple[Answers, Answers]:
     """All stored runs in one job, and all files in another."""
-    of_runs = judge(spark, asked.runs, asked.allow)
-    for evidence, verdict in zip(asked.runs, of_runs, strict=True):
-        if isinstance(verdict, Verdict):
-            _keep(evidence.folder, verdict, asked)
+    judged = judge(spark, asked.runs, asked.allow)
+    of_runs = [_kept(evidence.folder, one, asked) for evidence, one in zip(asked.runs, judged, strict=True)]
     return of_runs, judge_histories(spark, asked.files, asked.allow, progress.phase)
+
+
+def _kept(folder: Path, answer: Verdict | FencepostError, asked: Asked) -> Verdict | FencepostError:
+    """The answer, kept; or why it could not be, which stops no other."""
+    try:
+        if isinstance(answer, Verdict):
+            _keep(folder, answer, asked)
+    except FencepostError as error:
+        return error
+    return answer
 
 
 def _keep(folder: Path, verdict: Verdict, asked: Asked) -> None:

@@ -38,7 +38,7 @@ def one_run(path: str) -> Path:
     """The folder of the one run at `path`; raises `UnreadableInput`."""
     found = expand(path)
     if found[0].folder is None:
-        raise UnreadableInput(found[0].error or f"{path} is a file; a stored run is a folder")
+        raise UnreadableInput(found[0].error or f"{path} is no stored run, but a history from elsewhere")
     if Path(path) != found[0].folder:
         raise UnreadableInput(f"{path} holds several runs; say which, for instance {found[-1].history}")
     return found[0].folder

@@ -58,6 +58,11 @@ class Found:
         None  # who permits it, where it is allowed: Kafka, subscribe, --allow, the workload
     )
 
+    @property
+    def example(self) -> Mapping[str, Any] | None:
+        """The first, of an anomaly that counts; None of one that is allowed."""
+        return self.examples[0] if self.examples and not self.allowed else None
+
     def as_json(self) -> dict[str, Any]:
         """As it stands under its name in `anomalies`."""
         body: dict[str, Any] = {"count": self.count, "allowed": self.allowed}
@@ -98,13 +103,14 @@ ELSEWHERE = "looked for in histories from elsewhere alone"
 """Why a check that a stored run is not put to stands in `not_checked`."""
 NO_ORDER = "the workload promises no order"
 NO_AGGREGATE = "the workload states no aggregate"
-"""And one of what the workload does not do: nothing is missing."""
+"""And one of what the workload does not do."""
+BESIDE = frozenset({ELSEWHERE, NO_ORDER, NO_AGGREGATE})
+"""Reasons for which nothing is missing."""
 
 
 def lacking(not_checked: Mapping[str, str]) -> dict[str, str]:
     """The checks that had no evidence; not those that are not for this kind of history or of workload."""
-    beside = {ELSEWHERE, NO_ORDER, NO_AGGREGATE}
-    return {name: reason for name, reason in not_checked.items() if reason not in beside}
+    return {name: reason for name, reason in not_checked.items() if reason not in BESIDE}
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Sequence
 
-from harness.verdict import ELSEWHERE
+from harness.verdict import ELSEWHERE, NO_AGGREGATE, NO_ORDER
 
 _ADVICE: Sequence[tuple[str, str]] = (
     (ELSEWHERE, "nothing: it is not for a run of Fencepost's own"),
-    (r"promises no order|states no aggregate|does not say what its inputs", "run a workload that says so"),
+    (f"{NO_ORDER}|{NO_AGGREGATE}", "nothing: it is for workloads that do"),
+    (r"does not say what its inputs", "run a workload that says so"),
     (
         r"and (they are|what stood before is) gone|the table \w+ |is not here|of which nothing is here",
         "repeat the run: this evidence is gone, and cannot be had again",

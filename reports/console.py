@@ -1,4 +1,4 @@
-"""The last words of a run on the console."""
+"""What the console says of a run: its last words, and the examples below its verdict."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,8 +22,8 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
         because = f", because of {printable(found.because, 60)}" if found.because else ""
         name = printable(anomaly, 60)
         lines.append(f"  {name:<24} {note}{counted(name, found.count)}{because}")
-        if not found.allowed and found.examples:
-            lines.append(f"    first: {sentence(anomaly, found.examples[0])}")
+        if found.example:
+            lines.append(f"    first: {sentence(anomaly, found.example)}")
     lines += [f"  unknown: {printable(reason, 300)}" for reason in verdict.unknown_because]
     left, blind = verdict.not_exercised, lacking(verdict.not_checked)
     open_ends = [
@@ -44,5 +44,5 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
 def first_examples(verdict: Verdict) -> Iterator[str]:
     """For each anomaly of a stored run that counts, how often it was found and the first example."""
     for anomaly, found in causes_first(verdict.anomalies):
-        if not found.allowed and found.examples:
-            yield f"{printable(anomaly, 60)} ({found.count}): {sentence(anomaly, found.examples[0])}"
+        if found.example:
+            yield f"{printable(anomaly, 60)} ({found.count}): {sentence(anomaly, found.example)}"

@@ -4,12 +4,12 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from harness.history_files.schema import KNOWN
 from harness.verdict import Verdict
 from reports.words import printable, several
 
 CHARACTERS = 600
 """Of an example, at most: all of it is in `verdict.json`."""
-_UNKNOWN_KIND = "of another kind than send, poll, txn, assign, subscribe and crash"
 _OPERATION = frozenset({"op", "process", "f", "outcome", "invoked", "invoke_ns", "complete_ns"})
 
 
@@ -17,11 +17,11 @@ def explanations(verdict: Verdict) -> Iterator[str]:
     """For each anomaly that counts, how often it was found and what the first example says; and what nobody
     has judged.
     """
-    if verdict.stats.get("passed_over"):
-        yield f"{several(verdict.stats['passed_over'], 'operation')} passed over: {_UNKNOWN_KIND}"
+    if over := verdict.stats.get("passed_over"):
+        yield f"{several(over, 'operation')} passed over: f is none of {', '.join(KNOWN)}"
     for name, found in verdict.anomalies.items():
-        if not found.allowed and found.examples:
-            yield f"{name} ({found.count}): {printable(_example(found.examples[0]), CHARACTERS)}"
+        if found.example:
+            yield f"{name} ({found.count}): {printable(_example(found.example), CHARACTERS)}"
 
 
 def _example(example: Mapping[str, Any]) -> str:

@@ -52,7 +52,8 @@ def _find_spans(packs: DataFrame) -> tuple[Spans, dict[int, frozenset[int]]]:
     """The intervals, and the kinds of edges that one of a run was too large for.
 
     Readers that lag behind make every rw edge go back, so that all of a history is one interval, which one
-    task has to hold. If that is too much, the smaller intervals of wr and ww edges in it are looked at.
+    task has to hold. If that is too much, the smaller intervals of wr and ww edges in it are looked at, and
+    if one of these is, those of wr edges alone.
     """
     told = packs.select("low", "high").toArrow()
     first, last = merged(_joined(told["low"]), _joined(told["high"]))

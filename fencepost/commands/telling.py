@@ -36,11 +36,10 @@ def tell_history(history: str, answer: Verdict | FencepostError, *, as_json: boo
     elif as_json:
         print(answer.line())
     else:
-        word = {True: "valid", False: "INVALID", "unknown": "unknown"}[answer.valid.json]
-        print(f"{name}: {word}: {answer.summary}")
-        from reports.console import first_examples
+        from reports.console import WORDS, first_examples
         from reports.told import explanations
 
+        print(f"{name}: {WORDS[answer.valid]}: {answer.summary}")
         for line in first_examples(answer) if stored else explanations(answer):
             print(f"  {line}")
 

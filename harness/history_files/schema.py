@@ -38,6 +38,9 @@ EVENTS = pa.schema(
 )
 """One row for each line that is not blank."""
 
+EFFECTIVE = ("txn", "send", "poll")
+KNOWN = (*EFFECTIVE, "assign", "subscribe", "crash", "debug-topic-partitions")
+"""What an operation may be (`f`). The EFFECTIVE ones have records; what is not KNOWN is passed over."""
 OUTCOMES = ("ok", "info", "fail", "open")
 OK, INFO, FAIL, OPEN = range(4)
 

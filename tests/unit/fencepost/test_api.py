@@ -25,14 +25,28 @@ def speaking(monkeypatch, lines: str, status: int) -> None:
     monkeypatch.setattr(api, "COMMAND", (sys.executable, "-c", code))
 
 
-def test_a_verdict_is_a_result(monkeypatch):
-    speaking(monkeypatch, '{"history": "store/shop/1", "valid": true, "summary": "all well"}', 0)
+@pytest.fixture
+def drawn(tmp_path, monkeypatch):
+    """The folder of a run with its report, named s, beside which we stand."""
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "report.html").touch()
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_verdict_is_a_result(monkeypatch, drawn):
+    speaking(monkeypatch, '{"history": "s", "valid": true, "summary": "all well"}', 0)
     result = fencepost.run()
-    assert (result.valid, result.exit_status, result.report) == (True, 0, Path("store/shop/1/report.html"))
+    assert (result.valid, result.exit_status, result.report) == (True, 0, Path("s/report.html"))
     result.assert_valid()
 
 
-def test_a_failing_verdict_is_a_readable_assertion(monkeypatch):
+def test_a_history_from_elsewhere_has_no_report(monkeypatch):
+    speaking(monkeypatch, '{"history": "night.edn", "valid": true, "summary": "all well"}', 0)
+    (result,) = fencepost.check("night.edn")
+    assert (result.report, result.explain()) == (None, "valid: all well")
+
+
+def test_a_failing_verdict_is_a_readable_assertion(monkeypatch, drawn):
     speaking(
         monkeypatch,
         '{"history": "s", "valid": false, "summary": "2 inputs were lost", "anomalies": '

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.checking import Asked, _keep
-from harness.errors import EnvironmentFailure
+from fencepost.checking import Asked, _keep, _kept
+from harness.errors import EnvironmentFailure, UnreadableInput
 from harness.verdict import Validity, Verdict
 
 VALID = Verdict("h", "h", 1, Validity.VALID, "nothing was found")
@@ -58,3 +58,12 @@ def test_what_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "verdict.json").mkdir()
     with pytest.raises(EnvironmentFailure, match=r"verdict\.json could not be written: Is a directory"):
         kept(tmp_path, UNKNOWN, update=True)
+
+
+def test_one_that_cannot_be_kept_is_the_answer_and_stops_no_other(judged: Path) -> None:
+    asked = Asked([], [], frozenset(), update=True)
+    (judged / "other" / "verdict.json").mkdir(parents=True)
+    answers = [_kept(folder, UNKNOWN, asked) for folder in (judged / "other", judged)]
+    assert isinstance(answers[0], EnvironmentFailure) and answers[1] is UNKNOWN
+    gone = UnreadableInput("gone")
+    assert _kept(judged, gone, asked) is gone

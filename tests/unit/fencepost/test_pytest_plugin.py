@@ -9,8 +9,15 @@ pytest_plugins = ["pytester"]
 STAND_IN = """
 import sys
 from fencepost import api
-verdict = '{"history": "%s", "valid": false, "summary": "2 inputs were lost"}'
-api.COMMAND = (sys.executable, "-c", f"import sys; print('{verdict}' % sys.argv[-1]); sys.exit(1)")
+api.COMMAND = (sys.executable, "-c", '''
+import json, sys
+from pathlib import Path
+store = Path(sys.argv[-1].removeprefix("store="))
+store.mkdir(parents=True)
+(store / "report.html").touch()
+print(json.dumps({"history": str(store), "valid": False, "summary": "2 inputs were lost"}))
+sys.exit(1)
+''')
 """
 
 
@@ -31,9 +38,9 @@ def test_a_failing_verdict_fails_the_test_in_words(project: pytest.Pytester):
 
 def test_runs_are_kept_under_the_test_or_where_asked(project: pytest.Pytester):
     done = project.runpytest_subprocess("--basetemp=kept")
-    done.stdout.fnmatch_lines(["report: store=*/kept/test_shop0/store/report.html"])
+    done.stdout.fnmatch_lines(["report: */kept/test_shop0/store/report.html"])
     done = project.runpytest_subprocess("--fencepost-store=nightly")
-    done.stdout.fnmatch_lines(["report: store=nightly/report.html"])
+    done.stdout.fnmatch_lines(["report: nightly/report.html"])
 
 
 def test_the_plugin_is_there_without_being_asked_for(pytester: pytest.Pytester):

@@ -52,6 +52,20 @@ def test_a_file_is_a_history_from_elsewhere(store):
     assert given.file is not None and given.error is None
 
 
+def test_a_folder_of_tables_is_one_too(store):
+    (store / "stray" / "micro.parquet").touch()
+    (given,) = expand("store/stray")
+    assert given.file == Path("store/stray")
+
+
+@pytest.mark.parametrize("path", ["store/history.edn", "store/stray", "s3a://bucket/night"])
+def test_none_of_them_is_a_run(store, path):
+    (store / "history.edn").touch()
+    (store / "stray" / "micro.parquet").touch()
+    with pytest.raises(UnreadableInput, match=f"{path} is no stored run, but a history from elsewhere"):
+        one_run(path)
+
+
 def test_one_run_of_several_must_be_named(store):
     with pytest.raises(UnreadableInput, match="holds several runs; say which"):
         one_run("store")

@@ -1,8 +1,9 @@
 from pathlib import Path
 
+import pytest
 from synthetic_store import verdict
 
-from harness.verdict import ELSEWHERE, Validity
+from harness.verdict import BESIDE, Validity
 from reports.console import last_lines
 
 
@@ -25,8 +26,9 @@ def test_what_was_left_open_is_counted() -> None:
     assert lines[0] == "  unknown: fault 2 (pause-worker) did not act"
 
 
-def test_what_is_not_for_this_kind_of_history_lacks_no_evidence() -> None:
-    lines = last_lines(verdict(Validity.VALID, not_checked={"G1c": ELSEWHERE}), Path("s"), "c")
+@pytest.mark.parametrize("reason", sorted(BESIDE))
+def test_what_is_not_for_this_kind_of_history_lacks_no_evidence(reason: str) -> None:
+    lines = last_lines(verdict(Validity.VALID, not_checked={"G1c": reason}), Path("s"), "c")
     assert not any("no evidence" in line for line in lines)
 
 

@@ -1,0 +1,55 @@
+"""What `check` says of a history, to people and to programs."""
+
+import json
+
+import pytest
+
+from fencepost.commands.telling import tell_history
+from harness.errors import FencepostError, UnreadableInput
+from harness.verdict import Found, Validity, Verdict
+
+CYCLE = Found(2, [{"cycle": [], "steps": ["T4 read 1 from x, which T3 wrote"]}])
+ALLOWED = Found(1, [{"cycle": []}], allowed=True)
+TWICE = Found(2, [{"input": {"topic": "a", "partition": 0, "offset": 5}, "records": []}])
+
+
+def judged(**anomalies: Found) -> Verdict:
+    found = {name.replace("_", "-"): one for name, one in anomalies.items()}
+    return Verdict("h", "h", None, Validity.INVALID, "this was found", found)
+
+
+def told(
+    capsys: pytest.CaptureFixture[str], answer: Verdict | FencepostError, *, as_json: bool = False,
+    stored: bool = False,
+) -> list[str]:  # fmt: skip
+    tell_history("night", answer, as_json=as_json, stored=stored)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_below_the_verdict_of_a_history_stands_an_example_of_what_counts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert told(capsys, judged(G1c=CYCLE, G0=ALLOWED)) == [
+        "night: INVALID: this was found",
+        "  G1c (2): T4 read 1 from x, which T3 wrote",
+    ]
+
+
+def test_of_a_stored_run_it_is_told_as_in_the_report(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = told(capsys, judged(reprocessed_input=TWICE, phantom=ALLOWED), stored=True)
+    assert first == "night: INVALID: this was found"
+    assert second.startswith("  reprocessed-input (2): input a/0 offset 5 took effect twice")
+
+
+def test_programs_get_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    (line,) = told(capsys, judged(G1c=CYCLE), as_json=True)
+    assert json.loads(line)["anomalies"]["G1c"]["count"] == 2
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_has_no_verdict_says_why(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
+    (line,) = told(capsys, UnreadableInput("line 3 ends\nearly"), as_json=as_json)
+    if as_json:
+        assert json.loads(line) == {"history": "night", "valid": "unknown", "error": "line 3 ends\nearly"}
+    else:
+        assert line.startswith("night: no verdict: line 3 ends") and line.endswith("early")
