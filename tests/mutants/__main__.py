@@ -12,7 +12,6 @@ import json
 import signal
 import sys
 import time
-import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
@@ -23,6 +22,7 @@ from pyspark.errors import PySparkException
 
 from mutants.changed import changed
 from mutants.mutate import Mutant, mutants
+from mutants.reasons import reasons
 from mutants.subjects import SUBJECTS, Subject, subjects_of
 from mutants.tested import fate_in_tests
 
@@ -160,12 +160,6 @@ def _fate(subject: Subject, mutant: Mutant) -> str:
         return f"killed: {type(error).__name__}"
     finally:
         signal.alarm(0)
-
-
-def reasons() -> dict[str, str]:
-    """By key of a mutant, why it means the same."""
-    same: dict[str, str] = tomllib.loads((HERE / "equivalent.toml").read_text())["same"]
-    return same
 
 
 def tell(rows: list[dict[str, object]]) -> None:

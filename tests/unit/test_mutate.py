@@ -1,8 +1,10 @@
 """What the mutants of a file are."""
 
+import json
 from pathlib import Path
 
 from mutants.mutate import mutants
+from mutants.reasons import reasons
 from mutants.subjects import ROOT, subjects_of
 from mutants.tested import TESTS
 
@@ -73,3 +75,10 @@ def test_the_tests_that_judge_a_file_are_there() -> None:
     here = Path(__file__).parent / "checkers"
     missing = [name for names in TESTS.values() for name in names if not (here / f"{name}.py").exists()]
     assert missing == []
+
+
+def test_a_reason_is_of_a_mutant_that_is_there_and_survives() -> None:
+    there = {mutant.key for file in subjects_of() for mutant in mutants(file, (ROOT / file).read_text())}
+    assert sorted(reasons().keys() - there) == []
+    rows = map(json.loads, (ROOT / "tests" / "mutants" / "results.jsonl").read_text().splitlines())
+    assert [row["key"] for row in rows if row["key"] in reasons() and row["fate"] != "survived"] == []
