@@ -2,11 +2,11 @@
 
 Whoever writes them may err where a reader of lines would have said so: a null, an outcome that is none, an
 operation that one table has and another has not, or tells of otherwise, one process in two operations at a
-time. Checks look at one table at a time, and would find nothing in what contradicts itself. A row that stands
-twice in `micro` is not noticed here: it is judged as what was sent, or given, twice.
+time. Checks look at one table at a time, and would find nothing in what contradicts itself. Two records in
+one place of an operation are noticed where the rows of a key meet (`checkers.by_key.kernel`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,13 +15,14 @@ import pyarrow.compute as pc
 from checkers.by_key.arrays import finder, order_by
 from checkers.by_key.packs import LINES
 from checkers.history_tables import Batches, Table
-from checkers.told_operations import EFFECTIVE
+from checkers.told_operations import is_true
 from harness.history import Isolation
-from harness.history_files.schema import NAMES, OPEN, OUTCOMES
+from harness.history_files.schema import NAMES, OPEN, OUTCOMES, POLLING, SENDING
 
 REQUIRED = {
     "ops": ("op", "process", "f", "outcome", "invoked"),
     "micro": ("op", "key", "value", "n", "process", "polled", "outcome"),
+    "names": ("id", "text"),
 }
 """The columns that may not be null."""
 ISOLATIONS = pa.array([one.value for one in Isolation])
@@ -30,7 +31,7 @@ SAID = pa.schema(
         ("line", pa.int64()),  # run * LINES + op
         ("invoked", pa.int64()),
         ("process", pa.int64()),
-        ("said", pa.int64()),  # the outcome, and whether records may be of it
+        ("said", pa.int64()),  # the outcome, and whether it may have sent records, and been given any
         ("wrong", pa.int64()),  # an index into WRONG; 0: nothing by itself
     ]
 )
@@ -40,18 +41,27 @@ WRONG = (
     f"ops.parquet has a row in which one of {', '.join(REQUIRED['ops'])} is null",
     f"ops.parquet has an outcome that is none of 0 to {len(OUTCOMES) - 1}",
     f"ops.parquet has an isolation that is neither {' nor '.join(ISOLATIONS.to_pylist())}",
-    "ops.parquet has an operation below 1, or one that was not invoked above its own line",
+    (
+        f"ops.parquet has an operation below 1 or above {LINES - 1}, or one that was not invoked above its "
+        "own line"
+    ),
     "ops.parquet has an operation twice, or in the line of another's invocation",
     "ops.parquet has an operation of a process that was invoked while another of it was open",
     f"micro.parquet has a row in which one of {', '.join(REQUIRED['micro'])} is null",
     "micro.parquet has records of an operation that ops.parquet has not",
+    "micro.parquet tells another process or outcome of an operation than ops.parquet",
     (
-        "micro.parquet tells another process or outcome of an operation than ops.parquet, or has records of "
-        f"one whose f is none of {', '.join(EFFECTIVE.to_pylist())}"
+        f"micro.parquet has a record of an operation that can have none: {' and '.join(SENDING)} send, "
+        f"{' and '.join(POLLING)} are given some, and what never completed was given none"
     ),
-    "names.parquet has several texts for one number",
 )
-NULL, OUTCOME, ISOLATED, ORDER, TWICE, OVERLAP, NULL_HERE, UNKNOWN, OTHERWISE, SEVERAL = range(1, len(WRONG))
+NULL, OUTCOME, ISOLATED, ORDER, TWICE, OVERLAP, NULL_HERE, UNKNOWN, OTHERWISE, UNFIT = range(1, len(WRONG))
+NAMED = {
+    "id": "names.parquet has several texts for one number",
+    "text": "names.parquet has one text for several numbers",
+}
+"""What is wrong where one of these has several of the other."""
+NAMELESS = f"names.parquet has a row in which one of {', '.join(REQUIRED['names'])} is null"
 
 
 def contradictions(ops: Table, micro: Table, names: Table) -> dict[int, str]:
@@ -68,9 +78,14 @@ def contradictions(ops: Table, micro: Table, names: Table) -> dict[int, str]:
     strange = micro.here(against, STRANGE, ["run", *sorted(REQUIRED["micro"])])
     found |= set(zip(*(strange[name].to_pylist() for name in STRANGE.names), strict=True))
     words = {
-        at // LINES: f"{WRONG[what]} (operation {at % LINES})" for at, what in sorted(found, reverse=True)
+        at // LINES: f"{WRONG[what]} (operation {_number(at % LINES)})"
+        for at, what in sorted(found, reverse=True)
     }
-    return dict.fromkeys(_named_twice(names), WRONG[SEVERAL]) | words
+    return _of_names(names) | words
+
+
+def _number(op: int) -> str:
+    return str(op) if op < LINES - 1 else f"{op} or above"
 
 
 def _of_lines(line: np.ndarray, invoked: np.ndarray) -> np.ndarray:
@@ -109,14 +124,13 @@ def _said(batches: Batches) -> Batches:
             NULL: _lacks(rows, "ops"),
             OUTCOME: (outcome < 0) | (outcome >= len(OUTCOMES)),
             ISOLATED: ~isolated.to_numpy(zero_copy_only=False),
-            ORDER: (op < 1) | (invoked < 1) | (invoked > op) | ((invoked == op) != (outcome == OPEN)),
+            ORDER: ((op >= LINES) | (invoked < 1) | (invoked > op) | ((invoked == op) != (outcome == OPEN))),
         }
-        effective = pc.fill_null(pc.is_in(rows["f"], EFFECTIVE), False).to_numpy(zero_copy_only=False)
         columns = [
             _line(rows, "op"),
             _line(rows, "invoked"),
             _numbers(rows, "process"),
-            _code(outcome, effective),
+            4 * outcome + 2 * (_is_in(rows["f"], POLLING) & (outcome != OPEN)) + _is_in(rows["f"], SENDING),
             np.select(list(conditions.values()), list(conditions), 0),
         ]
         yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), schema=SAID)
@@ -132,7 +146,9 @@ def _against(line: np.ndarray, process: np.ndarray, said: np.ndarray) -> Callabl
             at = find(wanted)
             wrong = np.where(at < 0, UNKNOWN, 0)
             known = np.flatnonzero(at >= 0)
-            same = said[at[known]] == _code(_numbers(rows, "outcome"), np.ones(len(rows), bool))[known]
+            code, of_polls = said[at[known]], is_true(rows["polled"])[known]
+            wrong[known[(code & np.where(of_polls, 2, 1)) == 0]] = UNFIT
+            same = code >> 2 == _numbers(rows, "outcome")[known]
             same &= process[at[known]] == _numbers(rows, "process")[known]
             wrong[known[~same]] = OTHERWISE
             wrong[_lacks(rows, "micro")] = NULL_HERE
@@ -145,12 +161,16 @@ def _against(line: np.ndarray, process: np.ndarray, said: np.ndarray) -> Callabl
     return strange
 
 
-def _named_twice(names: Table) -> list[int]:
-    """The runs in which one number stands for several texts."""
+def _of_names(names: Table) -> dict[int, str]:
+    """By run, what is wrong with its names."""
     rows = names.here(lambda batches: batches, NAMES, NAMES.names)
-    texts = rows.group_by(["run", "id"]).aggregate([("text", "count_distinct")])
-    several = texts.filter(pc.greater(texts["text_count_distinct"], 1))
-    return several["run"].unique().to_pylist()  # type: ignore[no-any-return]
+    words: dict[int, str] = {}
+    for name, other in (("id", "text"), ("text", "id")):
+        counted = rows.group_by(["run", name]).aggregate([(other, "count_distinct")])
+        several = counted.filter(pc.greater(counted[f"{other}_count_distinct"], 1))
+        words |= dict.fromkeys(several["run"].to_pylist(), NAMED[name])
+    null = pc.or_(rows["id"].is_null(), rows["text"].is_null())
+    return words | dict.fromkeys(rows.filter(null)["run"].to_pylist(), NAMELESS)
 
 
 def _lacks(rows: pa.RecordBatch, table: str) -> np.ndarray:
@@ -168,9 +188,8 @@ def _line(rows: pa.RecordBatch, name: str) -> np.ndarray:
     return line
 
 
-def _code(outcome: np.ndarray, effective: np.ndarray) -> np.ndarray:
-    code: np.ndarray = 2 * outcome + effective
-    return code
+def _is_in(column: pa.Array, words: Sequence[str]) -> np.ndarray:
+    return is_true(pc.is_in(column, pa.array(words)))
 
 
 def _numbers(rows: pa.RecordBatch, name: str) -> np.ndarray:

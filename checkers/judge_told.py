@@ -28,6 +28,10 @@ TOO_LARGE = (
     "looked for in parts of the dependency graph alone: edges that go back hold millions of operations "
     "together, more than one task can take"
 )
+NO_ORDER = (
+    "micro.parquet has two records of one key in the same place (op, polled, n): a row stands twice, or "
+    "nobody knows in which order they were sent or given"
+)
 NOT_TOLD = "a history from elsewhere names no markers, no inputs and no final readers"
 
 
@@ -40,8 +44,8 @@ def judge_told(
     allowed: frozenset[str] = frozenset(),
     examples: int = 10,
     phase: Callable[[str], None] = lambda name: None,
-) -> dict[int, Judgement]:
-    """What the checkers say of each history, by its number.
+) -> dict[int, Judgement | UnreadableInput]:
+    """What the checkers say of each history, by its number, or why nothing can be said of its tables.
 
     `allowed`: what the caller permits; `phase` is told what begins.
     """
@@ -54,7 +58,9 @@ def judge_told(
     _add_records(numbers, told)
     _explain(told, ops, names, found.rows)
     return {
-        run: _judgement(run, found, numbers.get(run, Counter()), allowed, too_large.get(run, frozenset()))
+        run: UnreadableInput(NO_ORDER)
+        if numbers.get(run, Counter())["in_place_of_another"]
+        else _judgement(run, found, numbers.get(run, Counter()), allowed, too_large.get(run, frozenset()))
         for run in runs
     }
 

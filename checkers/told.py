@@ -126,9 +126,9 @@ def make_told(
     value_before, offset_before, before (its index); inside (both belong to one operation), forgotten,
     rebalanced: see `checkers.by_key.jumps` and `checkers.jumps`. `siblings`: run, op, key, value: the records
     that were ok-read of every operation that has a lost one. `components`: see `checkers.graph.make`; at most
-    `examples` of each name come with a cycle, `too_large` says what it lacks. `counted`: run, records, read.
-    `packs`: see `checkers.by_key.packs`. `uncommitted`: run, op: the operations that asked for what has not
-    committed.
+    `examples` of each name come with a cycle, `too_large` says what it lacks. `counted`: run, records,
+    read, in_place_of_another. `packs`: see `checkers.by_key.packs`. `uncommitted`: run, op: the operations
+    that asked for what has not committed.
 
     `phase` is told what begins.
     """

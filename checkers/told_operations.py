@@ -57,16 +57,16 @@ def _count(batches: Batches) -> Batches:
     for rows in batches:
         runs, at = np.unique(rows["run"].to_numpy(), return_inverse=True)
         outcome, f = rows["outcome"].to_numpy(zero_copy_only=False), rows["f"]
-        effective = _true(pc.is_in(f, EFFECTIVE))
+        effective = is_true(pc.is_in(f, EFFECTIVE))
         kinds = {
             "ops": np.ones(len(rows), bool),
             **{name: outcome == code for code, name in enumerate(OUTCOMES)},
             "committed": (outcome == OK) & effective,
             "aborted": (outcome == OUTCOMES.index("fail")) & effective,
-            "subscribes": _true(pc.equal(f, "subscribe")),
+            "subscribes": is_true(pc.equal(f, "subscribe")),
             "turns": turns(rows),
-            "uncommitted": _true(pc.equal(rows["isolation"], Isolation.READ_UNCOMMITTED.value)),
-            "passed_over": ~_true(pc.is_in(f, KNOWN)),
+            "uncommitted": is_true(pc.equal(rows["isolation"], Isolation.READ_UNCOMMITTED.value)),
+            "passed_over": ~is_true(pc.is_in(f, KNOWN)),
         }
         counts = (np.bincount(at[chosen], minlength=len(runs)) for chosen in kinds.values())
         yield pa.RecordBatch.from_arrays([pa.array(runs), *map(pa.array, counts)], ["run", *kinds])
@@ -75,7 +75,7 @@ def _count(batches: Batches) -> Batches:
 def turns(rows: pa.RecordBatch) -> np.ndarray:
     """Which rows may say what keys a process has, or takes in a rebalance."""
     moved = pc.greater(pc.list_value_length(rows["rebalanced"]), 0)
-    return _true(pc.or_kleene(pc.is_in(rows["f"], ASSIGNS), moved))
+    return is_true(pc.or_kleene(pc.is_in(rows["f"], ASSIGNS), moved))
 
 
 def uncommitted(batches: Batches) -> Batches:
@@ -107,6 +107,6 @@ def _chosen(key: str, wanted: Set[tuple[int, int]]) -> Act:
     return chosen
 
 
-def _true(condition: pa.Array) -> np.ndarray:
+def is_true(condition: pa.Array) -> np.ndarray:
     """Null is not true."""
     return np.asarray(pc.fill_null(condition, False).to_numpy(zero_copy_only=False))

@@ -64,7 +64,8 @@ def _judge_together(
         if sound:
             judged = judge_told(read.ops, read.micro, read.names, sound, allowed=allow, phase=phase)
     unread = {run: UnreadableInput(str(error)) for run, error in read.errors.items()}
-    crashed = any(set(judgement.broken) - {NOTHING_READ} for judgement in judged.values())
+    told = (answer for answer in judged.values() if isinstance(answer, Judgement))
+    crashed = any(set(judgement.broken) - {NOTHING_READ} for judgement in told)
     return Answers({**judged, **unread}, crashed)
 
 

@@ -36,7 +36,7 @@ JUMP = pa.struct(
         ("polled", _bool),
     ]
 )
-COUNTED = pa.struct([(name, _i64) for name in ("run", "records", "read")])
+COUNTED = pa.struct([(name, _i64) for name in ("run", "records", "read", "in_place_of_another")])
 FOUND = pa.schema([("step", STEP), ("jump", JUMP), ("counted", COUNTED), ("pack", PACK)])
 """One of them in each row."""
 
@@ -145,10 +145,18 @@ def _jumps(rows: Rows, records: Records, in_order: np.ndarray, moves: np.ndarray
 
 
 def _counted(rows: Rows, records: Records) -> pa.StructArray:
-    """By run: records, and how many of them were ok-read."""
+    """By run: records, how many of them were ok-read, and rows that stand in the place of another."""
     runs, at = np.unique(rows.run[records.first], return_inverse=True)
-    read = np.bincount(at[records.ok_read], minlength=len(runs))
-    return _struct(COUNTED, {"run": runs, "records": np.bincount(at), "read": read})
+    by_run = at[records.of_row]
+    counted = {
+        "records": np.bincount(at),
+        "read": np.bincount(at[records.ok_read], minlength=len(runs)),
+        "in_place_of_another": sum(
+            np.bincount(by_run[rows.in_place_of_another(steps)], minlength=len(runs))
+            for steps in (rows.sends, rows.polls)
+        ),
+    }
+    return _struct(COUNTED, {"run": runs, **counted})
 
 
 def _packs(rows: Rows, records: Records) -> Iterator[pa.StructArray]:

@@ -50,6 +50,13 @@ class Rows:
         """The rows that were given one, by key, process and order."""
         return self._in_order(np.flatnonzero(self.polled))
 
+    def in_place_of_another(self, in_order: np.ndarray) -> np.ndarray:
+        """Of these rows those that have operation and `n` in common with the one before them."""
+        one, other = in_order[1:], in_order[:-1]
+        columns = (self.group, self.op, self.n)
+        shared: np.ndarray = one[np.all([column[one] == column[other] for column in columns], axis=0)]
+        return shared
+
     def _in_order(self, steps: np.ndarray) -> np.ndarray:
         columns = (self.group, self.process, self.op, self.n)
         in_order: np.ndarray = steps[order_by(*(column[steps] for column in columns))]

@@ -16,19 +16,15 @@ from typing import Any
 from harness.history import EventType, Isolation
 from harness.history_files.columns import Columns
 from harness.history_files.names import Decoded, NoName, name_of, shown, stands_for_itself
-from harness.history_files.schema import OWN_NAME_LIMIT
+from harness.history_files.schema import EFFECTIVE, OWN_NAME_LIMIT, POLLING, SENDING
 
 TYPES = frozenset(EventType)
 ISOLATIONS = frozenset(Isolation)
 INT64_MAX = (1 << 63) - 1
-INTEGER_TEXT = re.compile(r"0|-?[1-9][0-9]{0,4299}")
+INTEGER_TEXT = re.compile(r"-?(?:0|[1-9][0-9]{0,4299})")
 """As many digits as Python reads: a number that has more is no JSON that can be read."""
-SENDING, POLLING, KEYED = (
-    frozenset({"send", "txn"}),
-    frozenset({"poll", "txn"}),
-    frozenset({"assign", "subscribe"}),
-)
-STEPS = SENDING | POLLING
+KEYED = frozenset({"assign", "subscribe"})
+STEPS = frozenset(EFFECTIVE)
 
 
 class EventError(ValueError):

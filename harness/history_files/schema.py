@@ -38,6 +38,7 @@ EVENTS = pa.schema(
 )
 """One row for each line that is not blank."""
 
+SENDING, POLLING = ("txn", "send"), ("txn", "poll")
 EFFECTIVE = ("txn", "send", "poll")
 KNOWN = (*EFFECTIVE, "assign", "subscribe", "crash", "debug-topic-partitions")
 """What an operation may be (`f`). The EFFECTIVE ones have records; what is not KNOWN is passed over."""

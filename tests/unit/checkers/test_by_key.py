@@ -49,7 +49,9 @@ def test_rows_have_one_number_if_all_columns_are_equal() -> None:
 
 def test_an_ordinary_record_is_not_remarkable() -> None:
     assert found("step", sent(1, 5, 0), given(2, 5, 0)) == []
-    assert found("counted", sent(1, 5, 0), given(2, 5, 0)) == [{"run": 0, "records": 1, "read": 1}]
+    assert found("counted", sent(1, 5, 0), given(2, 5, 0)) == [
+        {"run": 0, "records": 1, "read": 1, "in_place_of_another": 0}
+    ]
 
 
 def test_a_record_that_nobody_was_given_is() -> None:

@@ -22,6 +22,7 @@ from harness.verdict import Validity, Verdict
 
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
+UNFIT = "txn and poll are given some, and what never completed was given none"
 
 
 def _op(op: int, process: int, f: str = "txn", outcome: int = OK, **more: Any) -> Row:
@@ -66,9 +67,12 @@ CHANGES: list[tuple[str, Callable[[Tables], None]]] = [
     ("micro.parquet tells another process or outcome of an operation", _change("ops", 0, process=9)),
     ("micro.parquet tells another process or outcome", _change("micro", 1, process=0, outcome=4)),
     ("micro.parquet tells another process or outcome", _change("micro", 1, process=2, outcome=-4)),
-    ("or has records of one whose f is none of txn, send, poll (operation 2)", _change("ops", 0, f="TXN")),
+    *((f"{UNFIT} (operation {2 + 4 * polled})", _change("ops", 2 * polled, f=f))
+      for polled, names in enumerate((["TXN", "poll", "assign"], ["TXN", "send", "assign"])) for f in names),
+    (f"{UNFIT} (operation 9)", _add("micro", _micro(9, 8, 4, True, OPEN))),
     ("records of an operation that ops.parquet has not (operation 99)", _change("micro", 3, op=99)),
-    ("that ops.parquet has not (operation 1099511627775)", _change("micro", 3, op=1 << 41)),
+    ("that ops.parquet has not (operation 1099511627775 or above)", _change("micro", 3, op=1 << 41)),
+    ("has an operation below 1 or above 1099511627775", _add("ops", _op(1 << 40, 8))),
     ("records of an operation that ops.parquet has not (operation 2)", lambda tables: tables["ops"].clear()),
     ("ops.parquet has an operation twice, or in the line of an", _add("ops", _op(4, 1))),
     ("in the line of another's invocation (operation 3)", _add("ops", _op(3, 7, outcome=OPEN, invoked=3))),
@@ -92,6 +96,9 @@ CHANGES: list[tuple[str, Callable[[Tables], None]]] = [
     *((f"micro.parquet has a row in which one of {', '.join(REQUIRED['micro'])} is null (operation 4)",
        _change("micro", 1, **{name: None})) for name in REQUIRED["micro"] if name != "op"),
     ("names.parquet has several texts for one number", _add("names", {"id": NAMES_FROM, "text": "3"})),
+    ("names.parquet has one text for several numbers", _add("names", {"id": NAMES_FROM + 1, "text": "2"})),
+    *(("names.parquet has a row in which one of id, text is null", _add("names", row))
+      for row in ({"id": NAMES_FROM}, {"text": "4"})),
 ]  # fmt: skip
 
 
@@ -161,6 +168,20 @@ def test_a_null_in_one_of_many_files_is_told(spark: SparkSession, tmp_path: Path
     read = read_folders(spark, [HistoryFile(4, folder), HistoryFile(5, more)])
     assert read.errors.keys() == {4}
     assert str(read.errors[4]).startswith(f"{folder}: micro.parquet has a row in which one of op, key, value")
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_of_two_records_in_one_place_nobody_knows_the_order(
+    spark: SparkSession, tmp_path: Path, number: int
+) -> None:
+    tables = _sound()
+    tables["micro"] += [_micro(2, 3, 0, n=4), _micro(6, 3, 2, True, n=2)]  # of several sends
+    sound = _write(tmp_path / "sound", tables)
+    place = tables["micro"][[0, 2, 5][number]]
+    tables["micro"].append(place | {"value": 4 if number else place["value"], "offset": 4})
+    told = judge_histories(spark, [sound, _write(tmp_path / "wrong", tables)], frozenset())
+    assert isinstance(told[0], Verdict) and told[0].valid is Validity.VALID
+    assert isinstance(told[1], UnreadableInput) and "two records of one key in the same place" in str(told[1])
 
 
 def test_one_that_contradicts_itself_stops_no_other(spark: SparkSession, tmp_path: Path) -> None:

@@ -58,9 +58,7 @@ def test_null_and_negative_offsets_are_unknown():
 
 
 def test_in_json_integer_keys_and_polled_texts_of_them_are_one_key():
-    row = one(
-        [["send", 12, 1], ["send", "12", 2], ["poll", {"12": [[0, 1]], "012": [[0, 1]], "-0": [[0, 1]]}]]
-    )
+    row = one([["send", 12, 1], ["send", "12", 2], ["poll", {"12": [[0, 1]], "012": [[0, 1]]}]])
     assert [r["key"] for r in row["sends"]] == [12, 12]
     assert row["polls"][0]["key"] == 12
     assert all(r["key"] >= NAMES_FROM for r in row["polls"][1:])
