@@ -49,7 +49,7 @@ def _partitions(t: Tables) -> DataFrame:
     )
     counted = (
         t.positions.join(
-            F.broadcast(t.tps.select("run", "tp", "ru_first", "ru_next", "compacted")),
+            F.broadcast(t.tps.select("run", "tp", "ru_first", "ru_next", "ru_end", "compacted")),
             on=["run", "tp"],
             how="inner",
         )
@@ -61,6 +61,7 @@ def _partitions(t: Tables) -> DataFrame:
             _count(F.col("given") & ~F.col("sentinel")).alias("read"),
             _count(F.col("consumed")).alias("consumed"),
             _count(F.col("held") & ~F.col("found") & in_reach).alias("unread"),
+            _count(F.col("held") & F.col("ru_end") & (F.col("offset") >= F.col("ru_next"))).alias("beyond"),
             _count(F.col("found") & ~F.col("held") & F.col("covered")).alias("unheld"),
             _count(F.col("commit").isNotNull()).alias("commits"),
             _count(F.col("visible") & F.col("is_input") & ~F.col("sentinel")).alias("inputs"),

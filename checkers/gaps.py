@@ -225,6 +225,13 @@ def _logs(facts: Facts, found: Gaps) -> None:
                 "read-uncommitted reader did not give",
                 "records",
             )
+        if row.get("beyond"):
+            found.add(
+                f"beyond the end of {name}",
+                f"the log of {name} holds {row['beyond']} records at or above offset {row['ru_next']}, where "
+                "the final read-uncommitted reader ended: they were written after the last of all",
+                "records",
+            )
     if acknowledged and facts.logs(TRANSACTIONS_TOPIC) and not facts.numbers["transactions"]:
         found.add(
             "transactions", "the table transactions is empty, though transactions committed", "transactions"

@@ -230,6 +230,15 @@ def without_logs_a_compacted_partition_is_a_gap_too(h: History) -> None:
     h.alter("partitions", lambda row: row | {"compacted": True} if row["tp"] == h.tp["y"] else row)
 
 
+@case(
+    broken=("the log of y/0 holds 1 records at or above offset 3, where the final read-uncommitted reader",)
+)
+def what_was_written_after_the_last_of_all_is_told(h: History) -> None:
+    plain(h)
+    last = {"next": 3, "sentinel_offset": 2}
+    h.alter("ends", lambda row: row | last if (row["tp"], row["isolation"]) == (h.tp["y"], RU) else row)
+
+
 @case(broken=("reader (z) met the end of y/0 at offset 3, and read nothing from offset 3 on",))
 def a_final_reader_that_met_the_end_beyond_what_it_read_contradicts_itself(h: History) -> None:
     plain(h)
