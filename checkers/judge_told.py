@@ -19,7 +19,7 @@ from checkers.told_records import records_of
 from harness.errors import UnreadableInput
 from harness.history_files.names import shown
 from harness.history_files.schema import NAMES, NAMES_FROM, OPS, OUTCOMES
-from harness.verdict import Found, Judgement
+from harness.verdict import CALLER, Found, Judgement
 
 OPERATION_COLUMNS = ("op", "process", "f", "outcome", "invoked", "invoke_ns", "complete_ns")
 OPERATION = pa.schema([OPS.field(name) for name in ("run", *OPERATION_COLUMNS)])
@@ -28,6 +28,7 @@ TOO_LARGE = (
     "looked for in parts of the dependency graph alone: edges that go back hold millions of operations "
     "together, more than one task can take"
 )
+NO_OPERATIONS = "there is no operation of a numbered process in it: nothing was read"
 NO_ORDER = (
     "micro.parquet has two records of one key in the same place (op, polled, n): a row stands twice, or "
     "nobody knows in which order they were sent or given"
@@ -76,7 +77,7 @@ def _judgement(
 ) -> Judgement:
     """The findings of one history, and why it may be unknown."""
     anomalies: dict[str, Found] = {}
-    permitted = dict.fromkeys(allowed, "--allow")
+    permitted = dict.fromkeys(allowed, CALLER)
     if numbers["subscribes"]:
         permitted |= dict.fromkeys(SUBSCRIBED, "subscribe")
     for checker in HISTORY_CHECKERS:
@@ -93,7 +94,8 @@ def _judgement(
     told = {name for checker in HISTORY_CHECKERS for name in checker.anomalies}
     broken = dict(found.crashed)
     if not numbers["read"]:
-        broken["nothing read"] = "no ok operation was given any record: nothing was read"
+        no_read = "no ok operation was given any record: nothing was read"
+        broken["nothing read"] = no_read if numbers["ops"] else NO_OPERATIONS
     return Judgement(
         anomalies={name: with_cause(run, name, anomalies, found.caused) for name in anomalies},
         not_checked={name: NOT_TOLD for checker in CHECKERS for name in checker.anomalies if name not in told}

@@ -90,6 +90,7 @@ def conclude(path: Path | Url, judgement: Judgement) -> Verdict:
             unknown_because=reasons,
             coverage=judgement.coverage,
             not_checked=judgement.not_checked,
+            committed="ok operation",
         ),
         anomalies=judgement.anomalies,
         not_checked=judgement.not_checked,

@@ -13,7 +13,7 @@ from harness.facts import Facts
 from harness.plan import Plan
 from harness.record.schema import HISTORY, LOG, unfit
 from harness.record.store import PLAN
-from harness.verdict import Judgement, Validity, Verdict
+from harness.verdict import CALLER, Judgement, Validity, Verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +24,10 @@ LARGE_BYTES = 10 * 1024 * 1024
 """Of Parquet, about a million rows, above which Spark is started for a large history."""
 
 
-KILLED = "the run was killed before its end, and is judged from what it had written"
+KILLED = (
+    "there is no facts.json: the run was killed before its end, or the file is gone; it is judged from what "
+    "else is there"
+)
 
 
 @dataclass(frozen=True)
@@ -169,7 +172,7 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
         run=evidence.run,
         folder=evidence.folder,
         wall_ms_at_zero=evidence.plan.run.get("wall_ms_at_zero"),
-        allowed=dict.fromkeys(allow, "--allow")
+        allowed=dict.fromkeys(allow, CALLER)
         | dict.fromkeys(evidence.plan.workload.get("allowed", ()), "the workload"),
         incomplete=evidence.incomplete,
         had_log=evidence.had_log,

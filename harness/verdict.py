@@ -45,6 +45,10 @@ class Validity(IntEnum):
         raise UnreadableInput(f'a verdict\'s "valid" must be true, false or "unknown", not {value!r}')
 
 
+CALLER = "--allow"
+"""Who permits what the command line says."""
+
+
 @dataclass(frozen=True)
 class Found:
     """The findings of one anomaly in one run."""
@@ -62,6 +66,11 @@ class Found:
     def example(self) -> Mapping[str, Any] | None:
         """The first, of an anomaly that counts; None of one that is allowed."""
         return self.examples[0] if self.examples and not self.allowed else None
+
+    @property
+    def by_caller(self) -> bool:
+        """Whether it is allowed for no other reason than that the caller said so."""
+        return self.allowed_by == CALLER
 
     def as_json(self) -> dict[str, Any]:
         """As it stands under its name in `anomalies`."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.verdict import Validity, Verdict, lacking
+from harness.verdict import Found, Validity, Verdict, lacking
 from reports.meanings import counted
 from reports.sentences import sentence
 from reports.summary import causes_first
@@ -45,4 +45,23 @@ def first_examples(verdict: Verdict) -> Iterator[str]:
     """For each anomaly of a stored run that counts, how often it was found and the first example."""
     for anomaly, found in causes_first(verdict.anomalies):
         if found.example:
-            yield f"{printable(anomaly, 60)} ({found.count}): {sentence(anomaly, found.example)}"
+            yield f"{headed(anomaly, found)}: {sentence(anomaly, found.example)}"
+
+
+def headed(anomaly: str, found: Found) -> str:
+    """`unseen (3), because of lost-write`."""
+    because = f", because of {printable(found.because, 60)}" if found.because else ""
+    return f"{printable(anomaly, 60)} ({found.count}){because}"
+
+
+def beside(verdict: Verdict) -> Iterator[str]:
+    """What was found and decides nothing, and every reason of an unknown verdict that has several."""
+    said = [
+        f"{printable(name, 60)} ({found.count}, {printable(found.allowed_by or 'a warning', 60)})"
+        for name, found in verdict.anomalies.items()
+        if found.allowed
+    ]
+    if said:
+        yield f"allowed: {', '.join(said)}"
+    if len(verdict.unknown_because) > 1:
+        yield from (f"unknown: {printable(reason, 300)}" for reason in verdict.unknown_because)

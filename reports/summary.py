@@ -7,7 +7,7 @@ all that the clock can say; it does not say "because".
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from harness.verdict import FaultReport, Found, Validity, lacking
+from harness.verdict import CALLER, FaultReport, Found, Validity, lacking
 from reports.example import Example
 from reports.meanings import counted
 from reports.words import listed, printable, several
@@ -31,8 +31,9 @@ def summary(
     unknown_because: Sequence[str] = (),
     coverage: Mapping[str, int] | None = None,
     not_checked: Mapping[str, str] | None = None,
+    committed: str = "committed transaction",
 ) -> str:
-    """The sentence, without a full stop, from the parts of a verdict."""
+    """The sentence, without a full stop, from the parts of a verdict. `committed`: what is counted there."""
     if valid is Validity.INVALID:
         return _what_was_found(anomalies, faults)
     if valid is Validity.UNKNOWN:
@@ -42,7 +43,8 @@ def summary(
         more = f" (and {several(len(reasons) - 1, 'more reason')})" if len(reasons) > 1 else ""
         return reasons[0] + more
     complete = not lacking(not_checked or {}) and all(found.warning for found in anomalies.values())
-    return _what_held(faults, coverage or {}, complete)
+    permitted = [name for name, found in anomalies.items() if found.by_caller]
+    return _what_held(faults, coverage or {}, complete, permitted, committed)
 
 
 def causes_first(anomalies: Mapping[str, Found]) -> list[tuple[str, Found]]:
@@ -109,13 +111,22 @@ def _moments(found: Iterable[tuple[str, Found]]) -> Iterator[float]:
                 yield moment
 
 
-def _what_held(faults: Sequence[FaultReport], coverage: Mapping[str, int], complete: bool) -> str:
+def _what_held(
+    faults: Sequence[FaultReport],
+    coverage: Mapping[str, int],
+    complete: bool,
+    permitted: Sequence[str],
+    one: str,
+) -> str:
     """What a valid run has shown, and no more: of what was not checked nothing is claimed."""
     acted = sum(fault.acted for fault in faults)
     under = f" under {several(acted, 'fault')}" if acted else ""
     inputs, committed = coverage.get("inputs"), coverage.get("committed")
-    where = f", in {several(committed, 'committed transaction')}" if committed else ""
+    where = f", in {several(committed, one)}" if committed else ""
     if inputs and complete:
         return f"{several(inputs, 'input')} of all stages took effect exactly once{under}{where}"
     of = f" among {several(inputs, 'input')}" if inputs else ""
+    if permitted:
+        names = listed([printable(name, 60) for name in permitted])
+        return f"nothing was found but what {CALLER} permits ({names}){of}{under}{where}"
     return f"nothing was found that the guarantee forbids{of}{under}{where}"

@@ -6,6 +6,7 @@ from typing import Any
 
 from harness.history_files.schema import KNOWN
 from harness.verdict import Verdict
+from reports.console import headed
 from reports.words import printable, several
 
 CHARACTERS = 600
@@ -21,7 +22,7 @@ def explanations(verdict: Verdict) -> Iterator[str]:
         yield f"{several(over, 'operation')} passed over: f is none of {', '.join(KNOWN)}"
     for name, found in verdict.anomalies.items():
         if found.example:
-            yield f"{name} ({found.count}): {printable(_example(found.example), CHARACTERS)}"
+            yield f"{headed(name, found)}: {printable(_example(found.example), CHARACTERS)}"
 
 
 def _example(example: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from itertools import chain
 from pathlib import Path
 
 from harness.errors import FencepostError
@@ -23,7 +24,7 @@ def tell_history(history: str, answer: Verdict | FencepostError, *, as_json: boo
     """One line of `check`: a history's verdict, or why there is none.
 
     `stored`: of a run of Fencepost's own. For people a line for each anomaly stands below, with its first
-    example.
+    example, what was allowed, and the reasons of an unknown verdict.
     """
     from reports.words import printable
 
@@ -36,11 +37,12 @@ def tell_history(history: str, answer: Verdict | FencepostError, *, as_json: boo
     elif as_json:
         print(answer.line())
     else:
-        from reports.console import WORDS, first_examples
+        from reports.console import WORDS, beside, first_examples
         from reports.told import explanations
 
         print(f"{name}: {WORDS[answer.valid]}: {answer.summary}")
-        for line in first_examples(answer) if stored else explanations(answer):
+        examples = first_examples(answer) if stored else explanations(answer)
+        for line in chain(examples, beside(answer)):
             print(f"  {line}")
 
 

@@ -62,7 +62,8 @@ def blocks_of(run: int, path: Path, block_bytes: int = BLOCK_BYTES) -> list[Bloc
     kind = (path.with_suffix("") if gzipped else path).suffix
     if kind not in SUFFIXES:
         raise UnreadableInput(
-            f"{path} is no history: its name ends in none of {', '.join(SUFFIXES)}, or .gz after"
+            f"{path} is no history: its name ends in none of {', '.join(SUFFIXES)}, nor in one of them "
+            "and .gz"
         )
     if path.exists() and not path.is_file():
         raise UnreadableInput(f"{path} is no file that can be read twice")  # a pipe, or a device

@@ -1,6 +1,7 @@
 """What `check` says of a history, to people and to programs."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +10,8 @@ from harness.errors import FencepostError, UnreadableInput
 from harness.verdict import Found, Validity, Verdict
 
 CYCLE = Found(2, [{"cycle": [], "steps": ["T4 read 1 from x, which T3 wrote"]}])
-ALLOWED = Found(1, [{"cycle": []}], allowed=True)
+ALLOWED = Found(1, [{"cycle": []}], allowed=True, allowed_by="Kafka")
+WARNING = Found(3, [{}], allowed=True, warning=True)
 TWICE = Found(2, [{"input": {"topic": "a", "partition": 0, "offset": 5}, "records": []}])
 
 
@@ -32,11 +34,25 @@ def test_below_the_verdict_of_a_history_stands_an_example_of_what_counts(
     assert told(capsys, judged(G1c=CYCLE, G0=ALLOWED)) == [
         "night: INVALID: this was found",
         "  G1c (2): T4 read 1 from x, which T3 wrote",
+        "  allowed: G0 (1, Kafka)",
     ]
 
 
+def test_what_follows_from_another_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    (_, line) = told(capsys, judged(G1c=replace(CYCLE, because="lost-write")))
+    assert line.startswith("  G1c (2), because of lost-write: T4")
+
+
+def test_every_reason_of_an_unknown_verdict_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    unknown = replace(judged(), valid=Validity.UNKNOWN, unknown_because=["a", "b"])
+    assert told(capsys, unknown)[1:] == ["  unknown: a", "  unknown: b"]
+    assert told(capsys, replace(unknown, unknown_because=["a"]))[1:] == []
+
+
 def test_of_a_stored_run_it_is_told_as_in_the_report(capsys: pytest.CaptureFixture[str]) -> None:
-    first, second = told(capsys, judged(reprocessed_input=TWICE, phantom=ALLOWED), stored=True)
+    found = judged(reprocessed_input=TWICE, phantom=ALLOWED, stalled=WARNING)
+    first, second, third = told(capsys, found, stored=True)
+    assert third == "  allowed: phantom (1, Kafka), stalled (3, a warning)"
     assert first == "night: INVALID: this was found"
     assert second.startswith("  reprocessed-input (2): input a/0 offset 5 took effect twice")
 

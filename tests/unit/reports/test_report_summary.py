@@ -57,6 +57,16 @@ def test_a_valid_run_claims_no_more_than_was_checked() -> None:
     )
 
 
+def test_what_the_caller_permits_is_not_what_the_guarantee_permits() -> None:
+    judged = verdict(Validity.VALID)
+    for by, words in (
+        ("Kafka", "that the guarantee forbids"),
+        ("--allow", "but what --allow permits (G0) among"),
+    ):
+        found = {"G0": Found(1, [REPROCESSED], allowed=True, allowed_by=by)}
+        assert f"nothing was found {words}" in summarised(replace(judged, anomalies=found))
+
+
 def test_an_unknown_run_says_its_first_reason() -> None:
     assert summarised(verdict(Validity.UNKNOWN)) == "fault 2 (pause-worker) did not act (and 1 more reason)"
     assert summarised(verdict(Validity.UNKNOWN, unknown_because=[])) == "there is not enough evidence to say"
