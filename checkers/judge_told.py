@@ -29,7 +29,7 @@ TOO_LARGE = (
     "together, more than one task can take"
 )
 NO_OPERATIONS = "there is no operation of a numbered process in it: nothing was read"
-NO_ORDER = (
+SAME_PLACE = (
     "micro.parquet has two records of one key in the same place (op, polled, n): a row stands twice, or "
     "nobody knows in which order they were sent or given"
 )
@@ -59,7 +59,7 @@ def judge_told(
     _add_records(numbers, told)
     _explain(told, ops, names, found.rows)
     return {
-        run: UnreadableInput(NO_ORDER)
+        run: UnreadableInput(SAME_PLACE)
         if numbers.get(run, Counter())["in_place_of_another"]
         else _judgement(run, found, numbers.get(run, Counter()), allowed, too_large.get(run, frozenset()))
         for run in runs
