@@ -169,11 +169,11 @@ def _of_names(names: Table) -> dict[int, str]:
         counted = rows.group_by(["run", name]).aggregate([(other, "count_distinct")])
         several = counted.filter(pc.greater(counted[f"{other}_count_distinct"], 1))
         words |= dict.fromkeys(several["run"].to_pylist(), NAMED[name])
-    null = pc.or_(rows["id"].is_null(), rows["text"].is_null())
-    return words | dict.fromkeys(rows.filter(null)["run"].to_pylist(), NAMELESS)
+    null = rows.filter(pa.array(_lacks(rows, "names")))
+    return words | dict.fromkeys(null["run"].to_pylist(), NAMELESS)
 
 
-def _lacks(rows: pa.RecordBatch, table: str) -> np.ndarray:
+def _lacks(rows: pa.RecordBatch | pa.Table, table: str) -> np.ndarray:
     """Whether a column is null that may not be."""
     lacks = np.zeros(len(rows), bool)
     for name in REQUIRED[table]:
