@@ -36,7 +36,7 @@ chaos: setup
 
 # Hours, and resumable: the checkers with one thing changed, each of which the tests must catch.
 mutants: setup
-	@PYTHONPATH=.:tests:tests/exhaustive:tests/unit/checkers $(BIN)/python -m mutants
+	@PYTHONPATH=.:tests/exhaustive:tests/unit/checkers $(BIN)/python -m tests.mutants
 
 lint: setup
 	@$(BIN)/ruff check $(CODE)

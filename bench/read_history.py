@@ -3,7 +3,7 @@
 Asserts nothing. Parses the same history as JSON Lines and as EDN on one core, in turn, and prints
 micro-operations a second of processor time
 (records sent or given, invocations aside) and the ratio of the two; with `--spark` also the whole of
-`checkers.history_files.read_histories`.
+`checkers.external.read_files.read_histories`.
 """
 
 import argparse
@@ -62,8 +62,8 @@ def micro_operations(path: Path) -> int:
 
 def on_spark(paths: list[Path], count: int) -> None:
     """Everything up to the tables, counted; wall time, the first time with Spark still cold."""
-    from checkers.history_files import HistoryFile, read_histories
-    from checkers.session import SparkSettings, session
+    from checkers.external.read_files import HistoryFile, read_histories
+    from checkers.spark.session import SparkSettings, session
 
     def read(path: Path) -> int:
         return read_histories(spark, [HistoryFile(0, path)]).micro.frame().count()

@@ -19,14 +19,14 @@ from confluent_kafka import Producer
 from fencepost.planning import plan_test
 from harness.cluster import ClusterSpec, TopicSpec
 from harness.cluster.local import LocalCluster
-from harness.crew import Clock, Crew
 from harness.environment.cache import cache_folder
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.facts import Facts
-from harness.options import Options
 from harness.processes.spawn import Supervisor
-from harness.schedule import Schedule
+from harness.runner.processes import Clock, Processes
+from harness.runner.schedule import Schedule
+from harness.settings.options import Options
 from harness.waiting import wait_for
 from workloads.model import Workload
 from workloads.registry import WORKLOADS
@@ -74,7 +74,7 @@ class Bench:
         workload = self._fresh(inputs)
         folder = self._folder / f"round-{self._round}"
         folder.mkdir()
-        crew = Crew(
+        crew = Processes(
             self._supervisor,
             folder,
             Clock(time.monotonic_ns(), 0),

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from bench.histories import write_edn
 from harness.history_files.schema import FAIL, MICRO, NAMES, OK, OPS
-from harness.record.sheet import WRITTEN
+from harness.record.parquet_writer import WRITTEN
 
 PROCESSES, KEYS, SENDS, PLANTED = 16, 64, 4, 10
 GOALS_S = {"1m": 10.0, "10m": 60.0}

@@ -73,11 +73,11 @@ def with_spark(folder: Path) -> dict[str, object]:
     """By check, what the tables count of which the checkers make their findings."""
     from pyspark.sql import functions as F
 
-    from checkers.graph.names import WR, WW
-    from checkers.history_files import HistoryFile
-    from checkers.history_folders import read_folders
-    from checkers.told import make_keyed, make_pieces
-    from checkers.told_records import LOST, make_siblings
+    from checkers.external.graph.names import WR, WW
+    from checkers.external.read_files import HistoryFile
+    from checkers.external.read_folders import read_folders
+    from checkers.external.records import LOST, make_siblings
+    from checkers.external.tables import make_keyed, make_pieces
     from fencepost.spark import starting
 
     with starting("local[*]", {}, large=True) as spark:
@@ -108,8 +108,8 @@ def with_spark(folder: Path) -> dict[str, object]:
 
 def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """In a task: how many edges of each kind its packs have."""
-    from checkers.by_key.packs import read_packs
-    from checkers.graph.edges import edges_of
+    from checkers.external.by_key.version_log import read_packs
+    from checkers.external.graph.edges import edges_of
 
     for _, pack in read_packs(batches):
         made = {kind: len(edges.src) for kind, edges in edges_of(pack).items()}

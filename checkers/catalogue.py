@@ -44,7 +44,7 @@ def catalogue() -> list[Anomaly]:
 
 def _anomalies(checker: Checker) -> list[Anomaly]:
     """What one file finds."""
-    code = Path(__file__).with_name(f"{checker.module}.py").read_text(encoding="utf-8")
+    code = (Path(__file__).parent / "anomalies" / f"{checker.module}.py").read_text(encoding="utf-8")
     text = ast.get_docstring(ast.parse(code)) or ""
     return [
         Anomaly(

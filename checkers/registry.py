@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from checkers.graph.names import BAD, GRAPHS
+from checkers.external.graph.names import BAD, GRAPHS
 from harness.verdict import NO_AGGREGATE, NO_ORDER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from checkers.examples import Finding
-    from checkers.tables import Tables
-    from checkers.told import Told
+    from checkers.external.tables import ExternalTables
+    from checkers.findings.form import Finding
+    from checkers.stored.tables import Tables
 
 NEEDS = {
     "log": "no broker logs in this history",
@@ -52,23 +52,27 @@ class Checker:
     family: str = "other"
     warning: bool = False  # listed, and never decides
     always_allowed: tuple[str, ...] = ()  # names that no guarantee of Kafka's forbids
-    judges: str = STORES  # what it is for; its function for a history from elsewhere is named <module>_told
+    judges: str = (
+        STORES  # what it is for; its function for a history from elsewhere is named <module>_external
+    )
 
     @property
     def anomalies(self) -> tuple[str, ...]:
         """The names in `verdict.json`."""
         return self.names or (self.module.replace("_", "-"),)
 
-    def find(self, tables: "Tables | Told") -> "DataFrame":
-        """The findings, lazily: see `checkers.finding`."""
-        function: Callable[[Tables | Told], DataFrame] = getattr(
-            import_module(f"checkers.{self.module}"), self.module + tables.suffix
+    def find(self, tables: "Tables | ExternalTables") -> "DataFrame":
+        """The findings, lazily: see `checkers.findings.build`."""
+        function: Callable[[Tables | ExternalTables], DataFrame] = getattr(
+            import_module(f"checkers.anomalies.{self.module}"), self.module + tables.suffix
         )
         return function(tables)
 
     def explain(self, tables: "Tables", findings: "Mapping[int, list[Finding]]") -> None:
         """Add to the examples of these runs, in place, what only this check knows, if it knows more."""
-        more = getattr(import_module(f"checkers.{self.module}"), "explain", None) if findings else None
+        more = (
+            getattr(import_module(f"checkers.anomalies.{self.module}"), "explain", None) if findings else None
+        )
         if more is not None:
             more(tables, findings)
 
@@ -207,7 +211,7 @@ CHECKERS: tuple[Checker, ...] = (
 
 STORE_CHECKERS = tuple(checker for checker in CHECKERS if checker.judges != HISTORIES)
 HISTORY_CHECKERS = tuple(checker for checker in CHECKERS if checker.judges != STORES)
-UNSETTLED = Checker("unsettled", judges=BOTH)
+UNSETTLED = Checker("indeterminate", names=("unsettled",), judges=BOTH)
 """Finds no anomaly, but what has no answer."""
 SUBSCRIBED = frozenset({"poll-skip", "nonmonotonic-poll"})
 """Allowed in a history that used `subscribe`: a rebalance moves positions."""

@@ -12,8 +12,8 @@ from fencepost.judge import LARGE_BYTES, Evidence, judge, open_evidence
 from fencepost.stores import Given
 from harness.errors import EnvironmentFailure, ExitStatus, FencepostError, UnreadableInput
 from harness.history_files.url import Url
-from harness.progress import Progress
 from harness.record.store import goes_on
+from harness.runner.progress import Progress
 from harness.verdict import Validity, Verdict
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import click
 
 from harness.errors import ExitStatus, FencepostError, UsageError
 from harness.names import unknown
-from harness.options import FIELDS
+from harness.settings.options import FIELDS
 
 COMMANDS = ("run", "check", "report", "replay", "list", "doctor")
 NAME = "fencepost"

@@ -10,7 +10,7 @@ def draw_report(folder: Path, verdict: Verdict, duration_s: float) -> None:
     """Write `report.html` and `junit.xml`; what cannot be drawn never changes a verdict."""
     from jinja2 import TemplateError
 
-    from reports.html import draw as draw_html
+    from reports.html.page import draw as draw_html
     from reports.junit import junit
 
     try:

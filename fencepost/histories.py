@@ -12,11 +12,11 @@ from harness.verdict import Judgement, Validity, Verdict
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from checkers.history_files import HistoryFile
-    from checkers.parts import Answers
+    from checkers.external.read_files import HistoryFile
+    from checkers.judging.bisect import Answers
 
 NOTHING_READ = "nothing read"
-"""What `checkers.judge_told` calls a history in which nothing was."""
+"""What `checkers.judging.external_histories` calls a history in which nothing was."""
 
 
 def judge_histories(
@@ -29,8 +29,8 @@ def judge_histories(
 
     `phase` is told what begins.
     """
-    from checkers.history_files import HistoryFile
-    from checkers.parts import each
+    from checkers.external.read_files import HistoryFile
+    from checkers.judging.bisect import each
 
     asked = [HistoryFile(run, path) for run, path in enumerate(files)]
     told = each(asked, partial(_judge_together, spark, allow, phase)) if asked else {}
@@ -48,10 +48,11 @@ def _judge_together(
     asked: "Sequence[HistoryFile]",
 ) -> "Answers":
     """What one job says of all of them; raises only errors of ours."""
-    from checkers.history_files import Histories, read_histories
-    from checkers.history_folders import read_folders
-    from checkers.judge_told import judge_told
-    from checkers.parts import Answers, errors_of_ours
+    from checkers.external.read_files import Histories, read_histories
+    from checkers.external.read_folders import read_folders
+    from checkers.judging.bisect import Answers
+    from checkers.judging.external_histories import judge_external
+    from checkers.spark.errors import errors_of_ours
 
     phase("reading")
     with errors_of_ours():
@@ -62,7 +63,7 @@ def _judge_together(
         sound = [history.run for history in asked if history.run not in read.errors]
         judged = {}
         if sound:
-            judged = judge_told(read.ops, read.micro, read.names, sound, allowed=allow, phase=phase)
+            judged = judge_external(read.ops, read.micro, read.names, sound, allowed=allow, phase=phase)
     unread = {run: UnreadableInput(str(error)) for run, error in read.errors.items()}
     told = (answer for answer in judged.values() if isinstance(answer, Judgement))
     crashed = any(set(judgement.broken) - {NOTHING_READ} for judgement in told)

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 from harness.errors import AnalysisFailed, FencepostError, UnreadableInput
-from harness.evidence import tabulate, tabulated
 from harness.facts import Facts
-from harness.plan import Plan
 from harness.record.schema import HISTORY, LOG, unfit
 from harness.record.store import PLAN
+from harness.runner.tabulate import tabulate, tabulated
+from harness.settings.test_toml import Plan
 from harness.verdict import CALLER, Judgement, Validity, Verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from checkers.judge import StoredRun
+    from checkers.judging.stored_runs import StoredRun
 
 LARGE_BYTES = 10 * 1024 * 1024
 """Of Parquet, about a million rows, above which Spark is started for a large history."""
@@ -84,7 +84,7 @@ def open_evidence(history: str, folder: Path) -> Evidence:
 def _try(evidence: Evidence) -> None:
     """Ask what will be asked of the run's own files; raises what comes of it if they are damaged."""
     facts = evidence.facts or Facts()
-    told = evidence.plan.workload.get("allowed", []), facts.shortfalls, facts.surprises
+    told = evidence.plan.workload.get("allowed", []), facts.evidence_problems, facts.unexpected_errors
     if not all(
         isinstance(names, list | tuple) and all(isinstance(one, str) for one in names) for names in told
     ):
@@ -140,7 +140,7 @@ def _judge_together(
     spark: "SparkSession", runs: Sequence[Evidence], allow: frozenset[str]
 ) -> dict[int, Verdict | FencepostError]:
     """By number, the verdicts of runs that share none."""
-    from checkers.judge import judge_each
+    from checkers.judging.stored_runs import judge_each
 
     stored = [_stored_run(evidence, allow) for evidence in runs]
     told = judge_each(spark, stored)
@@ -166,7 +166,7 @@ def why_not(evidence: Evidence, error: FencepostError) -> FencepostError:
 
 def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
     """What the checkers are told of a run."""
-    from checkers.judge import StoredRun
+    from checkers.judging.stored_runs import StoredRun
 
     return StoredRun(
         run=evidence.run,
@@ -230,10 +230,10 @@ def conclude(evidence: Evidence, judgement: Judgement) -> Verdict:
     from reports.summary import summary
 
     facts = evidence.facts or Facts()
-    unreached = {**facts.unreached, **_goals(evidence.plan, judgement)}
+    unmet_goals = {**facts.unmet_goals, **_goals(evidence.plan, judgement)}
     reasons = list(dict.fromkeys([*_reasons(evidence), *judgement.broken.values()]))
     reasons += _unstruck(evidence)
-    reasons += [f"{goal} was not exercised: {why}" for goal, why in unreached.items()]
+    reasons += [f"{goal} was not exercised: {why}" for goal, why in unmet_goals.items()]
     valid = Validity.UNKNOWN if reasons else Validity.VALID
     if any(not found.allowed for found in judgement.anomalies.values()):
         valid = Validity.INVALID
@@ -252,7 +252,7 @@ def conclude(evidence: Evidence, judgement: Judgement) -> Verdict:
         ),
         anomalies=judgement.anomalies,
         not_checked=judgement.not_checked,
-        not_exercised={**facts.undrawn, **unreached},
+        not_exercised={**facts.unscheduled, **unmet_goals},
         unknown_because=reasons,
         faults=facts.faults,
         coverage=judgement.coverage,
@@ -265,7 +265,7 @@ def _reasons(evidence: Evidence) -> list[str]:
     """Why a run that says so itself cannot be valid."""
     if evidence.facts is None:
         return [KILLED]
-    reasons = list(evidence.facts.shortfalls)
+    reasons = list(evidence.facts.evidence_problems)
     if evidence.facts.interrupted:
         reasons.insert(0, "the run was interrupted")
     return reasons

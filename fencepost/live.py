@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from harness.progress import Tick
+from harness.runner.progress import Tick
 
 
 class LiveProgress:

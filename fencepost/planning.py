@@ -8,14 +8,14 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from fencepost import registry
-from harness import schedule as schedules
 from harness.clients.librdkafka import SESSION_TIMEOUT_MS
-from harness.crew import Clock
-from harness.options import Options
-from harness.plan import Plan
 from harness.record.tables import StageFacts
-from harness.run import Test
-from harness.schedule import Grounds, Nemesis, Schedule
+from harness.runner import schedule as schedules
+from harness.runner.processes import Clock
+from harness.runner.run import Test
+from harness.runner.schedule import FaultTargets, Nemesis, Schedule
+from harness.settings.options import Options
+from harness.settings.test_toml import Plan
 
 if TYPE_CHECKING:
     from workloads.model import Workload
@@ -36,7 +36,7 @@ def draw(options: Options, workload: "Workload") -> Schedule:
     else:
         names = tuple(nemeses)
     workers = workers_of(options, workload)
-    grounds = Grounds(
+    grounds = FaultTargets(
         brokers=tuple(range(1, options.brokers + 1)),
         places=tuple((topic, p) for topic in workload.topics for p in range(options.partitions)),
         workers=workers,
@@ -62,7 +62,7 @@ def plan_test(options: Options, workload: "Workload", drawn: Schedule, folder: P
     """Everything that is fixed before the run begins."""
     workers = workers_of(options, workload)
     nemeses = registry.nemeses()
-    kept = sum(nemeses[strike.fault].keeps_slot for strike in drawn.strikes)
+    kept = sum(nemeses[strike.fault].keeps_slot for strike in drawn.injections)
     slots = sum(map(len, workers.values())) + kept + SPARE_SLOTS
     return Test(
         options=options,
@@ -75,7 +75,7 @@ def plan_test(options: Options, workload: "Workload", drawn: Schedule, folder: P
         ),
         workers=workers,
         worker_slots=tuple(f"w{n}" for n in range(slots)),
-        strikes=drawn.strikes,
+        injections=drawn.injections,
         nemeses=nemeses,
         common={
             "workload": workload.name,
@@ -117,6 +117,6 @@ def plan_run(
             "wall_ms_at_zero": clock.wall_ms_at_zero,
             "session_timeout_ms": SESSION_TIMEOUT_MS,
         },
-        [strike.as_table() for strike in drawn.strikes],
+        [strike.as_table() for strike in drawn.injections],
         described(workload, test.stages),
     )

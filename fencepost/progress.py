@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from harness.progress import Progress, Tick
+from harness.runner.progress import Progress, Tick
 
 LINE_EVERY_S = 5.0
 

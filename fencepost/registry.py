@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from harness.options import Known
+from harness.settings.options import Known
 
 if TYPE_CHECKING:
-    from harness.schedule import Nemesis
+    from harness.runner.schedule import Nemesis
     from workloads.defects import Defect
     from workloads.model import Workload
 

@@ -9,30 +9,30 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from checkers.interrupts import interruptible
+from checkers.spark.interrupts import interruptible
 from fencepost import registry
 from fencepost.drawing import draw_report
 from fencepost.judge import judge_one, open_evidence
 from fencepost.planning import draw, plan_run, plan_test
-from harness import schedule as schedules
 from harness.cluster import ClusterSpec
-from harness.crew import Clock
-from harness.diary import Diary
 from harness.errors import FencepostError
-from harness.evidence import Ends, rows_of, surprises, tabulate
 from harness.facts import Facts
-from harness.interrupt import Interrupt, Stage
-from harness.options import Options
-from harness.plan import Plan
 from harness.processes.spawn import Supervisor
-from harness.progress import Progress
 from harness.record import store
-from harness.run import Running, Test, perform
-from harness.schedule import Schedule, Strike
+from harness.runner import schedule as schedules
+from harness.runner.interrupt import Interrupt, Stage
+from harness.runner.processes import Clock
+from harness.runner.progress import Progress
+from harness.runner.run import Running, Test, perform
+from harness.runner.run_log import RunLog
+from harness.runner.schedule import Injection, Schedule
+from harness.runner.tabulate import Ends, rows_of, tabulate, unexpected_errors
+from harness.settings.options import Options
+from harness.settings.test_toml import Plan
 from harness.verdict import Verdict
 
 if TYPE_CHECKING:
-    from checkers.session import Pending
+    from checkers.spark.session import Pending
     from harness.environment import Prepared
     from workloads.model import Workload
 
@@ -43,12 +43,12 @@ def run(
     """Break a cluster under a pipeline and judge it; returns the verdict and the run's folder."""
     workload = registry.workloads()[options.workload]
     drawn = (
-        Schedule(tuple(Strike.from_table(table) for table in schedule))
+        Schedule(tuple(Injection.from_table(table) for table in schedule))
         if schedule is not None
         else draw(options, workload)
     )
-    progress.say("planned, in seconds after the first input:" if drawn.strikes else _no_faults(options))
-    for strike in drawn.strikes:
+    progress.say("planned, in seconds after the first input:" if drawn.injections else _no_faults(options))
+    for strike in drawn.injections:
         progress.say(f"  {strike}")
     with Interrupt() as interrupt, ExitStack() as stack:
         return _run(options, progress, command, workload, drawn, interrupt, stack)
@@ -93,9 +93,9 @@ def _run(
     plan.save(folder / store.PLAN)
     stack.enter_context(store.going_on(folder))
     store.point_latest(root, folder)
-    diary = Diary(progress, clock)
-    if options.nemesis is None and not drawn.strikes and not options.defect:
-        diary.unreached["faults"] = schedules.too_short(registry.nemeses().values(), options.time_limit_s)
+    run_log = RunLog(progress, clock)
+    if options.nemesis is None and not drawn.injections and not options.defect:
+        run_log.unmet_goals["faults"] = schedules.too_short(registry.nemeses().values(), options.time_limit_s)
     supervisor = stack.enter_context(Supervisor())
     ports = stack.enter_context(PortBlock(cache, first_port=options.first_port))
     spec = _cluster_of(options, test)
@@ -109,25 +109,25 @@ def _run(
         early.append(pending)
 
     def facts() -> Facts:
-        return diary.facts(interrupt.came, drawn.undrawn, _versions(options, prepared))
+        return run_log.facts(interrupt.came, drawn.unscheduled, _versions(options, prepared))
 
     with ExitStack() as up:
-        with diary.phase("cluster"):
+        with run_log.phase("cluster"):
             cluster = up.enter_context(LocalCluster(spec, folder, prepared, supervisor, ports.take))
         try:
             quiet = perform(
-                test, Running(cluster, cluster.network, supervisor, interrupt), diary, start_spark
+                test, Running(cluster, cluster.network, supervisor, interrupt), run_log, start_spark
             )
         except FencepostError as error:
-            diary.shortfalls.append(f"the run failed: {error}")
+            run_log.evidence_problems.append(f"the run failed: {error}")
             facts().save(folder / "facts.json")
             raise
     interrupt.stage = Stage.JUDGING
-    _tabulate(folder, plan, diary, Ends(quiet.leaders, quiet.high_watermarks), keep=options.keep == "logs")
+    _tabulate(folder, plan, run_log, Ends(quiet.leaders, quiet.high_watermarks), keep=options.keep == "logs")
     facts().save(folder / "facts.json")
-    verdict = _judge(folder, diary, early[0])
+    verdict = _judge(folder, run_log, early[0])
     facts().save(folder / "facts.json")
-    _leave(folder, verdict, diary)
+    _leave(folder, verdict, run_log)
     return verdict, folder
 
 
@@ -142,9 +142,9 @@ def _cluster_of(options: Options, test: Test) -> ClusterSpec:
     )
 
 
-def _judge(folder: Path, diary: Diary, pending: "Pending") -> Verdict:
+def _judge(folder: Path, run_log: RunLog, pending: "Pending") -> Verdict:
     """What the checkers say of the stored run, in the session that was begun for it."""
-    with diary.phase("checks"), interruptible(pending):
+    with run_log.phase("checks"), interruptible(pending):
         return judge_one(pending.session(), open_evidence(str(folder), folder))
 
 
@@ -168,19 +168,19 @@ def _prepare(options: Options, cache: Path, say: Callable[[str], None]) -> "Prep
     return ready
 
 
-def _leave(folder: Path, verdict: Verdict, diary: Diary) -> None:
+def _leave(folder: Path, verdict: Verdict, run_log: RunLog) -> None:
     """Write the verdict, and what people read of it."""
     (folder / "verdict.json").write_text(verdict.line() + "\n")
-    with diary.phase("report"):
-        draw_report(folder, verdict, diary.now_s())
+    with run_log.phase("report"):
+        draw_report(folder, verdict, run_log.now_s())
 
 
-def _tabulate(folder: Path, plan: Plan, diary: Diary, ends: Ends, *, keep: bool) -> None:
+def _tabulate(folder: Path, plan: Plan, run_log: RunLog, ends: Ends, *, keep: bool) -> None:
     """Turn what the run left into tables; the segment files go unless they are to be kept."""
-    with diary.phase("tables"):
+    with run_log.phase("tables"):
         tabulate(folder, plan, ends)
-        diary.rows = rows_of(folder)
-        diary.surprises += surprises(folder)
+        run_log.rows = rows_of(folder)
+        run_log.unexpected_errors += unexpected_errors(folder)
         if not keep:
             _drop_segments(folder)
 

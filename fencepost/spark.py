@@ -9,8 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkers.interrupts import interruptible
-from checkers.session import Pending, SparkSettings, begin, make_archive
+from checkers.spark.interrupts import interruptible
+from checkers.spark.session import Pending, SparkSettings, begin, make_archive
 from harness.environment.cache import cache_folder, locked
 from harness.environment.java import Java, java
 from harness.errors import EnvironmentFailure
@@ -22,7 +22,23 @@ log = logging.getLogger(__name__)
 
 LARGE_INPUTS = 50_000
 """Of a run, above which Spark is started for a large history."""
-LOADED = ("pandas", "pyarrow.parquet", "checkers.judge", "checkers.judge_told", "checkers.history_folders")
+WORKER_DAEMON = "checkers.judging.python_workers"
+WARM_UP = "checkers.judging.warm_up"
+NEEDED = (
+    "orjson",
+    "pyarrow",
+    "scipy.sparse",
+    "harness.history_files.blocks",
+    "checkers.external.graph.kernel",
+)
+"""What a task on another machine imports, by the end of the chain."""
+LOADED = (
+    "pandas",
+    "pyarrow.parquet",
+    "checkers.judging.stored_runs",
+    "checkers.judging.external_histories",
+    "checkers.external.read_folders",
+)
 """What takes half a second to load: that is done while the JVM comes up."""
 
 
@@ -42,7 +58,7 @@ def prepare_archive(found: Java, say: Callable[[str], None]) -> None:
     say(f"making an archive of Spark's classes for Java {found.version} (up to two minutes, once)")
     try:
         with locked(cache_folder(), archive_of(found).name):
-            make_archive(SparkSettings(java_home=found.home), archive_of(found))
+            make_archive(SparkSettings(java_home=found.home), archive_of(found), WARM_UP)
     except EnvironmentFailure as error:
         log.warning("%s", error)
 
@@ -58,8 +74,16 @@ def settings(
         conf=conf,
         size="large" if large else "small",
         archive=archive if archive.exists() else None,
-        warm=warm,
+        warm_up=_warm_up if warm else None,
+        worker_daemon=WORKER_DAEMON,
+        needed=NEEDED,
     )
+
+
+def _warm_up(spark: "SparkSession", folder: Path) -> None:
+    from checkers.judging.warm_up import warm_up
+
+    warm_up(spark, folder)
 
 
 @contextmanager

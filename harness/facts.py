@@ -13,6 +13,14 @@ from typing import Any
 from harness.errors import UnreadableInput
 from harness.verdict import FaultReport
 
+EARLIER_NAMES = {
+    "undrawn": "unscheduled",
+    "unreached": "unmet_goals",
+    "shortfalls": "evidence_problems",
+    "surprises": "unexpected_errors",
+}
+"""What keys of `facts.json` were called in stores of earlier versions."""
+
 
 @dataclass(frozen=True)
 class Phase:
@@ -29,11 +37,15 @@ class Facts:
 
     phases: Sequence[Phase] = ()
     faults: Sequence[FaultReport] = ()
-    undrawn: Mapping[str, str] = field(default_factory=dict)  # permitted, but the schedule had no room: why
-    unreached: Mapping[str, str] = field(default_factory=dict)  # goals of the run that were not reached: why
-    shortfalls: Sequence[str] = ()  # why the evidence is not complete (not drained, a leftover, ...)
+    unscheduled: Mapping[str, str] = field(
+        default_factory=dict
+    )  # permitted, but the schedule had no room: why
+    unmet_goals: Mapping[str, str] = field(
+        default_factory=dict
+    )  # goals of the run that were not reached: why
+    evidence_problems: Sequence[str] = ()  # why the evidence is not complete (not drained, a leftover, ...)
     interrupted: bool = False
-    surprises: Sequence[str] = ()  # what the one broad except of the workers caught
+    unexpected_errors: Sequence[str] = ()  # what the one broad except of the workers caught
     versions: Mapping[str, str] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)  # by table, as written; {}: nobody counted
 
@@ -47,7 +59,8 @@ class Facts:
     def load(cls, path: Path) -> "Facts":
         """Read it back; raises `UnreadableInput`, which names the file."""
         try:
-            body: dict[str, Any] = json.loads(path.read_text())
+            stored: dict[str, Any] = json.loads(path.read_text())
+            body = {EARLIER_NAMES.get(key, key): value for key, value in stored.items()}
             phases = [Phase(**phase) for phase in body.pop("phases")]
             faults = [FaultReport(**fault) for fault in body.pop("faults")]
             known = {one.name for one in fields(cls)}  # another version may have said more

@@ -7,7 +7,7 @@ from functools import partial
 
 from harness.cluster import Broker
 from harness.errors import FaultFailed, WaitTimeout
-from harness.schedule import Acted, Scene, Strike
+from harness.runner.schedule import Effect, FaultContext, Injection
 from harness.waiting import wait_for
 from nemeses.targets import broker_in_role
 
@@ -17,35 +17,38 @@ IN_SYNC_TIMEOUT_S = 90.0
 
 @contextmanager
 def struck(
-    scene: Scene, strike: Strike, hit: Callable[[Broker], str], heal: Callable[[Broker], object]
-) -> Iterator[Acted]:
-    """Strike the broker that fills a role, wait until another fills it, and put it right."""
-    who = broker_in_role(scene.cluster, strike.target)
-    first = wait_for(lambda: max(who(), 0), f"a broker to be {strike.target}", MOVE_TIMEOUT_S, every_s=0.2)
-    broker = next((broker for broker in scene.cluster.brokers if broker.id == first), None)
+    context: FaultContext,
+    injection: Injection,
+    hit: Callable[[Broker], str],
+    heal: Callable[[Broker], object],
+) -> Iterator[Effect]:
+    """Injection the broker that fills a role, wait until another fills it, and put it right."""
+    who = broker_in_role(context.cluster, injection.target)
+    first = wait_for(lambda: max(who(), 0), f"a broker to be {injection.target}", MOVE_TIMEOUT_S, every_s=0.2)
+    broker = next((broker for broker in context.cluster.brokers if broker.id == first), None)
     if broker is None:
-        raise FaultFailed(f"{strike.target} is broker {first}, which is not of this cluster")
-    acted = Acted(target=f"broker {broker.id}, {strike.target.replace(':', ' of ', 1)}")
+        raise FaultFailed(f"{injection.target} is broker {first}, which is not of this cluster")
+    effect = Effect(target=f"broker {broker.id}, {injection.target.replace(':', ' of ', 1)}")
     begun_s = time.monotonic()
     try:
         proof = hit(broker)
         try:
             moved = wait_for(
                 partial(_other, who, first),
-                f"{strike.target} to leave broker {first}",
+                f"{injection.target} to leave broker {first}",
                 MOVE_TIMEOUT_S,
                 every_s=0.2,
             )
         except WaitTimeout as error:
-            acted.lacking["failover"] = f"{proof}, but {error}"
+            effect.lacking["failover"] = f"{proof}, but {error}"
         else:
-            acted.saw(proof)
-            acted.saw(f"its role passed to broker {moved} after {time.monotonic() - begun_s:.1f} s")
-        yield acted
+            effect.saw(proof)
+            effect.saw(f"its role passed to broker {moved} after {time.monotonic() - begun_s:.1f} s")
+        yield effect
     finally:
         heal(broker)
-    scene.cluster.await_in_sync(IN_SYNC_TIMEOUT_S)
-    acted.proof.append(f"in every ISR again after {time.monotonic() - begun_s:.1f} s")
+    context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S)
+    effect.proof.append(f"in every ISR again after {time.monotonic() - begun_s:.1f} s")
 
 
 def _other(who: Callable[[], int], first: int) -> int | None:

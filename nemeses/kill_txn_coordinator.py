@@ -2,14 +2,14 @@
 
 from contextlib import AbstractContextManager
 
-from harness.schedule import Acted, Lane, Nemesis, Scene, Strike
+from harness.runner.schedule import Effect, FaultContext, Injection, Lane, Nemesis
 from nemeses.brokers import kill, restart, struck
 from nemeses.targets import any_txn_coordinator
 
 
-def kill_txn_coordinator(scene: Scene, strike: Strike) -> AbstractContextManager[Acted]:
+def kill_txn_coordinator(context: FaultContext, injection: Injection) -> AbstractContextManager[Effect]:
     """It acted if its process ended by the signal and another broker coordinates the id."""
-    return struck(scene, strike, kill, restart)
+    return struck(context, injection, kill, restart)
 
 
 NEMESIS = Nemesis(

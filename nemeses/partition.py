@@ -11,13 +11,13 @@ from random import Random
 
 from harness.cluster import Cut
 from harness.errors import FaultFailed
-from harness.schedule import Acted, Grounds, Lane, Nemesis, Scene, Strike
+from harness.runner.schedule import Effect, FaultContext, FaultTargets, Injection, Lane, Nemesis
 from nemeses.targets import worker_at
 
 IN_SYNC_TIMEOUT_S = 60.0
 
 
-def draw(rng: Random, grounds: Grounds) -> tuple[str, None]:
+def draw(rng: Random, grounds: FaultTargets) -> tuple[str, None]:
     """A broker from all its peers, two brokers from each other, or a worker from a broker."""
     kind = rng.choice(("isolate", "pair", "client"))
     one, other = rng.sample(grounds.brokers, 2)
@@ -29,26 +29,26 @@ def draw(rng: Random, grounds: Grounds) -> tuple[str, None]:
 
 
 @contextmanager
-def partition(scene: Scene, strike: Strike) -> Iterator[Acted]:
+def partition(context: FaultContext, injection: Injection) -> Iterator[Effect]:
     """It acted if the links were in use when they were cut and let nothing through while they were."""
-    cut_off, words = _cut(scene, strike.target)
-    acted = Acted(target=words)
+    cut_off, words = _cut(context, injection.target)
+    effect = Effect(target=words)
     with cut_off as cut:
-        yield acted
-        acted.saw(cut.evidence())
-    scene.cluster.await_in_sync(IN_SYNC_TIMEOUT_S)
+        yield effect
+        effect.saw(cut.evidence())
+    context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S)
 
 
-def _cut(scene: Scene, target: str) -> tuple[AbstractContextManager[Cut], str]:
+def _cut(context: FaultContext, target: str) -> tuple[AbstractContextManager[Cut], str]:
     kind, _, names = target.partition(":")
     one, _, other = names.rpartition("-")
     if kind == "isolate":
-        return scene.network.isolate(int(names)), f"broker {names} from its peers"
+        return context.network.isolate(int(names)), f"broker {names} from its peers"
     if kind == "pair":
-        return scene.network.cut_peers(int(one), int(other)), f"broker {one} from broker {other}"
+        return context.network.cut_peers(int(one), int(other)), f"broker {one} from broker {other}"
     if kind == "client":
-        member = worker_at(scene.crew, one)
-        return scene.network.cut_client(member.slot, int(other)), f"{member.journal} from broker {other}"
+        member = worker_at(context.processes, one)
+        return context.network.cut_client(member.slot, int(other)), f"{member.journal} from broker {other}"
     raise FaultFailed(f"no cut is called {target}")
 
 

@@ -5,14 +5,14 @@ It keeps its sockets and believes that it still leads; when it goes on, its firs
 
 from contextlib import AbstractContextManager
 
-from harness.schedule import Acted, Lane, Nemesis, Scene, Strike
+from harness.runner.schedule import Effect, FaultContext, Injection, Lane, Nemesis
 from nemeses.brokers import pause, resume, struck
 from nemeses.targets import any_leader
 
 
-def pause_broker(scene: Scene, strike: Strike) -> AbstractContextManager[Acted]:
+def pause_broker(context: FaultContext, injection: Injection) -> AbstractContextManager[Effect]:
     """It acted if the kernel said that it was stopped and another broker leads the partition."""
-    return struck(scene, strike, pause, resume)
+    return struck(context, injection, pause, resume)
 
 
 NEMESIS = Nemesis(

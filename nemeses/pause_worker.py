@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from random import Random
 
-from harness.crew import Member
 from harness.errors import WaitTimeout
 from harness.history import Step
 from harness.record.naming import split_partition
-from harness.schedule import Acted, Grounds, Lane, Nemesis, Scene, Strike
+from harness.runner.processes import Member
+from harness.runner.schedule import Effect, FaultContext, FaultTargets, Injection, Lane, Nemesis
 from harness.waiting import wait_for
 from nemeses.targets import any_worker, worker_in_role
 
@@ -23,46 +23,46 @@ TAKE_OVER_TIMEOUT_S = 60.0
 COME_BACK_TIMEOUT_S = 60.0
 
 
-def draw(rng: Random, grounds: Grounds) -> tuple[str, str | None]:
+def draw(rng: Random, grounds: FaultTargets) -> tuple[str, str | None]:
     """Any worker, at a step at which its transaction is open."""
     return any_worker(rng, grounds, STEPS)
 
 
 @contextmanager
-def pause_worker(scene: Scene, strike: Strike) -> Iterator[Acted]:
+def pause_worker(context: FaultContext, injection: Injection) -> Iterator[Effect]:
     """It acted if others had committed what it held when it came back."""
-    member = worker_in_role(scene.crew, strike.target)
-    step = Step(strike.step or Step.AFTER_SEND)
-    acted = Acted(target=f"worker {member.journal} at {step.value}")
+    member = worker_in_role(context.processes, injection.target)
+    step = Step(injection.step or Step.AFTER_SEND)
+    effect = Effect(target=f"worker {member.journal} at {step.value}")
     # Only in a transaction that is to commit: a zombie that would abort anyway proves nothing.
-    claims = scene.crew.bring_to(member, step, STEP_TIMEOUT_S, asked="commit")
+    claims = context.processes.wait_at_step(member, step, STEP_TIMEOUT_S, asked="commit")
     fenced_before = _fenced(member)
     begun_s = time.monotonic()
     stopped = member.child.pause()
     try:
-        replacement = scene.crew.replace(member)
-        scene.crew.await_ready([replacement])
-        taken = _await_taken(scene, member, claims)
+        replacement = context.processes.replace(member)
+        context.processes.await_ready([replacement])
+        taken = _await_taken(context, member, claims)
         if taken:
-            acted.saw(
+            effect.saw(
                 f"it stood at {step.value}; {stopped}; {taken} after {time.monotonic() - begun_s:.1f} s"
             )
         else:
-            acted.lacking["zombie"] = f"{member.journal} was paused, but nobody went on in its place"
-        yield acted
+            effect.lacking["zombie"] = f"{member.journal} was paused, but nobody went on in its place"
+        yield effect
     finally:
         member.send(replaced=True, go=True)
         member.child.resume()
-    acted.proof.append(_came_back(member, fenced_before))
+    effect.proof.append(_came_back(member, fenced_before))
 
 
-def _await_taken(scene: Scene, member: Member, claims: Mapping[str, list[int]]) -> str:
+def _await_taken(context: FaultContext, member: Member, claims: Mapping[str, list[int]]) -> str:
     """Wait until the group has committed past what the zombie holds; empty: it never did."""
     assert member.group is not None
     group = member.group
 
     def taken() -> str | None:
-        committed = scene.cluster.committed(group)
+        committed = context.cluster.committed(group)
         for key, (_, following) in claims.items():
             if committed.get(split_partition(key), -1) >= following:
                 return f"others had committed {key} up to {committed[split_partition(key)]}"

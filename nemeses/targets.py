@@ -1,33 +1,33 @@
-"""Targets by role, drawn before a run and resolved when a fault strikes."""
+"""Targets by role, drawn before a run and resolved when a fault injections."""
 
 from collections.abc import Callable
 from random import Random
 
 from harness.cluster import Cluster
-from harness.crew import Crew, Member
 from harness.errors import FaultFailed
 from harness.history import Step
-from harness.schedule import Grounds
+from harness.runner.processes import Member, Processes
+from harness.runner.schedule import FaultTargets
 
 
-def any_leader(rng: Random, grounds: Grounds) -> tuple[str, None]:
+def any_leader(rng: Random, grounds: FaultTargets) -> tuple[str, None]:
     """The leader of one of the pipeline's partitions."""
     topic, partition = rng.choice(grounds.places)
     return f"leader:{topic}/{partition}", None
 
 
-def any_txn_coordinator(rng: Random, grounds: Grounds) -> tuple[str, None]:
+def any_txn_coordinator(rng: Random, grounds: FaultTargets) -> tuple[str, None]:
     """The coordinator of one worker's transactional id."""
     workers = [worker for stage in sorted(grounds.workers) for worker in grounds.workers[stage]]
     return f"txn-coordinator:{rng.choice(workers)}", None
 
 
-def any_group_coordinator(rng: Random, grounds: Grounds) -> tuple[str, None]:
+def any_group_coordinator(rng: Random, grounds: FaultTargets) -> tuple[str, None]:
     """The coordinator of one stage's consumer group."""
     return f"group-coordinator:{rng.choice(grounds.groups)}", None
 
 
-def any_worker(rng: Random, grounds: Grounds, steps: tuple[Step, ...]) -> tuple[str, str]:
+def any_worker(rng: Random, grounds: FaultTargets, steps: tuple[Step, ...]) -> tuple[str, str]:
     """A worker, and the step at which it is struck."""
     stage = grounds.stage or rng.choice(sorted(grounds.workers))
     worker = rng.choice(grounds.workers[stage])
@@ -50,10 +50,10 @@ def broker_in_role(cluster: Cluster, role: str) -> Callable[[], int]:
     raise FaultFailed(f"no broker has the role {role}")
 
 
-def worker_in_role(crew: Crew, role: str) -> Member:
+def worker_in_role(processes: Processes, role: str) -> Member:
     """The living worker of that name, or one of its stage that has work if it has none."""
     stage, _, worker = role.removeprefix("worker:").partition("/")
-    living = crew.workers(stage)
+    living = processes.workers(stage)
     if not living:
         raise FaultFailed(f"no worker of {stage} is alive")
     named = [member for member in living if member.worker == worker]
@@ -61,9 +61,9 @@ def worker_in_role(crew: Crew, role: str) -> Member:
     return next(iter([member for member in named if member in busy] or busy or named or living))
 
 
-def worker_at(crew: Crew, slot: str) -> Member:
+def worker_at(processes: Processes, slot: str) -> Member:
     """The living worker in a client slot; if it has nothing to do, one that has: else nothing is hit."""
-    living = crew.workers()
+    living = processes.workers()
     if not living:
         raise FaultFailed("no worker is alive whose link could be cut")
     named = [member for member in living if member.slot == slot]

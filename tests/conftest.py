@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.session import SparkSettings, session
+from checkers.spark.session import SparkSettings, session
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from fencepost import registry
-from fencepost.commands import asking, telling
+from fencepost.commands import options as asking
+from fencepost.commands import output as telling
 from fencepost.progress import progress_for
 from fencepost.stores import expand
 from harness.errors import ExitStatus

@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
-from fencepost.commands import asking, telling
+from fencepost.commands import options as asking
+from fencepost.commands import output as telling
 from fencepost.progress import progress_for
 from fencepost.stores import one_run
 from harness.errors import ExitStatus
-from harness.options import command_line
-from harness.plan import Plan
 from harness.record.store import PLAN
+from harness.settings.options import command_line
+from harness.settings.test_toml import Plan
 
 
 @click.command("replay")

@@ -17,8 +17,8 @@ from harness.cluster import ClusterSpec, admin
 from harness.cluster.config import Layout, lay_out, properties
 from harness.cluster.node import START_TIMEOUT_S, LocalBroker, PortTaken
 from harness.cluster.questions import Questions
+from harness.cluster.start_diagnosis import diagnosis, port_taken
 from harness.cluster.storage import features, format_node, new_id
-from harness.cluster.symptoms import diagnosis, port_taken
 from harness.environment import Prepared
 from harness.environment.jvm import STORAGE_TOOL, broker_command
 from harness.environment.ports import listens

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 
 from harness.clients.wire import answers
-from harness.cluster.symptoms import diagnosis, port_taken
+from harness.cluster.start_diagnosis import diagnosis, port_taken
 from harness.errors import FaultFailed, StartFailed, WaitTimeout
 from harness.processes.child import Child
 from harness.processes.spawn import Supervisor

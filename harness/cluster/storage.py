@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from harness.cluster.symptoms import diagnosis
+from harness.cluster.start_diagnosis import diagnosis
 from harness.environment.cache import provide
 from harness.errors import StartFailed
 

@@ -10,7 +10,7 @@ import orjson
 import pyarrow as pa
 
 from harness.history_files import edn as full
-from harness.history_files import usual
+from harness.history_files import edn_fast_path
 from harness.history_files.event import EventError, Events
 from harness.history_files.names import Decoded, shown
 
@@ -26,7 +26,7 @@ def parse(lines: Sequence[bytes], *, edn: bool, first_line: int = 0) -> pa.Recor
     Lines are without their end; in EDN one with a comment alone is blank too.
     """
     events = Events(json_keys=not edn)
-    decoded = usual.decode([_text(line) for line in lines]) if edn else _json(lines)
+    decoded = edn_fast_path.decode([_text(line) for line in lines]) if edn else _json(lines)
     exactly = _edn_exactly if edn else _json_exactly
     for number, (raw, event) in enumerate(zip(lines, decoded, strict=True), first_line):
         try:

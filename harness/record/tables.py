@@ -16,9 +16,9 @@ import orjson
 
 from harness.history import SENTINEL_VALUE, Isolation, Outcome
 from harness.record.naming import operation_name, split_partition, value_name
+from harness.record.parquet_writer import ParquetWriter, open_parquet
 from harness.record.partitions import PartitionIds
 from harness.record.schema import HISTORY
-from harness.record.sheet import Sheet, open_sheet
 
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 
@@ -65,7 +65,7 @@ class Tabulator:
         self._names = names
         self._ops: dict[str, range] = {}
         self._next_op = 0
-        self._sheets: dict[str, Sheet] = {}
+        self._sheets: dict[str, ParquetWriter] = {}
 
     def op_of(self, name: str) -> int | None:
         """The number of the operation that an offset's metadata names; None: nobody's, or one that is missing
@@ -82,7 +82,7 @@ class Tabulator:
             for table, schema in HISTORY.items():
                 if table != "partitions":
                     path = folder / f"{table}.parquet"
-                    self._sheets[table] = stack.enter_context(open_sheet(path, schema))
+                    self._sheets[table] = stack.enter_context(open_parquet(path, schema))
             for stage in self._stages.values():
                 self._row("stages", stage.name, stage.group, stage.in_topic, stage.promised, stage.ordered)
             for path in sorted(journals):
@@ -90,7 +90,7 @@ class Tabulator:
 
     def write_partitions(self, folder: Path) -> None:
         """Write the names of all partitions that any table has, `log/` included. Our brokers compact none."""
-        with open_sheet(folder / "partitions.parquet", HISTORY["partitions"]) as sheet:
+        with open_parquet(folder / "partitions.parquet", HISTORY["partitions"]) as sheet:
             for tp, topic, partition in self._names:
                 sheet.append((self.run, tp, topic, partition, topic in INTERNAL, False))
 

@@ -14,9 +14,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.record.parquet_writer import ParquetWriter, open_parquet
 from harness.record.partitions import PartitionIds
 from harness.record.schema import LOG
-from harness.record.sheet import Sheet, open_sheet
 from harness.witness import offsets_log, transaction_log
 from harness.witness.fields import Undecodable
 from harness.witness.records import Record, read_marker, read_records
@@ -60,7 +60,7 @@ def capture(
     out.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         sheets = {
-            name: stack.enter_context(open_sheet(out / f"{name}.parquet", schema))
+            name: stack.enter_context(open_parquet(out / f"{name}.parquet", schema))
             for name, schema in LOG.items()
         }
         scribe = _Scribe(run, names, op_of, sheets)
@@ -97,7 +97,7 @@ class _Scribe:
     run: int
     names: PartitionIds
     op_of: Callable[[str], int | None]
-    sheets: Mapping[str, Sheet]
+    sheets: Mapping[str, ParquetWriter]
 
     def write(self, replica: Replica, *, leads: bool) -> None:
         """All batches of a replica, the records too if they are evidence, and the replica itself."""

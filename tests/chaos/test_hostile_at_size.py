@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzzing import any_events, files, holds_of_a_file, holds_of_both_forms
 from hypothesis import HealthCheck, given, settings
 
 from bench.hostile import CASES, SIZE, judge, write, write_many
+from tests.support.fuzzing import any_events, files, holds_of_a_file, holds_of_both_forms
 
 LIMIT_S, LIMIT_MB = 900, 6_000
 LONG = settings(max_examples=20_000, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)

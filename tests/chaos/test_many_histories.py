@@ -2,7 +2,8 @@
 
 import pytest
 from pyspark.sql import SparkSession
-from told_histories import holds, judge, random_ones
+
+from tests.support.external_histories import holds, judge, random_ones
 
 BATCH = 2_000
 

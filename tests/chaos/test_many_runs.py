@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from started_runs import started
 
 import fencepost
 from fencepost.api import Result
 from harness.errors import WaitTimeout
 from harness.waiting import wait_for
+from tests.support.started_runs import started
 from workloads.defects import DEFECTS
 
 

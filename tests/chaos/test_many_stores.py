@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from stored import families, plants
 
-from checkers.judge import judge
+from checkers.judging.stored_runs import judge
+from tests.planted import families, plants
 
 BATCHES, SEEDS, RUNS = range(1, 11), 100, 200
 """In each batch one history of each family for each seed; and twice so many runs with plants."""

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 
 import pytest
 from pyspark.sql import SparkSession
-from stored import families, plants
-from stored.families import FAMILIES, Small
-from stored.plants import PlantedRun
 
-from checkers.judge import judge
+from checkers.judging.stored_runs import judge
 from checkers.registry import STORE_CHECKERS
 from harness.verdict import Judgement
+from tests.planted import families, plants
+from tests.planted.families import FAMILIES, Small
+from tests.planted.plants import PlantedRun
 
 LARGER, PLANTED, WITHOUT_LOGS = range(20), range(100), range(60)
 ANOMALIES = [name for checker in STORE_CHECKERS for name in checker.anomalies]

@@ -1,4 +1,4 @@
-"""What clients told: every small history and many random ones, against the definition in `tests/plain`.
+"""What clients told: every small history and many random ones, against the definition in `tests/reference`.
 
 All are judged in one Spark job, each as a run of its own, smallest first, so that the first difference is
 already minimal. The random ones have anomalies planted, or are bent until they are true of no broker; the
@@ -8,15 +8,15 @@ long tests (`make chaos`) judge many more of them.
 from collections import Counter
 
 import pytest
-from plain.generate import small
-from plain.history import Event
-from plain.jepsen import NAMES as DEFINED
 from pyspark.sql import SparkSession
 from told_examples import EXAMPLES, UNPROMISED
-from told_histories import holds, judge, random_ones
-from within import within
 
 from harness.verdict import Verdict
+from tests.reference.generate import small
+from tests.reference.history import Event
+from tests.reference.jepsen import NAMES as DEFINED
+from tests.support.external_histories import holds, judge, random_ones
+from tests.support.within import within
 
 RANDOM = 1_000
 

@@ -5,8 +5,8 @@ An operation is named by the line of its completion, from 1.
 
 from typing import Any
 
-from plain.history import Event
-from told_histories import number
+from tests.reference.history import Event
+from tests.support.external_histories import number
 
 
 def e(process: int, type_: str, *steps: list[Any]) -> Event:

@@ -9,7 +9,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from plain.generate import random_history, to_edn, to_jsonl
+
+from tests.reference.generate import random_history, to_edn, to_jsonl
 
 
 def check(*arguments: object) -> tuple[int, list[dict[str, Any]]]:

@@ -30,7 +30,7 @@ from harness.processes.spawn import Supervisor
 from harness.waiting import wait_for
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from conformance import MOVE_TIMEOUT_S, SLOT, SYNC_TIMEOUT_S, TOPIC, check_cluster, load
+from tests.support.conformance import MOVE_TIMEOUT_S, SLOT, SYNC_TIMEOUT_S, TOPIC, check_cluster, load
 
 Make = Callable[..., LocalCluster]
 

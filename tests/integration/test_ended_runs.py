@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from started_runs import started, working
+from tests.support.started_runs import started, working
 
 OPTIONS = ("--nemesis", "none", "--time-limit", "60", "--seed", "3", "--name", "ended")
 

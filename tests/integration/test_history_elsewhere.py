@@ -7,8 +7,8 @@ from pathlib import Path
 READ = """
 import sys
 from pathlib import Path
-from checkers.history_files import HistoryFile, read_histories
-from checkers.session import SparkSettings, session
+from checkers.external.read_files import HistoryFile, read_histories
+from checkers.spark.session import SparkSettings, session
 with session(SparkSettings()) as spark:
     read = read_histories(spark, [HistoryFile(0, Path(sys.argv[1]))])
     print(read.ops.frame().count(), dict(read.errors))

@@ -9,13 +9,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from checkers.session import SparkSettings, begin
+from checkers.spark.session import SparkSettings, begin
 from harness.errors import EnvironmentFailure
 from harness.waiting import wait_for
 
 CHILD = """
 import sys
-from checkers.session import SparkSettings, begin
+from checkers.spark.session import SparkSettings, begin
 pending = begin(SparkSettings())
 if sys.argv[1] == "ready":
     pending.session()
@@ -29,8 +29,8 @@ import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts us may have had it ignored
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from checkers.interrupts import interruptible
-from checkers.session import SparkSettings, begin
+from checkers.spark.interrupts import interruptible
+from checkers.spark.session import SparkSettings, begin
 from harness.waiting import wait_for
 pending = begin(SparkSettings())
 with closing(pending), interruptible(pending), ThreadPoolExecutor() as pool:

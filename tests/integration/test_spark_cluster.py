@@ -11,15 +11,15 @@ from typing import Any
 
 import pyspark
 import pytest
-from plain.generate import random_history, to_edn
 
 from bench.scale import write
-from checkers.cluster import require_whole
+from checkers.spark.remote import require_whole
 from harness.environment.java import java
 from harness.errors import EnvironmentFailure
 from harness.processes.child import Child
 from harness.processes.spawn import Supervisor
 from harness.waiting import wait_for
+from tests.reference.generate import random_history, to_edn
 
 SPARK_HOME = Path(pyspark.__file__).parent
 DEPLOY = "org.apache.spark.deploy"
@@ -98,7 +98,7 @@ def test_a_cluster_gives_the_verdict_that_this_process_gives(master: str, tmp_pa
 
 WHERE_FROM = """
 import sys
-from checkers.session import SparkSettings, session
+from checkers.spark.session import SparkSettings, session
 from harness.environment.java import java
 
 with session(SparkSettings(java_home=java("auto").home, master=sys.argv[1])) as spark:

@@ -1,6 +1,6 @@
 """`make mutants`: every mutant of the checkers against the exhaustive histories; resumable.
 
-    python -m mutants [--file checkers/told.py ...] [--results FILE] [--tests]
+    python -m tests.mutants [--file checkers/external/tables.py ...] [--results FILE] [--tests]
 
 Each is judged on the smallest histories first, and on more of them if it survives those. What became of it
 is added to the file of results, and what stands there is not done again. With `--tests` the unit tests are
@@ -20,11 +20,11 @@ from pathlib import Path
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
-from mutants.changed import changed
-from mutants.mutate import Mutant, mutants
-from mutants.reasons import reasons
-from mutants.subjects import SUBJECTS, Subject, subjects_of
-from mutants.tested import fate_in_tests
+from tests.mutants.changed import changed
+from tests.mutants.mutate import Mutant, mutants
+from tests.mutants.reasons import reasons
+from tests.mutants.subjects import SUBJECTS, Subject, subjects_of
+from tests.mutants.tested import fate_in_tests
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -48,7 +48,7 @@ would count as a catch of every mutant to come.
 def main() -> None:
     """Judge what is not judged yet, and tell what survives."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--file", nargs="*", help="these files alone, as checkers/told.py")
+    parser.add_argument("--file", nargs="*", help="these files alone, as checkers/external/tables.py")
     parser.add_argument(
         "--tests", action="store_true", help="run the unit tests on the survivors, a minute each"
     )
@@ -96,7 +96,7 @@ def judged(todo: list[Mutant]) -> Iterator[dict[str, object]]:
 
 def _judge(todo: list[Mutant]) -> Iterator[tuple[Mutant, str, float]]:
     """By histories, in one Spark session."""
-    from checkers.session import SparkSettings, session
+    from checkers.spark.session import SparkSettings, session
 
     if not todo:
         return

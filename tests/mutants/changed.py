@@ -14,11 +14,16 @@ from typing import Any
 
 from pyspark import cloudpickle
 
-from mutants.mutate import Mutant
+from tests.mutants.mutate import Mutant
 
-STAYS = ("checkers.session", "checkers.jvm", "checkers.cluster")
+STAYS = ("checkers.spark.session", "checkers.spark.jvm", "checkers.spark.remote")
 """What the running session belongs to."""
-ON_WORKERS = ("checkers.by_key", "checkers.graph", "checkers.told", "checkers.jumps")
+ON_WORKERS = (
+    "checkers.external.by_key",
+    "checkers.external.graph",
+    "checkers.external.tables",
+    "checkers.external.jumps",
+)
 """What tasks run: sent to them by value, for they would import the file that is not changed."""
 
 
@@ -72,10 +77,10 @@ def changed(mutant: Mutant | None) -> Iterator[None]:
     forget()
     try:
         for module in (
-            "checkers.judge_told",
-            "checkers.judge",
-            "checkers.by_key.kernel",
-            "checkers.graph.make",
+            "checkers.judging.external_histories",
+            "checkers.judging.stored_runs",
+            "checkers.external.by_key.kernel",
+            "checkers.external.graph.make",
         ):
             import_module(module)
         for name in [name for name in sys.modules if name.startswith(ON_WORKERS)]:

@@ -21,15 +21,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 if TYPE_CHECKING:
     from cases import Case
-    from stored.families import Small
-    from stored.plants import PlantedRun
 
-    from checkers.examples import Finding
-    from checkers.materialise import Collected, Materialised
+    from checkers.findings.form import Finding
+    from checkers.judging.run_checks import Collected, Materialised
     from checkers.registry import Checker
-    from checkers.sources import Sources, StoredRun
-    from checkers.tables import Tables
+    from checkers.stored.sources import Sources, StoredRun
+    from checkers.stored.tables import Tables
     from harness.verdict import Judgement
+    from tests.planted.families import Small
+    from tests.planted.plants import PlantedRun
 
 LARGER, PLANTED = range(20), range(100)
 """Seeds."""
@@ -37,7 +37,12 @@ FEW = 4
 """Checkers that are asked together, those first that see most."""
 EXAMPLES = 20
 """As many as are looked for in a run with plants."""
-WHOLE = ("checkers/tables.py", "checkers/materialise.py", "checkers/ranking.py", "checkers/examples.py")
+WHOLE = (
+    "checkers/stored/tables.py",
+    "checkers/judging/run_checks.py",
+    "checkers/judging/ranking.py",
+    "checkers/judging/explain.py",
+)
 """What everything depends on."""
 
 
@@ -56,7 +61,8 @@ class Stored:
 
     def __init__(self, spark: SparkSession) -> None:
         import cases
-        from stored import families, plants
+
+        from tests.planted import families, plants
 
         self.spark = spark
         self._folder = TemporaryDirectory(prefix="fencepost-mutants-")
@@ -100,12 +106,12 @@ class Part:
         return None
 
     def _judge_all(self, *, keep: bool) -> list[Judgement]:
-        from checkers import judge
-        from checkers.evidence import evidence
-        from checkers.materialise import materialise
+        from checkers.judging import stored_runs as judge
+        from checkers.judging.facts import evidence
+        from checkers.judging.run_checks import materialise
         from checkers.registry import STORE_CHECKERS, UNSETTLED
-        from checkers.sources import read_sources
-        from checkers.tables import make_tables
+        from checkers.stored.sources import read_sources
+        from checkers.stored.tables import make_tables
 
         sources = read_sources(self._spark, self._runs)
         tables = make_tables(sources)
@@ -118,8 +124,8 @@ class Part:
 
     def _judge_again(self, file: str, kept: Kept) -> Iterator[list[Judgement]]:
         """After each few of the checkers, the others saying what they said; and then after all of them."""
-        from checkers.evidence import evidence
-        from checkers.materialise import _facts, collect, explain_all
+        from checkers.judging.facts import evidence
+        from checkers.judging.run_checks import _facts, collect, explain_all
 
         tables, anew = _remade(file, kept)
         asked = _asked(file, kept, anew)
@@ -140,7 +146,7 @@ class Part:
         yield self._said(_replaced(asked, found, facts, kept))
 
     def _said(self, brought: Materialised) -> list[Judgement]:
-        from checkers import judge
+        from checkers.judging import stored_runs as judge
 
         return [judge._judgement(run, brought, EXAMPLES) for run in self._runs]
 
@@ -172,7 +178,7 @@ def _replaced(
 
 def _remade(file: str, kept: Kept) -> tuple[Tables, frozenset[str]]:
     """The shared tables, and the names of those that are not the kept ones."""
-    from checkers import tables as shared
+    from checkers.stored import tables as shared
 
     known = {id(getattr(kept.tables, field.name)): field.name for field in fields(kept.tables)}
     anew: set[str] = set()
@@ -207,11 +213,11 @@ def _asked(file: str, kept: Kept, anew: frozenset[str]) -> list[Checker]:
     every = (*STORE_CHECKERS, UNSETTLED)
 
     def affected(checker: Checker) -> bool:
-        function = vars(sys.modules[f"checkers.{checker.module}"])[checker.module]
+        function = vars(sys.modules[f"checkers.anomalies.{checker.module}"])[checker.module]
         return _depends(function, file) or bool(anew & kept.looks[checker.module])
 
     for checker in every:
-        import_module(f"checkers.{checker.module}")
+        import_module(f"checkers.anomalies.{checker.module}")
     first = [checker for checker in every if affected(checker)]
     names = {name for checker in first for name in checker.anomalies}
     causes = {because.cause for checker in first for because in checker.because}

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql import SparkSession
 
-from mutants.stored import Stored
-from mutants.tested import TESTS
+from tests.mutants.stored import Stored
+from tests.mutants.tested import TESTS
 
 if TYPE_CHECKING:
-    from told_histories import Defined
-
-    from checkers.history_tables import InSpark
-    from checkers.materialise import Collected
+    from checkers.external.table import InSpark
+    from checkers.external.tables import ExternalTables as Tables_
+    from checkers.judging.run_checks import Collected
     from checkers.registry import Checker
-    from checkers.told import Told as Tables_
     from harness.verdict import Judgement
+    from tests.support.external_histories import Defined
 
 SMALL, STRIDE, RANDOM = 3_000, 7, 400
 ROOT = Path(__file__).parent.parent.parent
@@ -39,17 +38,16 @@ class Subject(Protocol):
         ...
 
 
-class Told:
+class ExternalTables:
     """Histories of what clients told: the small ones, with those that have examples; of the rest every
     seventh, and random ones.
     """
 
     def __init__(self, spark: SparkSession) -> None:
-        from plain.generate import small
-        from told_examples import EXAMPLES
-        from told_histories import define, random_ones, tables
-
-        from checkers.history_tables import InSpark
+        from checkers.external.table import InSpark
+        from tests.exhaustive.told_examples import EXAMPLES
+        from tests.reference.generate import small
+        from tests.support.external_histories import define, random_ones, tables
 
         self.spark = spark
         self._examples = [(anomaly, wanted) for anomaly, wanted, _ in EXAMPLES]
@@ -65,7 +63,11 @@ class Told:
         from checkers.registry import HISTORY_CHECKERS
         from fencepost.histories import conclude
 
-        changed = [c for c in HISTORY_CHECKERS if file == f"checkers/{c.module}.py" and c.module != "cycles"]
+        changed = [
+            c
+            for c in HISTORY_CHECKERS
+            if file == f"checkers/anomalies/{c.module}.py" and c.module != "cycles"
+        ]
         for part in self._parts:
             again = bool(changed) and part.kept is not None
             judged = part.judge_again(changed[0]) if again else part.judge_all(keep=file is None)
@@ -79,7 +81,7 @@ class Told:
 
     def _untold(self, judged: Mapping[int, Judgement]) -> str | None:
         """The first example that does not hold what it must."""
-        from within import within
+        from tests.support.within import within
 
         for run, (anomaly, wanted) in enumerate(self._examples):
             example = judged[run].anomalies[anomaly].examples[0]
@@ -99,46 +101,47 @@ class Part:
 
     def judge_all(self, *, keep: bool) -> Mapping[int, Judgement]:
         """From the micro-operations on."""
-        from checkers.history_tables import InSpark
-        from checkers.judge_told import _explain, judge_told
-        from checkers.materialise import collect
+        from checkers.external.operations import count_operations
+        from checkers.external.table import InSpark
+        from checkers.external.tables import make_external
+        from checkers.judging.external_histories import _explain, judge_external
+        from checkers.judging.run_checks import collect
         from checkers.registry import HISTORY_CHECKERS, UNSETTLED
-        from checkers.told import make_told
-        from checkers.told_operations import count_operations
         from harness.history_files.schema import NAMES
 
         names = InSpark(self.ops.rows.sparkSession.createDataFrame(NAMES.empty_table()))
         if keep:
-            tables = make_told(self.ops, self.micro, count_operations(self.ops), 1)
+            tables = make_external(self.ops, self.micro, count_operations(self.ops), 1)
             found = collect(tables, (*HISTORY_CHECKERS, UNSETTLED), 1)
             _explain(tables, self.ops, names, found.rows)
             self.kept = tables, names, found
-        return judge_told(self.ops, self.micro, names, range(len(self.defined)), examples=1)
+        return judge_external(self.ops, self.micro, names, range(len(self.defined)), examples=1)
 
     def judge_again(self, checker: Checker) -> Mapping[int, Judgement]:
         """From the shared tables on, by one checker; the others say what they said."""
-        from checkers import judge_told
-        from checkers.materialise import collect
-        from checkers.told_operations import count_operations
+        from checkers.external.operations import count_operations
+        from checkers.judging import external_histories as judge_external
+        from checkers.judging.run_checks import collect
 
         assert self.kept is not None
         tables, names, before = self.kept
         found = collect(tables, [checker], 1)
-        judge_told._explain(tables, self.ops, names, found.rows)
+        judge_external._explain(tables, self.ops, names, found.rows)
         others = {key: row for key, row in before.rows.items() if key[1] not in checker.anomalies}
         together = replace(before, rows=others | found.rows, crashed=found.crashed)
         numbers = count_operations(self.ops)
-        judge_told._add_records(numbers, tables)
+        judge_external._add_records(numbers, tables)
         return {
-            run: judge_told._judgement(run, together, numbers[run], frozenset(), frozenset())
+            run: judge_external._judgement(run, together, numbers[run], frozenset(), frozenset())
             for run in range(len(self.defined))
         }
 
 
-SUBJECTS: Mapping[str, Callable[[SparkSession], Subject]] = {"told": Told, "stored": Stored}
+SUBJECTS: Mapping[str, Callable[[SparkSession], Subject]] = {"told": ExternalTables, "stored": Stored}
 SHARED = (
-    "tables", "by_input", "by_offset", "by_operation", "by_position", "by_process", "by_producer", "by_value",
-    "evidence", "gaps", "judge", "materialise", "ranking", "registry",
+    "stored/tables", "stored/inputs", "stored/positions", "stored/operations", "stored/partitions",
+    "stored/position_events", "stored/producers", "stored/values", "judging/facts", "judging/completeness",
+    "judging/stored_runs", "judging/run_checks", "judging/ranking", "registry",
 )  # fmt: skip
 """What all checkers of stored runs stand on."""
 
@@ -152,16 +155,24 @@ def subjects_of() -> dict[str, tuple[str, ...]]:
     found |= {
         path.relative_to(ROOT).as_posix(): ("told",)
         for folder in ("by_key", "graph")
-        for path in sorted((ROOT / "checkers" / folder).glob("*.py"))
+        for path in sorted((ROOT / "checkers" / "external" / folder).glob("*.py"))
         if path.name != "__init__.py"
     }
-    for name in ("told", "told_operations", "told_records", "jumps", "judge_told"):
+    for name in (
+        "external/tables",
+        "external/operations",
+        "external/records",
+        "external/jumps",
+        "judging/external_histories",
+    ):
         found[f"checkers/{name}.py"] = ("told",)
     for name in SHARED:
         found[f"checkers/{name}.py"] = ("stored",)
-    for name in ("unsettled", "finding", "examples"):
+    for name in ("anomalies/indeterminate", "findings/build", "findings/lookup", "judging/explain"):
         found[f"checkers/{name}.py"] = ("told", "stored")
     for checker in (*HISTORY_CHECKERS, *STORE_CHECKERS):
         judges = (("told", HISTORY_CHECKERS), ("stored", STORE_CHECKERS))
-        found[f"checkers/{checker.module}.py"] = tuple(name for name, own in judges if checker in own)
+        found[f"checkers/anomalies/{checker.module}.py"] = tuple(
+            name for name, own in judges if checker in own
+        )
     return found

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from mutants.mutate import Mutant
+from tests.mutants.mutate import Mutant
 
 ROOT = Path(__file__).parent.parent.parent
 FOUND_BY = (
@@ -31,28 +31,29 @@ FOUND_BY = (
 """Of tests/unit/checkers, for what all histories judge as well; the cases are no news."""
 TESTS: Mapping[str, tuple[str, ...]] = {
     "catalogue": ("test_catalogue",),
-    "cluster": ("test_cluster_of_ones_own",),
-    "history_files": ("test_history_files", "test_history_folders"),
-    "history_agreement": ("test_history_agreement",),
-    "history_folders": ("test_history_folders", "test_history_agreement"),
-    "history_source": ("test_history_files", "test_cluster_of_ones_own"),
-    "history_tables": (
+    "spark/remote": ("test_cluster_of_ones_own",),
+    "external/read_files": ("test_history_files", "test_history_folders"),
+    "external/consistency": ("test_history_agreement",),
+    "external/read_folders": ("test_history_folders", "test_history_agreement"),
+    "external/source": ("test_history_files", "test_cluster_of_ones_own"),
+    "external/table": (
         "test_history_folders",
         "test_history_agreement",
         "test_parts",
         "test_judge_told",
         "test_graph",
     ),
-    "interrupts": ("test_interrupts", "../../integration/test_spark"),
-    "jvm": ("test_jvm", "test_cluster_of_ones_own", "../../integration/test_spark"),
+    "spark/interrupts": ("test_interrupts", "../../integration/test_spark"),
+    "spark/jvm": ("test_jvm", "test_cluster_of_ones_own", "../../integration/test_spark"),
     "pages": ("test_catalogue",),
-    "parts": ("test_parts",),
-    "session": ("test_jvm", "test_cluster_of_ones_own", "../../integration/test_spark"),
-    "sources": ("test_judge", "test_cases"),
-    "warm": ("test_jvm", "../../integration/test_spark"),
-    "workers": ("test_judge_told", "../../integration/test_spark"),
+    "spark/errors": ("test_parts",),
+    "judging/bisect": ("test_parts",),
+    "spark/session": ("test_jvm", "test_cluster_of_ones_own", "../../integration/test_spark"),
+    "stored/sources": ("test_judge", "test_cases"),
+    "judging/warm_up": ("test_jvm", "../../integration/test_spark"),
+    "judging/python_workers": ("test_judge_told", "../../integration/test_spark"),
 }
-"""By module of the checkers that no history judges: how histories are read, how Spark is started, and what
+"""By file of the checkers that no history judges: how histories are read, how Spark is started, and what
 is written of the checks. What judges it is these alone.
 """
 LIMIT_S = 600
@@ -70,7 +71,9 @@ def fate_in_tests(mutant: Mutant) -> str:
         room = Path(folder) / "checkers"
         shutil.copytree(ROOT / "checkers", room, ignore=shutil.ignore_patterns("__pycache__"))
         (Path(folder) / mutant.file).write_text(mutant.source)
-        names = TESTS.get(Path(mutant.file).stem) or _nearest_first(mutant.file)
+        names = TESTS.get(mutant.file.removeprefix("checkers/").removesuffix(".py")) or _nearest_first(
+            mutant.file
+        )
         tests = [str(ROOT / "tests" / "unit" / "checkers" / f"{name}.py") for name in names]
         command = [
             sys.executable,

@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-from mutants.mutate import mutants
-from mutants.reasons import reasons
-from mutants.subjects import ROOT, subjects_of
-from mutants.tested import TESTS
+from tests.mutants.mutate import mutants
+from tests.mutants.reasons import reasons
+from tests.mutants.subjects import ROOT, subjects_of
+from tests.mutants.tested import TESTS
 
 
 def changes(source: str) -> set[str]:

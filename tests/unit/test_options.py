@@ -10,8 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UnreadableInput, UsageError
-from harness.options import FIELDS, Known, Options, command_line, from_toml, parse, parse_set, to_toml
-from harness.plan import Plan
+from harness.settings.options import (
+    FIELDS,
+    Known,
+    Options,
+    command_line,
+    from_toml,
+    parse,
+    parse_set,
+    to_toml,
+)
+from harness.settings.test_toml import Plan
 
 KNOWN = Known(
     workloads=["shop"], faults=["kill-broker", "kill-worker"], defects=["no-rewind"], kafka=["4.3.1"]

@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
-from plain.generate import PLANTABLE
-from plain.jepsen import NAMES, findings
-from plain.written import history
+
+from tests.reference.generate import PLANTABLE
+from tests.reference.jepsen import NAMES, findings
+from tests.reference.written import history
 
 SENT = ("9 ok x1@0", "9 ok x2@1", "9 ok x3@2")
 BOTH = ("8 ok x1@0", "8 ok y1@0")  # what the cycles of rw edges begin with

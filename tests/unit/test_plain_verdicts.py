@@ -3,10 +3,11 @@
 from random import Random
 
 import pytest
-from plain.generate import PLANTABLE, bent, random_history, small, to_edn, to_jsonl
-from plain.history import Malformed
-from plain.jepsen import ALWAYS_ALLOWED, findings, verdict
-from plain.written import history
+
+from tests.reference.generate import PLANTABLE, bent, random_history, small, to_edn, to_jsonl
+from tests.reference.history import Malformed
+from tests.reference.jepsen import ALWAYS_ALLOWED, findings, verdict
+from tests.reference.written import history
 
 SENT = ("9 ok x1@0", "9 ok x2@1", "9 ok x3@2")
 ALL = "0 ok ?x1@0,2@1,3@2"

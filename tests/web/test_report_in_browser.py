@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from synthetic_store import record, verdict, write_store
 
 from fencepost import registry
 from harness.verdict import ELSEWHERE, Found, Validity
-from reports.html import draw
+from reports.html.page import draw
+from tests.support.synthetic_store import record, verdict, write_store
 
 WIDTHS = (1280, 390)
 HOSTILE = "<b onclick=alert(1)>\u202e\x00" + "k" * 100_000

@@ -1,8 +1,9 @@
 """What correct runs look like."""
 
 from cases import case
-from histories import History
-from stored_tables import OFFSETS
+
+from tests.support.histories import History
+from tests.support.stored_tables import OFFSETS
 
 
 @case()

@@ -3,8 +3,9 @@
 from typing import Any
 
 from cases import case, plain, without_sentinels
-from histories import History
-from stored_tables import OFFSETS
+
+from tests.support.histories import History
+from tests.support.stored_tables import OFFSETS
 
 # lost-commit and ghost-commit
 

@@ -1,8 +1,9 @@
 """Epochs and sequence numbers of producers."""
 
 from cases import case, plain
-from histories import History
-from stored_tables import OFFSETS, Row
+
+from tests.support.histories import History
+from tests.support.stored_tables import OFFSETS, Row
 
 # epoch-regression
 

@@ -1,8 +1,9 @@
 """Nothing checked is nothing known: what a table that is short or empty makes of a right history."""
 
 from cases import case
-from histories import History
-from stored_tables import OFFSETS, RC, RU
+
+from tests.support.histories import History
+from tests.support.stored_tables import OFFSETS, RC, RU
 
 
 def plain(h: History) -> None:

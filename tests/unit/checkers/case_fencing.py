@@ -1,7 +1,8 @@
 """Ids that are contended, and producers that are fenced for nothing."""
 
 from cases import case
-from histories import WALL_MS, History, Op
+
+from tests.support.histories import WALL_MS, History, Op
 
 SECOND = 1_000_000_000
 

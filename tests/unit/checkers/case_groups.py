@@ -1,8 +1,9 @@
 """Groups and partitions beside each other: offsets, claims and ranges that are not to be mixed."""
 
 from cases import case
-from histories import History
-from stored_tables import OFFSETS
+
+from tests.support.histories import History
+from tests.support.stored_tables import OFFSETS
 
 
 def takes_in_another_group(h: History, first: int, after: int) -> None:

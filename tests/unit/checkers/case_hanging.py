@@ -1,8 +1,9 @@
 """Transactions that never end."""
 
 from cases import case, plain, without_sentinels
-from histories import TRANSACTIONS, History
-from stored_tables import OFFSETS, Row
+
+from tests.support.histories import TRANSACTIONS, History
+from tests.support.stored_tables import OFFSETS, Row
 
 STUCK = "did not come to the end of x/0", "nothing was committed"
 

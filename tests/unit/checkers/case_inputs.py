@@ -1,8 +1,9 @@
 """Inputs: taken twice, or never."""
 
 from cases import case
-from histories import History
-from stored_tables import RC, RU, Row
+
+from tests.support.histories import History
+from tests.support.stored_tables import RC, RU, Row
 
 
 @case(reprocessed_input=1, overlapping_commit=1)

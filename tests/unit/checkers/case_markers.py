@@ -1,8 +1,9 @@
 """Markers that lack."""
 
 from cases import case, plain
-from histories import History
-from stored_tables import OFFSETS
+
+from tests.support.histories import History
+from tests.support.stored_tables import OFFSETS
 
 # unmarked-partition
 

@@ -1,8 +1,9 @@
 """How a process moved through a partition: where it began, what it was given, and what it committed."""
 
 from cases import case, plain
-from histories import History
-from stored_tables import OFFSETS
+
+from tests.support.histories import History
+from tests.support.stored_tables import OFFSETS
 
 # beginnings
 

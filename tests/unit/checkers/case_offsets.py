@@ -1,7 +1,8 @@
 """Committed offsets beside outputs, beside each other, and beside what was given."""
 
 from cases import case
-from histories import History
+
+from tests.support.histories import History
 
 # offset-output-mismatch
 

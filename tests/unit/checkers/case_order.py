@@ -1,7 +1,8 @@
 """Order: of what a consumer was given, of what a producer sent, and of outputs."""
 
 from cases import case
-from histories import History
+
+from tests.support.histories import History
 
 # polls: an observer keeps its partitions, so every step of it counts
 

@@ -1,8 +1,9 @@
 """Records made by nobody, or of something else than their input."""
 
 from cases import case
-from histories import History
-from stored_tables import Row
+
+from tests.support.histories import History
+from tests.support.stored_tables import Row
 
 # phantom
 

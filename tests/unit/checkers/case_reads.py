@@ -1,7 +1,8 @@
 """What readers were given: too early, twice otherwise, or never again."""
 
 from cases import case
-from histories import History
+
+from tests.support.histories import History
 
 RU = "read_uncommitted"
 

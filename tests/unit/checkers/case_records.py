@@ -1,7 +1,8 @@
 """Single records: lost, doubled, or seen by nobody."""
 
 from cases import case, plain
-from histories import History
+
+from tests.support.histories import History
 
 # lost-write
 

@@ -1,8 +1,9 @@
 """Replicas that do not agree, alone and in runs whose partitions bear the same numbers."""
 
 from cases import case, plain
-from histories import History
-from stored_tables import OFFSETS, Row
+
+from tests.support.histories import History
+from tests.support.stored_tables import OFFSETS, Row
 
 # replica-divergence
 

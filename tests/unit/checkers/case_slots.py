@@ -1,7 +1,8 @@
 """Slots: inputs that owe several outputs, in one topic or in two."""
 
 from cases import case
-from histories import History, Op
+
+from tests.support.histories import History, Op
 
 
 def _owes_q(h: History) -> None:

@@ -4,7 +4,8 @@ Time-outs of 10 s in the transaction log and 2 s of the session: the bound is 27
 """
 
 from cases import case
-from histories import History
+
+from tests.support.histories import History
 
 SECOND = 1_000_000_000
 

@@ -1,7 +1,8 @@
 """The states of transactions in their log."""
 
 from cases import case, plain
-from histories import History
+
+from tests.support.histories import History
 
 # transaction-state-violation
 

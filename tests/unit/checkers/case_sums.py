@@ -2,7 +2,8 @@
 
 from case_groups import takes_in_another_group
 from cases import case
-from histories import History
+
+from tests.support.histories import History
 
 # aggregate-mismatch
 

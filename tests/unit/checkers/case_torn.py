@@ -1,7 +1,8 @@
 """Transactions that took effect in part."""
 
 from cases import case
-from histories import History
+
+from tests.support.histories import History
 
 # torn-transaction
 

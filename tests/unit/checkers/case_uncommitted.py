@@ -1,7 +1,8 @@
 """Records that were read and have not committed, or not yet."""
 
 from cases import case
-from histories import WALL_MS, History
+
+from tests.support.histories import WALL_MS, History
 
 # aborted-read and dirty-read
 

@@ -3,8 +3,9 @@
 from typing import Any
 
 from cases import case
-from histories import History, Op
-from stored_tables import OFFSETS
+
+from tests.support.histories import History, Op
+from tests.support.stored_tables import OFFSETS
 
 # zombie-write
 

@@ -6,14 +6,13 @@ from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 
-from histories import History
-from stored import counted
-from stored_tables import write
-from within import within
-
-from checkers.judge import StoredRun
+from checkers.judging.stored_runs import StoredRun
 from harness.history import SENTINEL_VALUE
 from harness.verdict import Judgement
+from tests.planted import counted
+from tests.support.histories import History
+from tests.support.stored_tables import write
+from tests.support.within import within
 
 WARNINGS = ("contended-id", "undue-fencing", "stalled")
 """They decide nothing."""

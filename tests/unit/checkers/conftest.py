@@ -7,7 +7,7 @@ import pytest
 from cases import CASES, FAMILIES, store
 from pyspark.sql import SparkSession
 
-from checkers.judge import judge
+from checkers.judging.stored_runs import judge
 from harness.verdict import Judgement
 
 for family in FAMILIES:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from checkers.graph.components import Component, Part, add_orders, components
-from checkers.graph.names import GRAPHS, RW, WR, WW, Graph
+from checkers.external.graph.components import Component, Part, add_orders, components
+from checkers.external.graph.names import GRAPHS, RW, WR, WW, Graph
 
 Pair = tuple[int, int]
 

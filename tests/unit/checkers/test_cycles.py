@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from graphs import Pair, graph_of, in_full, part
 
-from checkers.graph import cycles
-from checkers.graph.components import Part
-from checkers.graph.cycles import Step, cycle_with_one_rw, shortest_cycle
-from checkers.graph.names import RW, WR, WW
+from checkers.external.graph import cycles
+from checkers.external.graph.components import Part
+from checkers.external.graph.cycles import Step, cycle_with_one_rw, shortest_cycle
+from checkers.external.graph.names import RW, WR, WW
 
 COUNT = 6
 SEEDS = range(60)

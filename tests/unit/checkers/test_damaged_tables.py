@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.parts import errors_of_ours
+from checkers.spark.errors import errors_of_ours
 from harness.errors import AnalysisFailed, UnreadableInput
+from harness.record.parquet_writer import open_parquet
 from harness.record.schema import HISTORY
-from harness.record.sheet import open_sheet
 
 ROWS = 5_000
 HEADER_BYTES = 200
@@ -21,7 +21,7 @@ HEADER_BYTES = 200
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     schema, rng = HISTORY["ends"], Random(0)
-    with open_sheet(tmp_path / "ends.parquet", schema) as sheet:
+    with open_parquet(tmp_path / "ends.parquet", schema) as sheet:
         for _ in range(ROWS):
             sheet.append((1, "z", "read_committed", *(rng.randrange(1 << 30) for _ in range(5))))
     return tmp_path / "ends.parquet"

@@ -4,13 +4,13 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from fuzzing import mangled
-from plain.generate import bent, random_history, to_edn, to_jsonl
 from pyspark.sql import SparkSession
 
 from fencepost.histories import judge_histories
 from harness.errors import UnreadableInput
 from harness.verdict import Verdict
+from tests.reference.generate import bent, random_history, to_edn, to_jsonl
+from tests.support.fuzzing import mangled
 
 PLANTS = ("duplicate", "inconsistent-offsets", "aborted-read", "poll-skip", "G1c", "G-single")
 

@@ -6,19 +6,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from graphs import Pair, graph_of, in_full, named, part
-from micro import Row, given, sent, table
 from pyspark.sql import SparkSession
 
-from checkers.by_key.arrays import finder
-from checkers.graph.cycles import Step, cycle_with_one_rw, shortest_cycle
-from checkers.graph.edges import Edges
-from checkers.graph.intervals import make_spans, merged
-from checkers.graph.names import GRAPHS, PROCESS, REALTIME, RW, WR, WW
-from checkers.history_tables import InSpark
-from checkers.parts import SPARK_ERRORS
-from checkers.told import Told, make_told
-from checkers.told_operations import count_operations
+from checkers.external.by_key.arrays import finder
+from checkers.external.graph.cycles import Step, cycle_with_one_rw, shortest_cycle
+from checkers.external.graph.edges import Edges
+from checkers.external.graph.intervals import make_spans, merged
+from checkers.external.graph.names import GRAPHS, PROCESS, REALTIME, RW, WR, WW
+from checkers.external.operations import count_operations
+from checkers.external.table import InSpark
+from checkers.external.tables import Told, make_external
+from checkers.spark.errors import SPARK_ERRORS
 from harness.history_files.schema import FAIL, INFO, OK, OPS
+from tests.support.micro import Row, given, sent, table
 
 
 def test_a_circle_of_reads_is_g1c_and_nothing_that_needs_more() -> None:
@@ -98,7 +98,7 @@ def test_an_edge_is_inside_only_if_both_its_ends_are_in_one_interval() -> None:
 
 def told_of(spark: SparkSession, ops: list[dict[str, object]], micro: pa.Table) -> Told:
     operations = InSpark(spark.createDataFrame(pa.Table.from_pylist(ops, OPS)))
-    return make_told(operations, InSpark(spark.createDataFrame(micro)), count_operations(operations), 1)
+    return make_external(operations, InSpark(spark.createDataFrame(micro)), count_operations(operations), 1)
 
 
 def cycles_of(spark: SparkSession, *micro: Row) -> tuple[list[str], Mapping[int, Set[int]]]:
@@ -122,7 +122,7 @@ def circle(one: int, other: int) -> list[Row]:
 def test_an_interval_that_is_too_large_is_looked_at_without_rw_edges(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("checkers.graph.make.LARGEST_LINES", 10)
+    monkeypatch.setattr("checkers.external.graph.make.LARGEST_LINES", 10)
     # The reader of op 30 lags behind every writer; an interval beside theirs is small.
     lagging = [*(sent(op, op, op) for op in (4, 10, 15, 20)), given(30, 4, 4)]
     assert cycles_of(spark, *circle(5, 6), *lagging, *circle(40, 42)) == (["G1c", "G1c"], {0: {RW}})
@@ -131,7 +131,7 @@ def test_an_interval_that_is_too_large_is_looked_at_without_rw_edges(
 def test_without_ww_edges_too_if_they_make_it_too_large(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("checkers.graph.make.LARGEST_LINES", 10)
+    monkeypatch.setattr("checkers.external.graph.make.LARGEST_LINES", 10)
     backwards = [sent(30, 30, 0), sent(4, 4, 1)]
     assert cycles_of(spark, *circle(5, 6), *backwards) == (["G1c"], {0: {RW, WW}})
 
@@ -140,12 +140,12 @@ def test_without_ww_edges_too_if_they_make_it_too_large(
 def test_an_interval_of_the_largest_size_is_too_large(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, largest: int, too_large: dict[int, set[int]]
 ) -> None:
-    monkeypatch.setattr("checkers.graph.make.LARGEST_LINES", largest)
+    monkeypatch.setattr("checkers.external.graph.make.LARGEST_LINES", largest)
     assert cycles_of(spark, *circle(10, 20)) == (["G1c"], too_large)
 
 
 def test_all_of_an_interval_meets_in_one_task(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("checkers.graph.make.LINES_A_GROUP", 1)
+    monkeypatch.setattr("checkers.external.graph.make.LINES_A_GROUP", 1)
     circles = [row for op in range(10, 100, 10) for row in circle(op, op + 2)]
     assert cycles_of(spark, *circles) == (["G1c"] * 9, {})
 
@@ -154,7 +154,7 @@ def test_all_of_an_interval_meets_in_one_task(spark: SparkSession, monkeypatch: 
 def test_what_is_remarkable_is_the_same_whether_it_is_few_or_many(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr("checkers.told.FEW_HERE", few)
+    monkeypatch.setattr("checkers.external.tables.FEW_HERE", few)
     micro = [sent(op, op, op, FAIL) for op in (2, 4, 6)]  # a row of each, and one that counts them
     told = told_of(spark, [], table(*micro, given(8, 4, 4)).drop(["committed"]))
     assert sorted(told.steps.toArrow()["op"].to_pylist()) == [2, 4, 6, 8]

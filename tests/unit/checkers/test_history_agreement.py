@@ -8,17 +8,17 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from plain.generate import random_history, to_jsonl
 from pyspark.sql import SparkSession
 
-from checkers.history_agreement import REQUIRED, contradictions
-from checkers.history_files import HistoryFile
-from checkers.history_folders import read_folders
-from checkers.history_tables import InFiles
+from checkers.external.consistency import REQUIRED, contradictions
+from checkers.external.read_files import HistoryFile
+from checkers.external.read_folders import read_folders
+from checkers.external.table import InFiles
 from fencepost.histories import judge_histories
 from harness.errors import UnreadableInput
 from harness.history_files.schema import FAIL, INFO, NAMES_FROM, OK, OPEN, TABLES
 from harness.verdict import Validity, Verdict
+from tests.reference.generate import random_history, to_jsonl
 
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]

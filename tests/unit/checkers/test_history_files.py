@@ -9,7 +9,7 @@ import orjson
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.history_files import Histories, HistoryFile, read_histories
+from checkers.external.read_files import Histories, HistoryFile, read_histories
 from harness.history_files.names import name_of
 from harness.history_files.schema import FAIL, INFO, MICRO, NAMES, OK, OPEN, OPS
 
@@ -188,7 +188,7 @@ def test_the_tables_have_their_columns(spark: SparkSession, read: Histories):
 def test_two_texts_with_one_number_are_told(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    from checkers import history_files as under_test
+    from checkers.external import read_files as under_test
 
     events = [e(0, "invoke", [send("a")]), e(0, "ok", [send("a", 0)])]
     (tmp_path / "h.jsonl").write_bytes(jsonl(events))

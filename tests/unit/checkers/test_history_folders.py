@@ -8,22 +8,22 @@ from random import Random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from micro import given, sent, table
-from plain.generate import random_history, to_jsonl
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from checkers.by_key.deal import collected
-from checkers.history_files import Histories, HistoryFile, read_histories
-from checkers.history_folders import read_folders
-from checkers.history_tables import InFiles, InSpark
-from checkers.told import make_pieces
+from checkers.external.by_key.shuffle import collected
+from checkers.external.read_files import Histories, HistoryFile, read_histories
+from checkers.external.read_folders import read_folders
+from checkers.external.table import InFiles, InSpark
+from checkers.external.tables import make_pieces
 from fencepost.histories import judge_histories
 from fencepost.stores import expand
 from harness.errors import UnreadableInput
 from harness.history_files.schema import FAIL, MICRO, NAMES, OK, OPS, TABLES
 from harness.history_files.url import Url, is_url
 from harness.verdict import Verdict
+from tests.reference.generate import random_history, to_jsonl
+from tests.support.micro import given, sent, table
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from checkers.interrupts import interruptible
-from checkers.session import Pending
+from checkers.spark.interrupts import interruptible
+from checkers.spark.session import Pending
 
 
 class Told:

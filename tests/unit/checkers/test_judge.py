@@ -5,17 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from histories import History
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from stored_tables import write
 
-from checkers import judge as judging
-from checkers.judge import StoredRun, judge, judge_each
+from checkers.judging import stored_runs as judging
+from checkers.judging.stored_runs import StoredRun, judge, judge_each
 from checkers.registry import Checker
-from checkers.tables import Tables
+from checkers.stored.tables import Tables
 from harness.errors import UnreadableInput
 from harness.verdict import Judgement
+from tests.support.histories import History
+from tests.support.stored_tables import write
 
 
 class Crashing(Checker):

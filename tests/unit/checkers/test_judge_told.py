@@ -4,14 +4,14 @@ import json
 
 import pyarrow as pa
 import pytest
-from micro import given, sent, table
 from pyspark.sql import SparkSession
 
-from checkers.graph.names import GRAPHS, RW
-from checkers.history_tables import InSpark
-from checkers.judge_told import TOO_LARGE, judge_told
+from checkers.external.graph.names import GRAPHS, RW
+from checkers.external.table import InSpark
+from checkers.judging.external_histories import TOO_LARGE, judge_external
 from harness.history_files.schema import NAMES, NAMES_FROM, OK, OPS
 from harness.verdict import Judgement
+from tests.support.micro import given, sent, table
 
 # The reader of op 30 lags behind every writer; ops 5 and 6 read what the other wrote.
 LAGGING = [
@@ -31,7 +31,7 @@ def judged(spark: SparkSession, micro: list[dict[str, object]], names: dict[int,
         table(*micro).drop(["committed"]),
         pa.Table.from_pylist(texts, NAMES),
     )
-    return judge_told(*(InSpark(spark.createDataFrame(one)) for one in tables), [0])[0]
+    return judge_external(*(InSpark(spark.createDataFrame(one)) for one in tables), [0])[0]
 
 
 def test_what_is_looked_for_in_part_stands_in_not_checked(
@@ -39,7 +39,7 @@ def test_what_is_looked_for_in_part_stands_in_not_checked(
 ) -> None:
     names = {graph.name for graph in GRAPHS}
     assert not names & judged(spark, LAGGING, {}).not_checked.keys()
-    monkeypatch.setattr("checkers.graph.make.LARGEST_LINES", 10)
+    monkeypatch.setattr("checkers.external.graph.make.LARGEST_LINES", 10)
     said = judged(spark, LAGGING, {})
     partly = {graph.name for graph in GRAPHS if RW in graph.kinds}
     assert {name for name, reason in said.not_checked.items() if reason == TOO_LARGE} == partly

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.jvm import SparkSettings, find_java, java_command
+from checkers.spark.jvm import SparkSettings, find_java, java_command
 from harness.errors import EnvironmentFailure
 
 

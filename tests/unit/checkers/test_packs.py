@@ -4,14 +4,14 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from micro import given, sent, table
 
-from checkers.by_key import packs
-from checkers.by_key.packs import FOLLOWED, LINES, READ, Pack, cut, make_pack
-from checkers.by_key.rows import Rows, make_records
-from checkers.graph.edges import edges_of
-from checkers.graph.names import RW, WR, WW
+from checkers.external.by_key import version_log as packs
+from checkers.external.by_key.rows import Rows, make_records
+from checkers.external.by_key.version_log import FOLLOWED, LINES, READ, Pack, cut, make_pack
+from checkers.external.graph.edges import edges_of
+from checkers.external.graph.names import RW, WR, WW
 from harness.history_files.schema import FAIL, OK, OPEN
+from tests.support.micro import given, sent, table
 
 
 def test_edges_follow_from_versions_and_their_readers() -> None:

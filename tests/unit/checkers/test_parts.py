@@ -9,17 +9,18 @@ from unittest.mock import Mock
 
 import pyarrow.parquet as pq
 import pytest
-from plain.generate import random_history, to_jsonl
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from bench.scale import write
-from checkers import poll_order
-from checkers.parts import Answers, each, errors_of_ours
+from checkers.anomalies import poll_order
+from checkers.judging.bisect import Answers, each
+from checkers.spark.errors import errors_of_ours
 from fencepost.histories import judge_histories
 from harness.errors import AnalysisFailed, EnvironmentFailure, FencepostError, UnreadableInput
 from harness.verdict import Judgement, Validity, Verdict
+from tests.reference.generate import random_history, to_jsonl
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ def test_where_the_graph_cannot_be_looked_at_the_other_findings_stay(
     def crash(*_: Any) -> Any:
         raise PySparkException("out of cheese")
 
-    monkeypatch.setattr("checkers.told.make_components", crash)
+    monkeypatch.setattr("checkers.external.tables.make_components", crash)
     (verdict,) = judge_histories(spark, [wrong], frozenset())
     assert isinstance(verdict, Verdict) and "poll-skip" in verdict.anomalies
     assert any("out of cheese" in reason for reason in verdict.unknown_because)
@@ -154,7 +155,7 @@ def test_a_check_that_crashes_on_one_history_leaves_the_other_its_verdict(
     wrong.write_text(to_jsonl(random_history(Random(2), 30, {"poll-skip"})))
     found = poll_order.poll_order_told
     monkeypatch.setattr(
-        poll_order, "poll_order_told", lambda t: found(t).selectExpr("*").withColumn("detail", crash(t))
+        poll_order, "poll_order_external", lambda t: found(t).selectExpr("*").withColumn("detail", crash(t))
     )
 
     def crash(_: Any) -> Any:

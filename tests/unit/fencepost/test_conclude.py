@@ -7,8 +7,8 @@ import pytest
 
 from fencepost.judge import Evidence, conclude, healed_ns
 from harness.facts import Facts, Phase
-from harness.options import Options
-from harness.plan import Plan
+from harness.settings.options import Options
+from harness.settings.test_toml import Plan
 from harness.verdict import FaultReport, Found, Judgement, Validity, Verdict
 
 HEAL = Phase("heal", 10.0, 12.0)
@@ -36,8 +36,8 @@ def test_a_clean_run_whose_faults_acted_is_valid() -> None:
         (Facts(faults=[replace(STRUCK, end_s=None)]), "was not healed"),
         (Facts(faults=[]), "never carried out"),
         (Facts(faults=[STRUCK], interrupted=True), "interrupted"),
-        (Facts(faults=[STRUCK], shortfalls=["3 inputs were left"]), "3 inputs were left"),
-        (Facts(faults=[STRUCK], unreached={"zombie": "nobody came back"}), "zombie was not exercised"),
+        (Facts(faults=[STRUCK], evidence_problems=["3 inputs were left"]), "3 inputs were left"),
+        (Facts(faults=[STRUCK], unmet_goals={"zombie": "nobody came back"}), "zombie was not exercised"),
     ],
 )
 def test_whatever_the_run_lacks_makes_it_unknown(facts: Facts, reason: str) -> None:
@@ -71,7 +71,7 @@ def test_a_run_without_an_abort_has_not_shown_that_aborts_are_hidden() -> None:
 
 
 def test_faults_without_room_are_told_and_change_nothing() -> None:
-    verdict = judged(Facts(faults=[STRUCK], undrawn={"partition": "no room"}))
+    verdict = judged(Facts(faults=[STRUCK], unscheduled={"partition": "no room"}))
     assert verdict.valid is Validity.VALID
     assert verdict.not_exercised == {"partition": "no room"}
 

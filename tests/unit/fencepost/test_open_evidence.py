@@ -7,19 +7,19 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from histories import History
-from stored_tables import write
 
 from fencepost.checking import _open
 from fencepost.judge import Evidence, open_evidence, why_not
 from fencepost.stores import Given, expand
 from harness.errors import AnalysisFailed, UnreadableInput
-from harness.evidence import rows_of
 from harness.facts import Facts
-from harness.options import Options
-from harness.plan import Plan
 from harness.record.store import goes_on, going_on
+from harness.runner.tabulate import rows_of
+from harness.settings.options import Options
+from harness.settings.test_toml import Plan
 from harness.verdict import FaultReport
+from tests.support.histories import History
+from tests.support.stored_tables import write
 
 
 @pytest.fixture
@@ -90,9 +90,9 @@ def test_a_test_toml_that_is_damaged_is_said(store: Path, old: str, new: str) ->
         lambda facts: facts["faults"][0].update(end_s=float("nan")),
         lambda facts: facts["faults"][0].update(end_s="soon"),
         lambda facts: facts["faults"][0].update(end_s=1e300),
-        lambda facts: facts.update(shortfalls="abc"),
-        lambda facts: facts.update(unreached=3),
-        lambda facts: facts.update(unreached=["a"]),
+        lambda facts: facts.update(evidence_problems="abc"),
+        lambda facts: facts.update(unmet_goals=3),
+        lambda facts: facts.update(unmet_goals=["a"]),
         lambda facts: facts.update(rows=3),
         lambda facts: facts.pop("phases"),
     ],

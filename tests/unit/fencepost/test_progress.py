@@ -5,7 +5,7 @@ import itertools
 
 from fencepost.live import LiveProgress
 from fencepost.progress import LineProgress, progress_for, words
-from harness.progress import Tick
+from harness.runner.progress import Tick
 
 TICK = Tick(10.0, 50.0, 2000, 190, 5, 1, 2, 21.4, 12, ("kill-broker: broker 2",))
 

@@ -10,7 +10,7 @@ import pytest
 
 from fencepost import api, registry
 from fencepost.cli import COMMANDS, House
-from fencepost.commands import asking
+from fencepost.commands import options as asking
 
 HOUSE = Path(__file__).resolve().parents[3]
 TEXTS = [HOUSE / "README.md", HOUSE / "Makefile", HOUSE / ".ci/run", *sorted((HOUSE / "docs").rglob("*.md"))]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from fencepost.commands.telling import tell_history
+from fencepost.commands.output import tell_history
 from harness.errors import FencepostError, UnreadableInput
 from harness.verdict import Found, Validity, Verdict
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from fuzzing import any_events, files, histories, holds_of_a_file, holds_of_both_forms
 from hypothesis import given, settings
 
 from harness.history_files.blocks import BYTE_ORDER_MARK
+from tests.support.fuzzing import any_events, files, histories, holds_of_a_file, holds_of_both_forms
 
 FEW = settings(max_examples=250, derandomize=True, deadline=None, database=None)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from harness.history_files import usual
+from harness.history_files import edn_fast_path as usual
 from harness.history_files.edn import EdnError, read, read_all
 from harness.history_files.names import NoName, canonical
 

@@ -1,10 +1,10 @@
 from pathlib import Path
 
 import pytest
-from synthetic_store import verdict
 
 from harness.verdict import BESIDE, Validity
 from reports.console import last_lines
+from tests.support.synthetic_store import verdict
 
 
 def test_the_last_lines_are_verdict_reason_report_and_command() -> None:

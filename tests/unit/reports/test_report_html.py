@@ -7,11 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from synthetic_store import FAULTS, REPROCESSED, operation, record, verdict, write_journal, write_store
 
 from harness.verdict import BESIDE, FaultReport, Found, Unsettled, Validity, Verdict
 from reports.advice import advice
-from reports.html import draw
+from reports.html.page import draw
+from tests.support.synthetic_store import (
+    FAULTS,
+    REPROCESSED,
+    operation,
+    record,
+    verdict,
+    write_journal,
+    write_store,
+)
 
 HOSTILE = "</style></script><script>alert(1)</script><img src=x onerror=alert(1)>\"'\x00\x1b\u202e{{ 7 * 7 }}"
 

@@ -1,11 +1,10 @@
 from dataclasses import replace
 from xml.etree import ElementTree
 
-from synthetic_store import FAULTS, verdict
-
 from harness.verdict import Found, Validity
 from reports.junit import junit
 from reports.meanings import SPINE
+from tests.support.synthetic_store import FAULTS, verdict
 
 HOSTILE = "\x00\x1b]]><x>&\ud800\ufffe\u202e" + "k" * 1_000_000
 

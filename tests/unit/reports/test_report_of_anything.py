@@ -8,13 +8,13 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from synthetic_store import verdict
 
 from harness.verdict import Found, Validity
-from reports.html import draw
+from reports.html.page import draw
 from reports.junit import junit
 from reports.meanings import SPINE
 from reports.sentences import sentence
+from tests.support.synthetic_store import verdict
 
 NAMES = """
 record records operation operations reader input offset offsets claims topic partition value fate epoch

@@ -2,10 +2,10 @@
 from typing import Any
 
 import pytest
-from synthetic_store import REPROCESSED, operation, record
 
 from reports.meanings import SPINE
 from reports.sentences import sentence
+from tests.support.synthetic_store import REPROCESSED, operation, record
 
 T3 = operation(3, outcome="fail", asked="abort")
 T7 = operation(7, "payments-1.0")

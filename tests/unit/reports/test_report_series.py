@@ -2,10 +2,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from synthetic_store import MS, write_table
 
-from reports import series
-from reports.series import ABORT, FAIL, INFO, OK
+from reports.charts import series
+from reports.charts.series import ABORT, FAIL, INFO, OK
+from tests.support.synthetic_store import MS, write_table
 
 
 def op(number: int, at_s: float, outcome: str = "ok", **changes: Any) -> dict[str, Any]:

@@ -1,9 +1,8 @@
 from dataclasses import replace
 
-from synthetic_store import FAULTS, REPROCESSED, operation, summarised, verdict
-
 from harness.verdict import BESIDE, Found, Validity
 from reports.summary import causes_first, struck
+from tests.support.synthetic_store import FAULTS, REPROCESSED, operation, summarised, verdict
 
 
 def test_the_reason_counts_what_was_found_and_names_the_fault_before_it() -> None:

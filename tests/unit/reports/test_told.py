@@ -3,7 +3,7 @@
 import pytest
 
 from harness.verdict import Found, Validity, Verdict
-from reports.told import explanations
+from reports.external import explanations
 
 T6 = {"op": 6, "process": 0, "f": "txn", "outcome": "ok", "invoked": 5, "invoke_ns": 2, "complete_ns": 3}
 T12 = T6 | {"op": 12, "process": 3}

@@ -19,7 +19,7 @@ from witness_logs import (
 )
 
 from harness.errors import EnvironmentFailure
-from harness.record import sheet
+from harness.record import parquet_writer as sheet
 from harness.record.partitions import PartitionIds
 from harness.record.schema import LOG
 from harness.witness.capture import ReplicaSource, capture

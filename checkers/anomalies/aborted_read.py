@@ -1,0 +1,58 @@
+"""Aborted read (Adya's G1a): a consumer was given a record whose transaction failed.
+
+A consumer that is promised read committed must never see a record of an aborted transaction. A
+transaction counts as aborted here when its client knows so: the commit was never sent, or abort was
+asked for; a record that was sent outside any transaction, when its send was refused. An `info` writer is
+never evidence; the log may settle it, and then the finding is a `dirty-read`.
+
+Illegal because what was aborted must be as if it had never been written.
+Evidence: the writer's outcome, and the delivery to a reader by the isolation that the workload promises
+it.
+
+    T1  send x=1, abort          fail
+    T2  poll x=1 at offset 0     ok      <- aborted-read
+
+Blind spot: a record that was cut off after it was read, and whose writer is `info`, leaves no other
+trace.
+Reference: Adya 1999, G1a; Jepsen's Kafka checker, `G1a`; Jepsen on Bufstream 0.1.0 (2024).
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from checkers.external.tables import FAIL, OK, ExternalTables
+from checkers.findings.build import finding, operation, record
+from checkers.stored.tables import Tables
+from harness.history import Isolation
+
+
+def aborted_read(t: Tables) -> DataFrame:
+    """One row for each record and delivery."""
+    failed = t.values.where("send.told = 'aborted' and (send.transactional or not send.acked)").select(
+        "run", "value", F.col("send.op").alias("writer")
+    )
+    polls = t.polls.where(F.col("promised") == Isolation.READ_COMMITTED.value)
+    return finding(
+        polls.join(F.broadcast(failed), on=["run", "value"], how="inner"),
+        "aborted-read",
+        order=["tp", "offset", "op", "n"],
+        ops=F.array("writer", "op"),
+        record=record("tp", "offset", "value"),
+        operation=operation("writer"),
+        reader=F.struct("op", "n", "role"),
+    )
+
+
+def aborted_read_external(t: ExternalTables) -> DataFrame:
+    """One row for each operation of a history from elsewhere that was ok and was given such a record."""
+    read = t.reads.where((F.col("outcome") == OK) & (F.col("writer_outcome") == FAIL))
+    read = read.join(t.uncommitted, on=["run", "op"], how="left_anti")
+    return finding(
+        read.dropDuplicates(["run", "op", "key", "value"]),
+        "aborted-read",
+        order=["op", "key", "value"],
+        ops=F.array("writer", "op"),
+        record=F.struct("key", "value", "offset"),
+        operation=operation("writer"),
+        reader=operation("op"),
+    )

@@ -1,0 +1,39 @@
+"""Hanging transaction: a transaction that nobody will ever end.
+
+After quiescence a record is open (its producer has no marker above it), and the transaction log does
+not list its partition as under way, or has listed it for longer than its time-out, the clean-up
+interval and a margin.
+
+Illegal because the last stable offset stays behind it for ever: read-committed consumers never get what
+other producers have committed above it.
+Evidence: the leader's log, and the last word of the transaction log on that producer id. A run that was
+cut short, or of which `__transaction_state` is not whole, is not judged.
+
+    log of x: record of producer 7 at offset 4, no marker above it
+    transaction log: producer 7 Ongoing [x]
+    transaction log: producer 7 CompleteAbort            <- hanging-transaction
+
+Blind spot: it says that it hangs, not who made it so.
+Reference: KAFKA-14402, KIP-890; KIP-664.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from checkers.findings.build import finding
+from checkers.stored.tables import Tables
+
+
+def hanging_transaction(t: Tables) -> DataFrame:
+    """One row for each open batch."""
+    return finding(
+        t.batches.where("abandoned and coalesce(base_offset < high_watermark, true)"),
+        "hanging-transaction",
+        order=["tp", "base_offset"],
+        record=F.struct("tp", F.col("base_offset").alias("offset")),
+        last_offset=F.col("last_offset"),
+        producer_id=F.col("producer_id"),
+        epoch=F.col("epoch"),
+        transactional_id=F.col("state.transactional_id"),
+        last_state=F.col("state.state"),
+    )

@@ -1,0 +1,56 @@
+"""Precommitted read: a transaction was given a record that it had itself sent, and not yet committed.
+
+Illegal because a consumer that is promised read committed is given committed records alone, and its own
+transaction's are not: Kafka has no read-your-writes.
+Evidence: one operation, of any outcome, that sent a record and polled it, and did not ask for what has not
+committed; the order of its steps does not matter. In a stored run the record is known by the place that its
+acknowledgement names.
+
+    T1  send x=1, poll x: 1 at offset 4      ok      <- precommitted-read
+
+Blind spot: a record that another transaction was given too early is a `dirty-read`, and needs the log.
+Reference: Jepsen's Kafka checker, `precommitted-read`.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from checkers.external.tables import ExternalTables
+from checkers.findings.build import finding, operation
+from checkers.stored.tables import Tables
+from harness.history import Isolation
+
+NAME = "precommitted-read"
+
+
+def precommitted_read(t: Tables) -> DataFrame:
+    """One row for each delivery."""
+    mixed = t.moves.where("move = 'mixed'").select("run", "op", "tp")
+    sent = (
+        mixed.join(t.operations, on=["run", "op"], how="inner")
+        .select("run", "op", "tp", F.explode("records").alias("record"))
+        .where("record.acked and record.tp = tp")
+        .select("run", "op", "tp", "record.offset")
+    )
+    return finding(
+        t.polls.where(F.col("promised") == Isolation.READ_COMMITTED.value)
+        .select("run", "op", "tp", "offset")
+        .join(sent, on=["run", "op", "tp", "offset"], how="left_semi"),
+        NAME,
+        order=["op", "tp", "offset"],
+        ops=F.array("op"),
+        record=F.struct("tp", "offset"),
+        operation=operation(),
+    )
+
+
+def precommitted_read_external(t: ExternalTables) -> DataFrame:
+    """One row for each operation and record."""
+    return finding(
+        t.reads.where("own").dropDuplicates(["run", "op", "key", "value"]),
+        NAME,
+        order=["op", "key", "value"],
+        ops=F.array("op"),
+        record=F.struct("key", "value", "offset"),
+        operation=operation(),
+    )

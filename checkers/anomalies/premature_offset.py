@@ -1,0 +1,37 @@
+"""Premature offset: an offset was committed beyond what its process had been given.
+
+A committed operation claims inputs up to an offset, or its offset commit in the log stands there; and between
+the last input that its process had been given of that partition (or the first that it claims) and that
+offset stands a record that the final read-committed reader was given. An offset beyond control records and
+aborted ones alone is no anomaly: a consumer's position is there as well.
+
+Illegal because a commit says that all below it was processed; nobody will ever read the inputs that were not.
+Evidence: the polls of the process until then, the journal's claims, the fates of the offset commits, and the
+final read of the input.
+
+    T1  poll a@4, send x=1, send_offsets a->6, commit     ok      <- premature-offset: a@5 was not given
+
+Blind spot: operations that do not say which inputs they took, and inputs above the end of the final read.
+Reference: KIP-98, "consume-transform-produce"; auto-commit before processing is the classic case.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from checkers.findings.build import finding, operation
+from checkers.stored.tables import Tables
+
+
+def premature_offset(t: Tables) -> DataFrame:
+    """One row for each operation and partition of its inputs."""
+    return finding(
+        t.moves.where("move = 'ahead'"),
+        "premature-offset",
+        order=["op", "tp"],
+        ops=F.array("op"),
+        absence=True,
+        operation=operation(),
+        claims=F.array(F.struct("tp", "first", (F.col("offset") + 1).alias("next"))),
+        given_to=F.col("given_to"),
+        inputs_not_given=F.col("skipped"),
+    )

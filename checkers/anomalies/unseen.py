@@ -1,0 +1,72 @@
+"""Unseen: a record that was acknowledged and committed was never delivered to anybody.
+
+The final read-committed reader came to the end of its partition (of every partition of its topic, if
+its offset is not known), and neither it nor anybody else was given the record. In a history from elsewhere,
+which names no final reader: an operation that was ok sent it, and none that was ok was given it. Where
+nothing at all was read that proves nothing, nor does what is missing from a compacted partition, or below the
+start of its log.
+
+Illegal because a committed record is there to be read.
+Evidence: the completion `ok`, and a final reader that met its sentinel: a partition that is stuck
+behind a hanging transaction proves nothing.
+
+    T1  send x=1, ok without an offset     ok
+    final read of x: 2, sentinel                  <- unseen: 1
+    poll of x: 2                                  ok
+
+Blind spot: an `info` write may be gone without a trace.
+Reference: Jepsen's Kafka checker, `unseen`.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from checkers.external.tables import ExternalTables
+from checkers.findings.build import finding, operation, record
+from checkers.stored.tables import Tables
+
+
+def unseen(t: Tables) -> DataFrame:
+    """One row for each record."""
+    unread = ~F.exists("places", lambda place: place["polled"])
+    acked = (
+        t.values.where("send.acked and send.told = 'committed'")
+        .where(unread)
+        .select("run", "value", "send", "send.topic", "send.tp")
+    )
+    ends = t.tps.select("run", "tp", "rc_end", "rc_first", "compacted")
+    read_to_end = F.when(
+        F.col("tp").isNotNull(),
+        F.col("rc_end") & ~F.col("compacted") & (F.coalesce("send.offset", F.lit(0)) >= F.col("rc_first")),
+    ).otherwise(F.col("topic_rc_end") & F.col("topic_whole"))
+    found = (
+        acked.join(F.broadcast(ends), on=["run", "tp"], how="left")
+        .join(F.broadcast(t.topics), on=["run", "topic"], how="left")
+        .where(read_to_end)
+    )
+    seen = t.polls.select("run", "value").join(
+        F.broadcast(found.select("run", "value")), on=["run", "value"], how="left_semi"
+    )
+    found = found.join(F.broadcast(seen.distinct()), on=["run", "value"], how="left_anti")
+    return finding(
+        found,
+        "unseen",
+        order=["tp", "send.offset", "send.op"],
+        ops=F.array("send.op"),
+        absence=True,
+        record=record("tp", "send.offset", "value"),
+        operation=operation("send.op"),
+    )
+
+
+def unseen_external(t: ExternalTables) -> DataFrame:
+    """One row for each record of a history from elsewhere that an ok operation sent and none was given."""
+    return finding(
+        t.values.where("ok_sent and not ok_read"),
+        "unseen",
+        order=["key", "value"],
+        ops=F.array("writer"),
+        absence=True,
+        record=F.struct("key", "value", F.col("lowest_offset").alias("offset")),
+        operation=operation("writer"),
+    )

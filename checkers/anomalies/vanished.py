@@ -1,0 +1,38 @@
+"""Vanished: a record that a consumer was given is not there any more.
+
+A record was given to a consumer promised read committed, and the final read-committed reader, which began
+below its offset and read on beyond it, was not given it. A record that the log calls aborted or open is a
+`dirty-read` and no more. A compacted partition proves nothing, nor does what lies below the start of its
+log.
+
+Illegal because what was committed stays committed: whoever reads the partition afterwards comes to other
+conclusions than the one who has acted on the record.
+Evidence: the delivery, and the final read of the partition.
+
+    T1  poll x: 1 at offset 4      ok
+    final read of x: 2 at offset 5          <- vanished
+
+Blind spot: records that nobody but the final reader was given.
+Reference: Kingsbury, Redpanda 21.10.1 (2022), "lost writes"; unclean leader election.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from checkers.findings.build import finding, record
+from checkers.stored.tables import Tables
+from harness.history import Isolation
+
+
+def vanished(t: Tables) -> DataFrame:
+    """One row for each record and delivery."""
+    promised = F.col("promised") == Isolation.READ_COMMITTED.value
+    return finding(
+        t.deliveries.where(F.col("vanished") & promised),
+        "vanished",
+        order=["tp", "offset", "op", "n"],
+        ops=F.concat(F.transform("acks", lambda ack: ack["op"]), F.array("op")),
+        absence=True,
+        record=record("tp", "offset", "value"),
+        reader=F.struct("op", "n", "role"),
+    )

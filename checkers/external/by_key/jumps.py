@@ -1,0 +1,39 @@
+"""Jumps: where a process went through the records of a key otherwise than one by one.
+
+Few steps are jumps, so the checks that take them apart cost nothing.
+"""
+
+import numpy as np
+
+from checkers.external.by_key.arrays import begins
+from checkers.external.by_key.rows import NONE, Records, Rows
+
+
+def find_jumps(
+    rows: Rows, records: Records, in_order: np.ndarray, moves: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The steps whose index is not one more than that of the step before: their rows, the rows of the steps
+    before, and whether both belong to one operation.
+
+    Before the first step of an operation is the last step of the last operation of the process that
+    touched the key and for which `moves` holds. Where one of the two has no index nothing is said; nor of
+    what others sent between two operations: everybody's records stand between them.
+    `in_order`: rows by key, process and order; `moves`: by row.
+    """
+    by_process = begins(rows.group[in_order], rows.process[in_order])
+    number = np.arange(len(in_order))
+    inside = ~(by_process | begins(rows.op[in_order]))
+    moved = np.maximum.accumulate(np.where(moves[in_order], number, NONE))
+    before = np.where(inside, number - 1, np.roll(moved, 1))
+    start = np.maximum.accumulate(np.where(by_process, number, 0))
+    index = records.index[records.of_row[in_order]]
+    # What moved an earlier process, or in another key, is not before this one.
+    there = (before >= start) & (before < number)
+    index_before = np.where(there, index[before], 0)
+    jumps = np.flatnonzero(
+        (index > 0)
+        & (index_before > 0)
+        & (index != index_before + 1)
+        & (inside | rows.polled[in_order] | (index <= index_before))
+    )
+    return in_order[jumps], in_order[before[jumps]], inside[jumps]

@@ -1,0 +1,176 @@
+"""The rows of a task, as arrays, and what becomes of each record in them.
+
+A *record* is a pair of key and value, a *place* one of key and offset; `Records` has a row of arrays for
+each record, and says of each row which record it is about. The rules are those of `checkers.external.tables`.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.external.by_key.arrays import begins, codes, order_by
+from harness.history_files.schema import OK, OPEN
+
+NONE = -1
+
+
+class Rows:
+    """Micro-operations, all of each key; `offset` is NONE where it is unknown or does not count."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.run = table["run"].to_numpy()
+        self.key = table["key"].to_numpy()
+        self.value = table["value"].to_numpy()
+        self.op = table["op"].to_numpy()
+        self.n = table["n"].to_numpy()
+        self.process = table["process"].to_numpy()
+        self.polled = table["polled"].to_numpy()
+        self.outcome = table["outcome"].to_numpy()
+        self.committed = table["committed"].to_numpy()
+        told = table["offset"].fill_null(NONE).to_numpy()
+        self.offset = np.where(self.committed, np.maximum(told, NONE), NONE)
+
+    def __len__(self) -> int:
+        return len(self.run)
+
+    @cached_property
+    def group(self) -> np.ndarray:
+        """A number for each run and key."""
+        return codes(self.key, self.run)
+
+    @cached_property
+    def sends(self) -> np.ndarray:
+        """The rows that sent a record, by key, process and order."""
+        return self._in_order(np.flatnonzero(~self.polled))
+
+    @cached_property
+    def polls(self) -> np.ndarray:
+        """The rows that were given one, by key, process and order."""
+        return self._in_order(np.flatnonzero(self.polled))
+
+    def in_place_of_another(self, in_order: np.ndarray) -> np.ndarray:
+        """Of these rows those that have operation and `n` in common with the one before them."""
+        one, other = in_order[1:], in_order[:-1]
+        columns = (self.group, self.op, self.n)
+        shared: np.ndarray = one[np.all([column[one] == column[other] for column in columns], axis=0)]
+        return shared
+
+    def _in_order(self, steps: np.ndarray) -> np.ndarray:
+        columns = (self.group, self.process, self.op, self.n)
+        in_order: np.ndarray = steps[order_by(*(column[steps] for column in columns))]
+        return in_order
+
+
+@dataclass(frozen=True)
+class Records:
+    """By record (see `checkers.external.tables.make_external`); but `of_row`, `rank`, `clash` and `own` by row."""
+
+    of_row: np.ndarray
+    rank: np.ndarray  # from 1, of the row's offset among those of its key; 0: it has none
+    clash: np.ndarray  # another value stands at the row's offset
+    own: np.ndarray  # given as committed to an operation that sent it
+    first: np.ndarray  # one row of each record
+    lowest: np.ndarray  # ranks; 0: none
+    highest: np.ndarray
+    lowest_offset: np.ndarray  # NONE: unknown
+    index: np.ndarray  # 0: none
+    writer: np.ndarray  # NONE: nobody
+    writer_outcome: np.ndarray  # NONE: nobody
+    due: np.ndarray
+    ok_read: np.ndarray
+    ok_sent: np.ndarray
+    bound: np.ndarray  # of its key; 0: nothing of it was ok-read
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def make_records(rows: Rows) -> Records:
+    """What the rows of each record tell together."""
+    of_row = codes(rows.group, rows.value)
+    count = int(of_row.max(initial=-1)) + 1
+    first = np.zeros(count, np.int64)
+    first[of_row[::-1]] = np.arange(len(rows))[::-1]
+    rank, clash, placed = _places(rows, of_row)
+    lowest, highest = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    highest[of_row[placed]] = rank[placed]  # of several assignments to one place the last counts
+    lowest[of_row[placed[::-1]]] = rank[placed[::-1]]
+    lowest_offset = np.full(count, NONE)
+    lowest_offset[of_row[placed[::-1]]] = rows.offset[placed[::-1]]
+    tainted = _any(count, of_row[clash])
+    ok = rows.outcome == OK
+    ok_read = _any(count, of_row[rows.polled & ok])
+    writer_row = _writers(rows, of_row, count)
+    written = writer_row != NONE
+    group = rows.group[first]
+    bound = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
+    np.maximum.at(bound, group[ok_read], lowest[ok_read])
+    return Records(
+        of_row=of_row,
+        rank=rank,
+        clash=clash,
+        own=_own(rows, of_row, count),
+        first=first,
+        lowest=lowest,
+        highest=highest,
+        lowest_offset=lowest_offset,
+        index=np.where((lowest == highest) & ~tainted, lowest, 0),
+        writer=np.where(written, rows.op[writer_row], NONE),
+        writer_outcome=np.where(written, rows.outcome[writer_row], NONE),
+        due=written & rows.committed[writer_row],
+        ok_read=ok_read,
+        ok_sent=_any(count, of_row[~rows.polled & ok]),
+        bound=bound[group],
+    )
+
+
+def _any(count: int, marked: np.ndarray) -> np.ndarray:
+    found = np.zeros(count, bool)
+    found[marked] = True
+    return found
+
+
+def _places(rows: Rows, of_row: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`rank`, `clash`, and the rows with an offset, in the order of the log."""
+    known = np.flatnonzero(rows.offset != NONE)
+    placed = known[order_by(rows.group[known], rows.offset[known])]
+    group, record = rows.group[placed], of_row[placed]
+    new_place = begins(group, rows.offset[placed])
+    place = np.cumsum(new_place) - 1
+    starts = np.flatnonzero(new_place)
+    # The number of the place, less the number of the first place of its key: gaps vanish.
+    first_of_key = np.maximum.accumulate(np.where(begins(group), place, 0))
+    rank = np.zeros(len(rows), np.int64)
+    rank[placed] = place - first_of_key + 1
+    clash = np.zeros(len(rows), bool)
+    if len(starts):
+        several = np.minimum.reduceat(record, starts) != np.maximum.reduceat(record, starts)
+        clash[placed] = several[place]
+    return rank, clash, placed
+
+
+def _writers(rows: Rows, of_row: np.ndarray, count: int) -> np.ndarray:
+    """By record, the row of the last completion that sent it; of an open one only if nobody else did."""
+    done = (rows.outcome[rows.sends] != OPEN).astype(np.int64)
+    in_order = rows.sends[order_by(done, rows.op[rows.sends])]
+    writer = np.full(count, NONE)
+    writer[of_row[in_order]] = in_order
+    return writer
+
+
+def _own(rows: Rows, of_row: np.ndarray, count: int) -> np.ndarray:
+    """Of each row, whether the record was given, as a committed one, to an operation that sent it."""
+    given = rows.polled & rows.committed
+    senders = np.bincount(of_row[rows.sends], minlength=count)
+    sender = np.full(count, NONE)
+    sender[of_row[rows.sends]] = rows.op[rows.sends]
+    own: np.ndarray = given & (sender[of_row] == rows.op)
+    several = np.flatnonzero((senders > 1)[of_row])
+    if len(several):
+        pair = codes(of_row[several], rows.op[several])
+        sent = np.zeros(int(pair.max()) + 1, bool)
+        sent[pair[~rows.polled[several]]] = True
+        own[several] = given[several] & sent[pair]
+    return own

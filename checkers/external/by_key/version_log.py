@@ -1,0 +1,126 @@
+"""What the dependency graph needs of the rows of a task: the versions of each key, and who read which.
+
+All edges follow from that (`checkers.external.graph.edges`), so none is stored. An operation is named by its *line*:
+its number, and above it that of its run, so that one number sorts the operations of many runs.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.external.by_key.arrays import begins, order_by
+from checkers.external.by_key.rows import Records, Rows
+
+LINES = 1 << 40
+"""More than a history has lines."""
+FOLLOWED, READ = 1, 2
+PACKED = 3 << 13
+"""Records and readers that a pack holds: some 600 KB. Spark copies it several times, each time in one stretch
+of memory; and what takes half a region of a JVM of 4 GB (1 MB) or more gets whole regions for itself: a third
+of the memory is lost.
+"""
+PARTS = 1 << 12
+"""More than the packs that a task makes of all the rows that it takes (`checkers.external.by_key.shuffle.MOST`)."""
+PACK = pa.struct(
+    [("id", pa.int32())]
+    + [
+        (name, pa.binary())
+        for name in ("key", "value", "offset", "writer", "flags", "reader", "record", "last", "low", "high")
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Records in the order of their key's log, and beside them who read them."""
+
+    key: np.ndarray
+    value: np.ndarray
+    offset: np.ndarray  # the lowest that was told; negative: none was
+    writer: np.ndarray  # its line; negative: nobody
+    flags: np.ndarray  # FOLLOWED: by its next version, here; READ: by an ok one
+    reader: np.ndarray  # its line; a row for each record given as a committed one
+    record: np.ndarray  # where in the arrays above
+    last: np.ndarray  # the reader's last of the key
+
+    def blobs(self) -> dict[str, bytes]:
+        """As PACK has it."""
+        return {field.name: getattr(self, field.name).tobytes() for field in fields(self)}
+
+
+KINDS = {
+    "key": np.int64, "value": np.int64, "offset": np.int64, "writer": np.int64, "flags": np.uint8,
+    "reader": np.int64, "record": np.int32, "last": bool,
+}  # fmt: skip
+
+
+def read_packs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Pack]]:
+    """The packs in rows of PACK, each with its id."""
+    for batch in batches:
+        for row in batch.to_pylist():
+            yield row["id"], Pack(**{name: np.frombuffer(row[name], kind) for name, kind in KINDS.items()})
+
+
+def cut(pack: Pack) -> Iterator[Pack]:
+    """Packs of about PACKED records and readers, in order; no record's readers are parted from it.
+
+    The record behind the last one, which may follow it, comes along, without flags and readers.
+    """
+    many = len(pack.key)
+    part = np.cumsum(np.bincount(pack.record, minlength=many) + 1) // PACKED
+    starts = np.flatnonzero(np.diff(part, prepend=-1))
+    if len(starts) <= 1:
+        yield pack
+        return
+    ends = [*starts[1:].tolist(), many]
+    by_record = np.argsort(pack.record, kind="stable")
+    readers = np.split(by_record, np.searchsorted(pack.record[by_record], starts[1:]))
+    for start, end, readers_here in zip(starts.tolist(), ends, readers, strict=True):
+        here = slice(start, end + 1)
+        flags = pack.flags[here].copy()
+        flags[end - start :] = 0
+        yield Pack(
+            key=pack.key[here],
+            value=pack.value[here],
+            offset=pack.offset[here],
+            writer=pack.writer[here],
+            flags=flags,
+            reader=pack.reader[readers_here],
+            record=pack.record[readers_here] - np.int32(start),
+            last=pack.last[readers_here],
+        )
+
+
+def make_pack(rows: Rows, records: Records) -> Pack:
+    """The pack of all rows."""
+    group, index = rows.group[records.first], records.index
+    # By the key itself, so that the same history gives the same pack whatever order its rows come in.
+    order = order_by(rows.run[records.first], rows.key[records.first], index, rows.value[records.first])
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    written = records.writer >= 0
+    here, there = order[:-1], order[1:]
+    followed = np.zeros(len(order), bool)
+    followed[:-1] = (
+        (group[here] == group[there]) & (index[here] > 0) & (index[there] == index[here] + 1) & written[there]
+    )
+    run = rows.run[records.first]
+    line = np.where(written, run * LINES + records.writer, -1)
+    polls = rows.polls[rows.committed[rows.polls]]
+    last = np.zeros(len(polls), bool)
+    if len(polls):
+        last[:-1] = begins(rows.group[polls], rows.op[polls])[1:]
+        last[-1] = True
+    flags = followed * FOLLOWED + records.ok_read[order] * READ
+    return Pack(
+        key=rows.key[records.first][order],
+        value=rows.value[records.first][order],
+        offset=records.lowest_offset[order],
+        writer=line[order],
+        flags=flags.astype(np.uint8),
+        reader=rows.run[polls] * LINES + rows.op[polls],
+        record=place[records.of_row[polls]],
+        last=last,
+    )

@@ -1,0 +1,198 @@
+"""Whether the tables of histories that were written straight to Parquet hold together.
+
+Whoever writes them may err where a reader of lines would have said so: a null, an outcome that is none, an
+operation that one table has and another has not, or tells of otherwise, one process in two operations at a
+time. Checks look at one table at a time, and would find nothing in what contradicts itself. Two records in
+one place of an operation are noticed where the rows of a key meet (`checkers.external.by_key.kernel`).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.external.by_key.arrays import finder, order_by
+from checkers.external.by_key.version_log import LINES
+from checkers.external.operations import is_true
+from checkers.external.table import Batches, Table
+from harness.history import Isolation
+from harness.history_files.schema import NAMES, OPEN, OUTCOMES, POLLING, SENDING
+
+REQUIRED = {
+    "ops": ("op", "process", "f", "outcome", "invoked"),
+    "micro": ("op", "key", "value", "n", "process", "polled", "outcome"),
+    "names": ("id", "text"),
+}
+"""The columns that may not be null."""
+ISOLATIONS = pa.array([one.value for one in Isolation])
+SAID = pa.schema(
+    [
+        ("line", pa.int64()),  # run * LINES + op
+        ("invoked", pa.int64()),
+        ("process", pa.int64()),
+        ("said", pa.int64()),  # the outcome, and whether it may have sent records, and been given any
+        ("wrong", pa.int64()),  # an index into WRONG; 0: nothing by itself
+    ]
+)
+STRANGE = pa.schema([("line", pa.int64()), ("wrong", pa.int64())])
+WRONG = (
+    "",
+    f"ops.parquet has a row in which one of {', '.join(REQUIRED['ops'])} is null",
+    f"ops.parquet has an outcome that is none of 0 to {len(OUTCOMES) - 1}",
+    f"ops.parquet has an isolation that is neither {' nor '.join(ISOLATIONS.to_pylist())}",
+    (
+        f"ops.parquet has an operation below 1 or above {LINES - 1}, or one that was not invoked above its "
+        "own line"
+    ),
+    "ops.parquet has an operation twice, or in the line of another's invocation",
+    "ops.parquet has an operation of a process that was invoked while another of it was open",
+    f"micro.parquet has a row in which one of {', '.join(REQUIRED['micro'])} is null",
+    "micro.parquet has records of an operation that ops.parquet has not",
+    "micro.parquet tells another process or outcome of an operation than ops.parquet",
+    (
+        f"micro.parquet has a record of an operation that can have none: {' and '.join(SENDING)} send, "
+        f"{' and '.join(POLLING)} are given some, and what never completed was given none"
+    ),
+)
+NULL, OUTCOME, ISOLATED, ORDER, TWICE, OVERLAP, NULL_HERE, UNKNOWN, OTHERWISE, UNFIT = range(1, len(WRONG))
+NAMED = {
+    "id": "names.parquet has several texts for one number",
+    "text": "names.parquet has one text for several numbers",
+}
+"""What is wrong where one of these has several of the other."""
+NAMELESS = f"names.parquet has a row in which one of {', '.join(REQUIRED['names'])} is null"
+
+
+def contradictions(ops: Table, micro: Table, names: Table) -> dict[int, str]:
+    """By run, what is wrong, with the lowest operation of all of which something is."""
+    told = ops.here(_said, SAID, ["run", *REQUIRED["ops"], "isolation"])
+    line, invoked, process, said, wrong = (told[name].to_numpy() for name in SAID.names)
+    order = np.argsort(line, kind="stable")
+    line, invoked, process, said, wrong = (column[order] for column in (line, invoked, process, said, wrong))
+    wrong = np.where(wrong == 0, _of_lines(line, invoked), wrong)
+    wrong = np.where(wrong == 0, _of_processes(line, invoked, process), wrong)
+    first = _first_of_runs(line, np.flatnonzero(wrong))
+    found = set(zip(line[first].tolist(), wrong[first].tolist(), strict=True))
+    against = _against(line, process, said)
+    strange = micro.here(against, STRANGE, ["run", *sorted(REQUIRED["micro"])])
+    found |= set(zip(*(strange[name].to_pylist() for name in STRANGE.names), strict=True))
+    words = {
+        at // LINES: f"{WRONG[what]} (operation {_number(at % LINES)})"
+        for at, what in sorted(found, reverse=True)
+    }
+    return _of_names(names) | words
+
+
+def _number(op: int) -> str:
+    return str(op) if op < LINES - 1 else f"{op} or above"
+
+
+def _of_lines(line: np.ndarray, invoked: np.ndarray) -> np.ndarray:
+    """TWICE where the line of an operation, or that of its invocation, is another one's too."""
+    lines = np.concatenate([line, invoked[invoked != line]])
+    ordered = np.sort(lines)
+    shared = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    return np.where(np.isin(line, shared) | np.isin(invoked, shared), TWICE, 0)
+
+
+def _of_processes(line: np.ndarray, invoked: np.ndarray, process: np.ndarray) -> np.ndarray:
+    """OVERLAP where an operation was invoked before the one before it, of its process, had completed; if that
+    never completed, its invocation is its line.
+    """
+    found = np.zeros(len(line), np.int64)
+    order = order_by(process, line)
+    here, before = order[1:], order[:-1]
+    same = (process[here] == process[before]) & (line[here] // LINES == line[before] // LINES)
+    found[here[same & ((invoked[here] < line[before]) | (invoked[before] == line[before]))]] = OVERLAP
+    return found
+
+
+def _first_of_runs(line: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Of the chosen, whose lines are in order, the first of each run."""
+    _, first = np.unique(line[chosen] // LINES, return_index=True)
+    of_runs: np.ndarray = chosen[first]
+    return of_runs
+
+
+def _said(batches: Batches) -> Batches:
+    """Each operation, with what micro-operations must say of it, and what is wrong with it by itself."""
+    for rows in batches:
+        outcome, op, invoked = (_numbers(rows, name) for name in ("outcome", "op", "invoked"))
+        isolated = pc.or_(pc.is_in(rows["isolation"], ISOLATIONS), rows["isolation"].is_null())
+        conditions = {
+            NULL: _lacks(rows, "ops"),
+            OUTCOME: (outcome < 0) | (outcome >= len(OUTCOMES)),
+            ISOLATED: ~isolated.to_numpy(zero_copy_only=False),
+            ORDER: ((op >= LINES) | (invoked < 1) | (invoked > op) | ((invoked == op) != (outcome == OPEN))),
+        }
+        columns = [
+            _line(rows, "op"),
+            _line(rows, "invoked"),
+            _numbers(rows, "process"),
+            4 * outcome + 2 * (_is_in(rows["f"], POLLING) & (outcome != OPEN)) + _is_in(rows["f"], SENDING),
+            np.select(list(conditions.values()), list(conditions), 0),
+        ]
+        yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), schema=SAID)
+
+
+def _against(line: np.ndarray, process: np.ndarray, said: np.ndarray) -> Callable[[Batches], Batches]:
+    """What finds, of each run, the first operation of which the rows of a batch say something else."""
+    find = finder(line) if len(line) else lambda wanted: np.full(len(wanted), -1)
+
+    def strange(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for rows in batches:
+            wanted = _line(rows, "op")
+            at = find(wanted)
+            wrong = np.where(at < 0, UNKNOWN, 0)
+            known = np.flatnonzero(at >= 0)
+            code, of_polls = said[at[known]], is_true(rows["polled"])[known]
+            wrong[known[(code & np.where(of_polls, 2, 1)) == 0]] = UNFIT
+            same = code >> 2 == _numbers(rows, "outcome")[known]
+            same &= process[at[known]] == _numbers(rows, "process")[known]
+            wrong[known[~same]] = OTHERWISE
+            wrong[_lacks(rows, "micro")] = NULL_HERE
+            chosen = np.flatnonzero(wrong)
+            first = _first_of_runs(wanted, chosen[np.argsort(wanted[chosen], kind="stable")])
+            yield pa.RecordBatch.from_arrays(
+                [pa.array(wanted[first]), pa.array(wrong[first])], schema=STRANGE
+            )
+
+    return strange
+
+
+def _of_names(names: Table) -> dict[int, str]:
+    """By run, what is wrong with its names."""
+    rows = names.here(lambda batches: batches, NAMES, NAMES.names)
+    words: dict[int, str] = {}
+    for name, other in (("id", "text"), ("text", "id")):
+        counted = rows.group_by(["run", name]).aggregate([(other, "count_distinct")])
+        several = counted.filter(pc.greater(counted[f"{other}_count_distinct"], 1))
+        words |= dict.fromkeys(several["run"].to_pylist(), NAMED[name])
+    null = rows.filter(pa.array(_lacks(rows, "names")))
+    return words | dict.fromkeys(null["run"].to_pylist(), NAMELESS)
+
+
+def _lacks(rows: pa.RecordBatch | pa.Table, table: str) -> np.ndarray:
+    """Whether a column is null that may not be."""
+    lacks = np.zeros(len(rows), bool)
+    for name in REQUIRED[table]:
+        if rows[name].null_count:
+            lacks |= rows[name].is_null().to_numpy(zero_copy_only=False)
+    return lacks
+
+
+def _line(rows: pa.RecordBatch, name: str) -> np.ndarray:
+    """Which also says of which run it is; what is no line is 0 or the last one there can be."""
+    line: np.ndarray = rows["run"].to_numpy() * LINES + np.clip(_numbers(rows, name), 0, LINES - 1)
+    return line
+
+
+def _is_in(column: pa.Array, words: Sequence[str]) -> np.ndarray:
+    return is_true(pc.is_in(column, pa.array(words)))
+
+
+def _numbers(rows: pa.RecordBatch, name: str) -> np.ndarray:
+    """As numbers of 64 bits; null is -1."""
+    numbers: np.ndarray = pc.fill_null(rows[name], -1).to_numpy().astype(np.int64)
+    return numbers

@@ -1,0 +1,206 @@
+"""Strongly connected components of one part of a dependency graph, in numpy and scipy.
+
+A realtime edge leads from every ok operation to every operation invoked after its completion: that is a
+square of them. Here they lead through *moments*, one for each ok completion, in a chain: as many edges as
+operations, and the same paths.
+
+A graph with more kinds of edges is looked at after one with fewer, with the components of that one drawn
+together: little is left to do then. And as only wr, ww and rw edges ever go back, a graph is looked at only
+where those of its own kinds do (`checkers.external.graph.intervals`): without rw edges that is next to nowhere.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components
+
+from checkers.external.graph.intervals import merged
+from checkers.external.graph.names import PROCESS, REALTIME, Graph
+
+_NONE = np.empty(0, np.int32)
+Ends = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class _Strong:
+    """The components of a graph: of each vertex its component, and whether that holds a cycle."""
+
+    labels: np.ndarray
+    cyclic: np.ndarray
+    between: Ends | None  # the edges from one component to another; None: not all of them were looked at
+
+
+@dataclass
+class Part:
+    """A part of the graph: edges by kind, vertices in order; from `count` upwards they are moments."""
+
+    count: int
+    edges: dict[int, Ends]
+    references: dict[int, np.ndarray] = field(default_factory=dict)  # by kind: which record an edge goes by
+    done: np.ndarray = field(default_factory=lambda: _NONE)  # of each moment, the operation that completes
+    known: dict[frozenset[int], _Strong] = field(default_factory=dict)
+    spans: dict[frozenset[int], np.ndarray | None] = field(default_factory=dict)
+
+
+def add_orders(
+    part: Part, line: np.ndarray, invoked: np.ndarray, process: np.ndarray, ok: np.ndarray
+) -> None:
+    """Add process and realtime edges among the vertices, of which these are known, sorted by `line`."""
+    by_process = np.lexsort((line, process))
+    # The last ok operation before each, in this order: only what was ok is known to have ended.
+    earlier = np.maximum.accumulate(np.where(ok[by_process], np.arange(len(line)), -1))[:-1]
+    one, next_one = by_process[np.maximum(earlier, 0)], by_process[1:]
+    same = (earlier >= 0) & (process[one] == process[next_one])
+    part.edges[PROCESS] = (one[same].astype(np.int32), next_one[same].astype(np.int32))
+    done = np.flatnonzero(ok)
+    part.done = done
+    if not len(done):
+        return
+    moment = part.count + np.arange(len(done))
+    last_done = np.searchsorted(line[done], invoked, side="left") - 1
+    follows = last_done >= 0
+    part.edges[REALTIME] = (
+        np.concatenate([done, moment[:-1], moment[last_done[follows]]]).astype(np.int32),
+        np.concatenate([moment, moment[1:], np.flatnonzero(follows)]).astype(np.int32),
+    )
+
+
+@dataclass(frozen=True)
+class Component:
+    """A strongly connected component of a graph: its operations, and where its edges stand, by kind."""
+
+    vertices: np.ndarray  # sorted; moments left out
+    edges: dict[int, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Components:
+    """Those of one graph, by their first operation."""
+
+    first: np.ndarray
+    size: np.ndarray  # operations
+    part: Part
+    graph: Graph
+    label: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def some(self, chosen: np.ndarray) -> Iterator[Component]:
+        """Those of these numbers, in full."""
+        labels = self.part.known[self.graph.kinds].labels
+        wanted = np.zeros(labels.max(initial=-1) + 1, bool)
+        wanted[self.label[chosen]] = True
+        vertices = np.flatnonzero(wanted[labels[: self.part.count]])
+        members = _by_label(labels[vertices], self.label[chosen])
+        touched = wanted[labels]
+        inside = {}
+        for kind in sorted(self.graph.kinds):
+            src, dst = self.part.edges.get(kind, (_NONE, _NONE))
+            at = np.flatnonzero(touched[src])
+            at = at[labels[src[at]] == labels[dst[at]]]
+            inside[kind] = at, _by_label(labels[src[at]], self.label[chosen])
+        for number in range(len(chosen)):
+            edges = {kind: at[rows[number]] for kind, (at, rows) in inside.items()}
+            yield Component(vertices[members[number]], edges)
+
+
+def components(part: Part, graph: Graph) -> Components:
+    """The components of a graph that no smaller graph has a cycle in."""
+    strong = _strong(part, graph.kinds)
+    labels, cyclic = strong.labels, strong.cyclic
+    taken = np.zeros(labels.max(initial=-1) + 1, bool)
+    for smaller in graph.smaller:
+        taken[labels[_strong(part, smaller.kinds).cyclic]] = True
+    vertices = np.flatnonzero((cyclic & ~taken[labels])[: part.count])
+    label, at, size = np.unique(labels[vertices], return_index=True, return_counts=True)
+    order = np.argsort(at)
+    return Components(vertices[at[order]], size[order], part, graph, label[order])
+
+
+def _by_label(labels: np.ndarray, wanted: np.ndarray) -> list[np.ndarray]:
+    """For each of the wanted labels the places that bear it."""
+    order = np.argsort(labels, kind="stable")
+    ends = np.searchsorted(labels[order], wanted, side="right")
+    starts = np.searchsorted(labels[order], wanted, side="left")
+    return [order[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def _strong(part: Part, kinds: frozenset[int]) -> _Strong:
+    """The components of the graph of these kinds of edges."""
+    if kinds in part.known:
+        return part.known[kinds]
+    base = max((known for known in part.known if known < kinds), key=len, default=None)
+    smaller = part.known[base] if base is not None else None
+    drawn = smaller.labels if smaller else np.arange(part.count + len(part.done), dtype=np.int32)
+    pieces: list[Ends] = []
+    added, span = kinds, _spans(part, kinds - {PROCESS, REALTIME})
+    if base is not None and smaller and smaller.between:
+        pieces, added = [smaller.between], kinds - base
+    for kind in sorted(added):
+        src, dst = part.edges.get(kind, (_NONE, _NONE))
+        if span is not None:
+            inside = np.flatnonzero(span[src] >= 0)
+            inside = inside[span[src[inside]] == span[dst[inside]]]
+            src, dst = src[inside], dst[inside]
+        pieces.append((drawn[src], drawn[dst]))
+    src, dst = (np.concatenate(ends) for ends in zip(*pieces, strict=True))
+    labels, between = _drawn_together(drawn, src, dst) if span is None else (_few(drawn, src, dst), None)
+    cyclic = np.bincount(labels, minlength=1)[labels] > 1
+    part.known[kinds] = _Strong(labels, cyclic, between)
+    return part.known[kinds]
+
+
+def _spans(part: Part, kinds: frozenset[int]) -> np.ndarray | None:
+    """Of each vertex, the interval that holds it; -1: none does. None: it is not worth while to tell.
+
+    `kinds`: those of the edges that may go back. A moment stands where its operation does.
+    """
+    if kinds not in part.spans:
+        edges = [part.edges.get(kind, (_NONE, _NONE)) for kind in sorted(kinds)]
+        low = np.concatenate([dst[dst < src] for src, dst in edges])
+        low, high = merged(low, np.concatenate([src[dst < src] for src, dst in edges]))
+        place = np.concatenate([np.arange(part.count), part.done])
+        at = np.searchsorted(low, place, side="right") - 1
+        held = (at >= 0) & (place <= np.append(high, -1)[at])
+        few = 2 * int((high - low + 1).sum()) <= part.count
+        part.spans[kinds] = np.where(held, at, -1) if few else None
+    return part.spans[kinds]
+
+
+def _drawn_together(drawn: np.ndarray, src: np.ndarray, dst: np.ndarray) -> tuple[np.ndarray, Ends]:
+    """Labels of all vertices, and the edges that are left."""
+    src, dst, found = _components(src, dst, int(drawn.max(initial=-1)) + 1)
+    src, dst = found[src], found[dst]
+    apart = src != dst
+    return found[drawn], (src[apart], dst[apart])
+
+
+def _few(drawn: np.ndarray, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+    """The same labels where few edges are to be looked at: what none of them touches stays what it was."""
+    touched, ends = np.unique(np.concatenate([src, dst]), return_inverse=True)
+    one, other = np.split(ends.astype(np.int32), 2)
+    _, _, found = _components(one, other, len(touched))
+    first = np.zeros(int(found.max(initial=-1)) + 1, np.int32)
+    first[found[::-1]] = touched[::-1]
+    label = np.arange(int(drawn.max(initial=-1)) + 1, dtype=np.int32)
+    label[touched] = first[found]
+    labels: np.ndarray = label[drawn]
+    return labels
+
+
+def _components(src: np.ndarray, dst: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The edges, each once and none from a vertex to itself, and of each vertex its component.
+
+    scipy's search does not end where an edge stands twice.
+    """
+    apart = src != dst
+    packed = np.sort(src[apart].astype(np.int64) * size + dst[apart])
+    packed = packed[np.diff(packed, prepend=-1) != 0]
+    src, dst = (packed // size).astype(np.int32), (packed % size).astype(np.int32)
+    begins = np.concatenate([[0], np.cumsum(np.bincount(src, minlength=size))])
+    matrix = csr_matrix((np.ones(len(dst)), dst, begins), shape=(size, size))
+    _, found = connected_components(matrix, directed=True, connection="strong")
+    return src, dst, found

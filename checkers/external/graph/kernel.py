@@ -1,0 +1,145 @@
+"""From the edges and operations of intervals to named components: what each of Spark's tasks does.
+
+A task gets whole intervals, as rows of PIECE: arrays of edges, and of operations. It tells every
+component, and of the first of each name and run also a cycle, step by step.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.external.by_key.arrays import codes, finder
+from checkers.external.by_key.version_log import LINES
+from checkers.external.graph.components import Component, Components, Part, add_orders, components
+from checkers.external.graph.cycles import Step, cycle_with_one_rw, shortest_cycle
+from checkers.external.graph.names import GRAPHS, RW, WORDS, WR, WW, Graph
+from checkers.findings.form import FINDING
+
+OPERATION = 9
+PIECE = pa.schema(
+    [("group", pa.int32()), ("kind", pa.int32())]
+    + [(name, pa.binary()) for name in ("src", "dst", "third", "fourth")]
+)
+"""Of edges: lines, and third the pack and record of each. Of operations: src their lines, dst those of
+their invocations, third their processes, fourth whether they were ok."""
+MEMBERS = 100
+NO_OPERATION = "of history {} the table ops has no operation {}, though the table micro has"
+Row = dict[str, Any]
+
+
+def name_components(examples: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that Spark maps over a partition's batches."""
+
+    def named(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        arrays: dict[tuple[int, str], list[bytes]] = defaultdict(list)
+        for batch in batches:
+            for piece in batch.to_pylist():
+                for name in ("src", "dst", "third", "fourth"):
+                    if piece[name] is not None:
+                        arrays[piece["kind"], name].append(piece[name])
+        if (OPERATION, "src") in arrays:
+            yield from _found(_Looked(arrays), examples)
+        elif arrays:
+            first = np.frombuffer(next(iter(arrays.values()))[0], np.int64)[0]
+            raise ValueError(NO_OPERATION.format(*divmod(int(first), LINES)))
+
+    return named
+
+
+class _Looked:
+    """The graph that a task looks at; vertices are the operations, sorted by line."""
+
+    def __init__(self, arrays: dict[tuple[int, str], list[bytes]]) -> None:
+        def taken(kind: int, name: str, form: type = np.int64) -> np.ndarray:
+            return np.frombuffer(b"".join(arrays.pop((kind, name), [])), form)
+
+        def vertices(kind: int, name: str) -> np.ndarray:
+            pieces = (np.frombuffer(piece, np.int64) for piece in arrays.pop((kind, name), []))
+            return np.concatenate([np.empty(0, np.int32), *map(known, pieces)])
+
+        def known(wanted: np.ndarray) -> np.ndarray:
+            found = vertex(wanted)
+            if len(strange := wanted[found < 0]):
+                raise ValueError(NO_OPERATION.format(*divmod(int(strange[0]), LINES)))
+            return found
+
+        lines, invoked = taken(OPERATION, "src"), taken(OPERATION, "dst")
+        process, ok = taken(OPERATION, "third"), taken(OPERATION, "fourth", bool)
+        order = np.argsort(lines)
+        self.lines = lines[order]
+        self.part = Part(len(lines), {})
+        vertex = finder(self.lines)
+        for kind in (WR, WW, RW):
+            self.part.edges[kind] = vertices(kind, "src"), vertices(kind, "dst")
+            self.part.references[kind] = taken(kind, "third")
+        processes = codes(process[order], self.lines // LINES)
+        add_orders(self.part, self.lines, invoked[order], processes, ok[order])
+
+    def told(self, step: Step) -> dict[str, Any]:
+        """A step, and the record that it goes by as a reference into the packs."""
+        ends = {"from": step.src, "to": step.dst}
+        body: dict[str, Any] = {end: {"op": int(self.lines[at] % LINES)} for end, at in ends.items()}
+        if step.kind in self.part.references:
+            body["reference"] = int(self.part.references[step.kind][step.at])
+        return {"kind": WORDS[step.kind], **body}
+
+
+def _found(looked: _Looked, examples: int) -> Iterator[pa.RecordBatch]:
+    for graph in GRAPHS:
+        if graph.single is False:
+            continue  # the twin of one with the same edges, which tells the two apart
+        found = components(looked.part, graph)
+        if not len(found):
+            continue
+        runs = looked.lines[found.first] // LINES
+        # Those of a run stand together, for lines are in order: the number of each within its run.
+        turn = np.arange(len(runs)) - np.searchsorted(runs, runs)
+        if graph.single is None:
+            shown = np.flatnonzero(turn < examples)
+            rest = np.flatnonzero(turn >= examples)
+            cycles = [(graph.name, one, shortest_cycle(looked.part, one)) for one in found.some(shown)]
+            yield pa.RecordBatch.from_pylist([_row(looked, *cycle) for cycle in cycles], FINDING)
+            yield _counted(looked, found, rest, runs)
+        else:
+            every = found.some(np.arange(len(found)))
+            rows = [
+                _row(looked, *_single(looked.part, graph, one, wanted=bool(turn[number] < examples)))
+                for number, one in enumerate(every)
+            ]
+            yield pa.RecordBatch.from_pylist(rows, FINDING)
+
+
+def _single(
+    part: Part, graph: Graph, component: Component, *, wanted: bool
+) -> tuple[str, Component, list[Step]]:
+    """Whether one rw edge suffices for a cycle in the component, and a short cycle."""
+    steps = cycle_with_one_rw(part, component)
+    if steps:
+        return graph.name, component, steps
+    twin = next(g for g in GRAPHS if g.kinds == graph.kinds and g.single is False)
+    return twin.name, component, shortest_cycle(part, component) if wanted else []
+
+
+def _row(looked: _Looked, name: str, component: Component, steps: list[Step]) -> Row:
+    lines = looked.lines[component.vertices[:MEMBERS]]
+    members = (lines % LINES).tolist()
+    body = {"operations": len(component.vertices), "cycle": [looked.told(step) for step in steps]}
+    return {
+        "run": int(lines[0] // LINES), "anomaly": name, "absence": False,
+        "position": members[:1], "ops": members, "detail": json.dumps(body),
+    }  # fmt: skip
+
+
+def _counted(looked: _Looked, found: Components, rest: np.ndarray, runs: np.ndarray) -> pa.RecordBatch:
+    """Those that will be counted, and never shown."""
+    ops = pa.ListArray.from_arrays(
+        np.arange(len(rest) + 1, dtype=np.int32), looked.lines[found.first[rest]] % LINES
+    )
+    same = {"anomaly": found.graph.name, "absence": False, "detail": '{"cycle": []}'}
+    repeated = {name: pa.repeat(pa.scalar(value), len(rest)) for name, value in same.items()}
+    columns = {"run": pa.array(runs[rest]), "position": ops, "ops": ops, **repeated}
+    return pa.RecordBatch.from_arrays([columns[name] for name in FINDING.names], schema=FINDING)

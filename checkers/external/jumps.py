@@ -1,0 +1,59 @@
+"""The jumps that `checkers.external.by_key.jumps` has found, and what the process was told between the two steps."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from checkers.external.operations import ASSIGNS
+from checkers.external.operations import turns as turns_of
+from checkers.external.table import Batches, Table
+from harness.history_files.schema import INFO, OK, OPS
+
+SKIPS = "index > before + 1"
+BACK = "index < before + 1"
+
+
+TURNS = pa.schema([OPS.field(name) for name in ("run", "process", "op", "keys", "rebalanced")])
+"""An operation that says what keys its process has (null: it does not), or that saw a rebalance."""
+
+
+def make_jumps(found: DataFrame, ops: Table, *, turns: bool) -> DataFrame:
+    """With `forgotten`: the process was assigned, or subscribed to, other keys between the two operations;
+    and `rebalanced`: a rebalance took or gave the key while the operation was under way.
+
+    `turns`: whether there is any operation that says such things.
+    """
+    if not turns:
+        return found.withColumns({"forgotten": F.lit(False), "rebalanced": F.lit(False)})
+    by_process = (
+        ops.in_tasks(_turns, TURNS, [*TURNS.names, "f", "outcome"])
+        .groupBy("run", "process")
+        .agg(F.collect_list(F.struct("op", "keys", "rebalanced")).alias("turns"))
+    )
+
+    def forgets(turn: Column) -> Column:
+        between_them = turn["op"].between(F.col("op_before"), F.col("op"))  # which name no keys themselves
+        return between_them & ~F.array_contains(turn["keys"], F.col("key"))
+
+    def rebalances(turn: Column) -> Column:
+        return (turn["op"] == F.col("op")) & F.array_contains(turn["rebalanced"], F.col("key"))
+
+    return (
+        found.join(by_process, on=["run", "process"], how="left")
+        .withColumn("forgotten", F.coalesce(F.exists("turns", forgets), F.lit(False)))
+        .withColumn("rebalanced", F.coalesce(F.exists("turns", rebalances), F.lit(False)))
+        .drop("turns")
+    )
+
+
+def _turns(batches: Batches) -> Batches:
+    for rows in batches:
+        few = rows.filter(pa.array(turns_of(rows)))
+        assigns = pc.and_(
+            pc.is_in(few["f"], ASSIGNS), pc.is_in(few["outcome"], pa.array([OK, INFO], pa.int8()))
+        )
+        nothing, none = pa.scalar([], TURNS.field("keys").type), pa.scalar(None, TURNS.field("keys").type)
+        keys = pc.if_else(assigns, pc.coalesce(few["keys"], nothing), none)
+        columns = {name: few[name] for name in TURNS.names} | {"keys": keys}
+        yield pa.RecordBatch.from_arrays(list(columns.values()), schema=TURNS)

@@ -1,0 +1,112 @@
+"""The operations of histories from elsewhere: how many there are of each kind, and those asked for."""
+
+from collections import Counter
+from collections.abc import Mapping, Set
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.external.table import Act, Batches, Table
+from harness.history import Isolation
+from harness.history_files import schema
+from harness.history_files.schema import OK, OUTCOMES
+
+EFFECTIVE = pa.array(schema.EFFECTIVE)
+ASSIGNS = pa.array(["assign", "subscribe"])
+KNOWN = pa.array(schema.KNOWN)
+Numbers = dict[int, Counter[str]]
+COUNTED = ("run", "outcome", "f", "isolation", "rebalanced")
+"""The columns that are counted."""
+COUNTS = pa.schema(
+    [
+        (name, pa.int64())
+        for name in (
+            "run",
+            "ops",
+            *OUTCOMES,
+            "committed",
+            "aborted",
+            "subscribes",
+            "turns",
+            "uncommitted",
+            "passed_over",
+        )
+    ]
+)
+"""By run; `turns`: those that may say what keys a process has; `uncommitted`: those that asked for records of
+transactions that have not committed; `passed_over`: of a kind that is not known."""
+
+
+def count_operations(ops: Table) -> Numbers:
+    """By run, how many operations count for each column of COUNTS."""
+    numbers: Numbers = {}
+    for row in ops.here(_count, COUNTS, COUNTED).to_pylist():
+        numbers.setdefault(row.pop("run"), Counter()).update(row)
+    return numbers
+
+
+def any_of(numbers: Numbers, kind: str) -> bool:
+    """Whether any run has one."""
+    return any(counts[kind] for counts in numbers.values())
+
+
+def _count(batches: Batches) -> Batches:
+    """Of a run several rows."""
+    for rows in batches:
+        runs, at = np.unique(rows["run"].to_numpy(), return_inverse=True)
+        outcome, f = rows["outcome"].to_numpy(zero_copy_only=False), rows["f"]
+        effective = is_true(pc.is_in(f, EFFECTIVE))
+        kinds = {
+            "ops": np.ones(len(rows), bool),
+            **{name: outcome == code for code, name in enumerate(OUTCOMES)},
+            "committed": (outcome == OK) & effective,
+            "aborted": (outcome == OUTCOMES.index("fail")) & effective,
+            "subscribes": is_true(pc.equal(f, "subscribe")),
+            "turns": turns(rows),
+            "uncommitted": is_true(pc.equal(rows["isolation"], Isolation.READ_UNCOMMITTED.value)),
+            "passed_over": ~is_true(pc.is_in(f, KNOWN)),
+        }
+        counts = (np.bincount(at[chosen], minlength=len(runs)) for chosen in kinds.values())
+        yield pa.RecordBatch.from_arrays([pa.array(runs), *map(pa.array, counts)], ["run", *kinds])
+
+
+def turns(rows: pa.RecordBatch) -> np.ndarray:
+    """Which rows may say what keys a process has, or takes in a rebalance."""
+    moved = pc.greater(pc.list_value_length(rows["rebalanced"]), 0)
+    return is_true(pc.or_kleene(pc.is_in(rows["f"], ASSIGNS), moved))
+
+
+def uncommitted(batches: Batches) -> Batches:
+    """Run and op of the operations that asked for records of transactions that have not committed."""
+    for rows in batches:
+        asked = pc.equal(rows["isolation"], Isolation.READ_UNCOMMITTED.value)
+        yield rows.filter(pc.fill_null(asked, False)).select(["run", "op"])
+
+
+def lookup(
+    table: Table, form: pa.Schema, key: str, wanted: Set[tuple[int, int]]
+) -> dict[tuple[int, int], Mapping[str, Any]]:
+    """The rows of which run and key are wanted; of several with the same, one."""
+    if not wanted:
+        return {}
+    rows = table.here(_chosen(key, wanted), form, form.names).to_pylist()
+    return {(row["run"], row[key]): row for row in rows}
+
+
+def _chosen(key: str, wanted: Set[tuple[int, int]]) -> Act:
+    numbers = pa.array(sorted({number for _, number in wanted}), pa.int64())
+
+    def chosen(batches: Batches) -> Batches:
+        for rows in batches:
+            few = rows.filter(pc.is_in(rows[key], numbers))
+            own = [pair in wanted for pair in zip(few["run"].to_pylist(), few[key].to_pylist(), strict=True)]
+            yield few.filter(pa.array(own, pa.bool_()))
+
+    return chosen
+
+
+def is_true(condition: pa.Array) -> np.ndarray:
+    """Null is not true."""
+    return np.asarray(pc.fill_null(condition, False).to_numpy(zero_copy_only=False))

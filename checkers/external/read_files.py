@@ -1,0 +1,241 @@
+"""Histories from elsewhere, any number of them in one job: read in Spark's tasks, paired, and checked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from checkers.external.source import load_blocks
+from checkers.external.table import InSpark, Table, together
+from checkers.spark.checkpoint import keep
+from harness.errors import UnreadableInput
+from harness.history import EventType
+from harness.history_files.blocks import BLOCK_BYTES, Block, blocks_of
+from harness.history_files.schema import FAIL, INFO, MICRO, NAMES, OK, OPEN, OPS
+from harness.history_files.url import Url
+
+
+@dataclass(frozen=True)
+class HistoryFile:
+    """A history: `run` as the tables have it, and a file (.jsonl, .json, .edn, each also .gz), or a folder of
+    tables, which alone may lie at a URL.
+    """
+
+    run: int
+    path: Path | Url
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it was written straight to tables."""
+        return isinstance(self.path, Url) or self.path.is_dir()
+
+
+@dataclass(frozen=True, order=True)
+class Unreadable:
+    """Why a history cannot be judged: the first reason in it. `line` from 1; None: no line's fault."""
+
+    run: int
+    line: int | None
+    message: str
+
+    def __str__(self) -> str:
+        return self.message if self.line is None else f"line {self.line}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Histories:
+    """The tables of `harness.history_files.schema`, without the runs that are in `errors`."""
+
+    ops: Table
+    micro: Table
+    names: Table
+    errors: Mapping[int, Unreadable]  # by run
+
+    def with_more(self, more: "Histories") -> "Histories":
+        """These and others, of other runs."""
+        return Histories(
+            together(self.ops, more.ops),
+            together(self.micro, more.micro),
+            together(self.names, more.names),
+            {**self.errors, **more.errors},
+        )
+
+
+def read_histories(
+    spark: SparkSession, histories: Sequence[HistoryFile], block_bytes: int = BLOCK_BYTES
+) -> Histories:
+    """Parse all files, once; nothing is raised for a file that cannot be read.
+
+    Events, operations and names are computed and kept; `micro` is a view of the events.
+    """
+    blocks, errors = _plan(histories, block_bytes)
+    rows = keep(load_blocks(spark, blocks))
+    told = (
+        rows.where(F.col("lines").isNotNull())
+        .select("run", "block", "line", "error", "lines", "named")
+        .collect()
+    )
+    first_lines: dict[tuple[int, int], int] = {}
+    following: dict[int, int] = {}
+    for row in sorted(told, key=lambda row: (row.run, row.block)):
+        first = first_lines[row.run, row.block] = following.get(row.run, 1)
+        following[row.run] = first + row.lines
+        if row.error is not None:
+            line = None if row.line is None else first + row.line
+            errors.setdefault(row.run, Unreadable(row.run, line, row.error))
+    events = _numbered(spark, rows, first_lines)
+    paired = keep(_paired(events))
+    names = _names(spark, events, any(row.named for row in told))
+    opened = _find_errors(paired, names, errors)
+    ops = paired.select(*OPS.names)
+    tables = {
+        "ops": ops,
+        "micro": _micro(events, ops, opened),
+        "names": names.select(*NAMES.names),
+    }
+    if errors:
+        tables = {name: frame.where(~F.col("run").isin(list(errors))) for name, frame in tables.items()}
+    return Histories(errors=errors, **{name: InSpark(frame) for name, frame in tables.items()})
+
+
+def _plan(histories: Sequence[HistoryFile], block_bytes: int) -> tuple[list[Block], dict[int, Unreadable]]:
+    """The blocks of all files, and the files that are none."""
+    blocks: list[Block] = []
+    errors: dict[int, Unreadable] = {}
+    for history in histories:
+        assert isinstance(history.path, Path), "only folders of tables lie at a URL"
+        try:
+            blocks += blocks_of(history.run, history.path, block_bytes)
+        except UnreadableInput as error:
+            errors[history.run] = Unreadable(history.run, None, str(error))
+    return blocks, errors
+
+
+def _numbered(spark: SparkSession, rows: DataFrame, first_lines: Mapping[tuple[int, int], int]) -> DataFrame:
+    """The events of numbered processes, with the line in the file, from 1, as `op`."""
+    events = rows.where(F.col("process").isNotNull())
+    if all(first == 1 for first in first_lines.values()):
+        return events.withColumn("op", F.col("line") + 1)
+    firsts = pa.table(
+        {
+            "run": pa.array([run for run, _ in first_lines], pa.int64()),
+            "block": pa.array([block for _, block in first_lines], pa.int64()),
+            "first": pa.array(first_lines.values(), pa.int64()),
+        }
+    )
+    return events.join(
+        F.broadcast(spark.createDataFrame(firsts)), on=["run", "block"], how="inner"
+    ).withColumn("op", F.col("line") + F.col("first"))
+
+
+def _paired(events: DataFrame) -> DataFrame:
+    """OPS, and `problem`: why an event has no partner. An operation is an invocation and what follows it."""
+    events = events.select("run", "op", "process", "type", "f", "time", "isolation", "keys", "rebalanced")
+    in_order = Window.partitionBy("run", "process").orderBy("op")
+    invokes = F.col("type") == EventType.INVOKE.value
+    events = events.withColumns(
+        {
+            "last_type": F.lag("type").over(in_order),
+            "last_op": F.lag("op").over(in_order),
+            "last_ns": F.lag("time").over(in_order),
+            "last_isolation": F.lag("isolation").over(in_order),
+            "next_type": F.lead("type").over(in_order),
+        }
+    )
+    after_invocation = F.col("last_type").eqNullSafe(EventType.INVOKE.value)
+    twice = F.format_string(
+        "process %d invokes an operation while that of line %d is open", "process", "last_op"
+    )
+    alone = F.format_string("an operation of process %d completes (%s), and none is open", "process", "type")
+    problem = F.when(invokes & after_invocation, twice).when(~invokes & ~after_invocation, alone)
+    return events.where(~invokes | F.col("next_type").isNull() | after_invocation).select(
+        "run",
+        "op",
+        "process",
+        "f",
+        F.when(invokes, F.lit(OPEN).cast("byte")).otherwise(_outcome(F.col("type"))).alias("outcome"),
+        F.when(invokes, F.col("op")).otherwise(F.col("last_op")).alias("invoked"),
+        F.when(invokes, F.col("time")).otherwise(F.col("last_ns")).alias("invoke_ns"),
+        F.when(~invokes, F.col("time")).alias("complete_ns"),
+        F.when(invokes, F.col("isolation"))
+        .otherwise(F.coalesce("isolation", "last_isolation"))
+        .alias("isolation"),
+        "keys",
+        "rebalanced",
+        problem.alias("problem"),
+    )
+
+
+def _names(spark: SparkSession, events: DataFrame, any_named: bool) -> DataFrame:
+    """NAMES, and `problem` where two texts have one number."""
+    if not any_named:
+        return spark.createDataFrame(NAMES.empty_table()).withColumn("problem", F.lit(None).cast("string"))
+    named = events.select("run", F.explode("names").alias("name")).select("run", "name.id", "name.text")
+    other = F.format_string("%s and %s have the same hash: rename one of them", "text", "other")
+    return keep(
+        named.groupBy("run", "id")
+        .agg(F.min("text").alias("text"), F.max("text").alias("other"))
+        .select("run", "id", "text", F.when(F.col("text") != F.col("other"), other).alias("problem"))
+    )
+
+
+def _find_errors(paired: DataFrame, names: DataFrame, errors: dict[int, Unreadable]) -> bool:
+    """Add the first of each run to what is known; whether an operation is open anywhere."""
+
+    def first(frame: DataFrame, line: Column, is_open: Column) -> DataFrame:
+        told = F.when(F.col("problem").isNotNull(), F.struct(line.alias("line"), "problem"))
+        return frame.groupBy("run").agg(F.min(told).alias("told"), F.bool_or(is_open).alias("open"))
+
+    of_lines = first(paired, F.col("op"), F.col("outcome") == OPEN)
+    of_names = first(names, F.lit(None).cast("bigint"), F.lit(False))
+    opened = False
+    for row in of_lines.unionByName(of_names).collect():
+        opened |= row.open
+        known = errors.get(row.run)
+        if row.told is not None and (
+            known is None
+            or (known.line is not None and row.told.line is not None and row.told.line < known.line)
+        ):
+            errors[row.run] = Unreadable(row.run, row.told.line, row.told.problem)
+    return opened
+
+
+def _micro(events: DataFrame, ops: DataFrame, opened: bool) -> DataFrame:
+    """MICRO: what completions name, and of operations that never completed the sends they began with."""
+    outcome = _outcome(F.col("type"))
+    told = events.where(F.col("type") != EventType.INVOKE.value)
+    parts = [_records(told, "sends", outcome), _records(told, "polls", outcome)]
+    if opened:
+        still_open = F.broadcast(ops.where(F.col("outcome") == OPEN).select("run", "op"))
+        invoked = events.where(F.col("type") == EventType.INVOKE.value).join(
+            still_open, on=["run", "op"], how="left_semi"
+        )
+        parts.append(_records(invoked, "sends", F.lit(OPEN).cast("byte")))
+    return reduce(DataFrame.unionByName, parts).select(*MICRO.names)
+
+
+def _records(events: DataFrame, column: str, outcome: Column) -> DataFrame:
+    """The records in one of the two lists, a row each."""
+    listed = events.where(F.size(column) > 0).select(
+        "run", "op", "process", outcome.alias("outcome"), F.posexplode(column).alias("n", "record")
+    )
+    return listed.select(
+        "run",
+        "op",
+        "process",
+        "outcome",
+        "n",
+        "record.key",
+        "record.value",
+        "record.offset",
+        F.lit(column == "polls").alias("polled"),
+    )
+
+
+def _outcome(kind: Column) -> Column:
+    """The type of a completion as an index into OUTCOMES."""
+    return F.when(kind == "ok", OK).when(kind == "info", INFO).otherwise(FAIL).cast("byte")

@@ -1,0 +1,73 @@
+"""Histories that were written straight to Parquet: a folder with the tables of `harness.history_files`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from checkers.external.consistency import contradictions
+from checkers.external.read_files import Histories, HistoryFile, Unreadable
+from checkers.external.table import InFiles, InSpark, Table, scan
+from checkers.spark.errors import SPARK_ERRORS
+from checkers.spark.jvm import cause, first_line
+from checkers.stored.sources import literal
+from harness.history_files.schema import TABLES
+from harness.history_files.url import Url
+
+
+def read_folders(spark: SparkSession, folders: Sequence[HistoryFile]) -> Histories:
+    """The tables of all of them; whatever stood in their column `run`, the number given counts."""
+    errors: dict[int, Unreadable] = {}
+    for folder in folders:
+        if (words := _wrong(spark, folder)) is not None:
+            errors[folder.run] = Unreadable(folder.run, None, words)
+    tables = _tables(spark, [folder for folder in folders if folder.run not in errors])
+    paths = {folder.run: folder.path for folder in folders}
+    for run, words in contradictions(tables["ops"], tables["micro"], tables["names"]).items():
+        errors[run] = Unreadable(run, None, f"{paths[run]}: {words}")
+    sound = [folder for folder in folders if folder.run not in errors]
+    return Histories(errors=errors, **_tables(spark, sound))
+
+
+def _tables(spark: SparkSession, sound: Sequence[HistoryFile]) -> dict[str, Table]:
+    """Those of `harness.history_files.schema`, of all folders together."""
+    here = all(isinstance(folder.path, Path) and _is_files(folder.path) for folder in sound)
+    tables: dict[str, Table] = {}
+    for name, form in TABLES.items():
+        files = [(folder.run, folder.path / f"{name}.parquet") for folder in sound]
+        only = [(run, path) for run, path in files if isinstance(path, Path)]
+        tables[name] = InFiles(spark, form, only) if here else InSpark(scan(spark, form, files))
+    return tables
+
+
+def _is_files(folder: Path) -> bool:
+    """Whether each table is one file; only Spark reads what is a folder of them."""
+    return all((folder / f"{table}.parquet").is_file() for table in TABLES)
+
+
+def _wrong(spark: SparkSession, folder: HistoryFile) -> str | None:
+    """What is wrong with a folder's files, as far as their footers tell."""
+    for table, schema in TABLES.items():
+        path = folder.path / f"{table}.parquet"
+        try:
+            sound = _has(spark, path, schema)
+        except (OSError, pa.ArrowException) as error:
+            return f"{path} cannot be read: {first_line(error)}"
+        except SPARK_ERRORS as error:
+            return f"{path} cannot be read: {cause(str(error))}"
+        if not sound:
+            return f"{path} is not the table that it should be: its columns differ"
+    return None
+
+
+def _has(spark: SparkSession, path: Path | Url, schema: pa.Schema) -> bool:
+    """Whether a table is of its form: a file, or what only Spark reads, many files or one at a URL."""
+    if isinstance(path, Path) and not path.is_dir():
+        return bool(pq.read_schema(path).equals(schema))
+    found = spark.read.parquet(literal(path)).schema
+    return [(column.name, column.dataType) for column in found] == [
+        (column.name, column.dataType) for column in from_arrow_schema(schema)
+    ]

@@ -1,0 +1,68 @@
+"""What is looked up in packs when the findings are known: records, and what else was read of a writer."""
+
+from collections.abc import Callable, Set
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from checkers.external.by_key.version_log import FOLLOWED, LINES, READ, Pack, read_packs
+from checkers.external.table import Batches
+from checkers.spark.checkpoint import keep
+
+SIBLINGS = "run bigint, op bigint, key bigint, value bigint, offset bigint"
+RECORDS = (
+    "reference bigint, record struct<key: bigint, value: bigint, offset: bigint>, "
+    "following struct<key: bigint, value: bigint, offset: bigint>"
+)
+LOST = "due and not ok_read and highest <= bound"
+"""Of a record: ok-reads passed by it, and its writer must have committed."""
+
+
+def make_siblings(steps: DataFrame, packs: DataFrame) -> DataFrame:
+    """The ok-read records of operations with a lost one; these are few, or the verdict is known anyway."""
+    lost = steps.where("first").where(LOST).select(F.expr(f"run * {LINES} + writer").alias("writer"))
+    writers = np.unique(lost.toArrow()["writer"].to_numpy())
+    if not len(writers):
+        return packs.sparkSession.createDataFrame([], SIBLINGS)
+    return keep(packs.mapInArrow(_written_by(writers), SIBLINGS))
+
+
+def _written_by(writers: np.ndarray) -> Callable[[Batches], Batches]:
+    def chosen(batches: Batches) -> Batches:
+        for _, pack in read_packs(batches):
+            at = np.flatnonzero(((pack.flags & READ) != 0) & np.isin(pack.writer, writers))
+            line = pack.writer[at]
+            yield pa.RecordBatch.from_pydict({"run": line // LINES, "op": line % LINES} | _records(pack, at))
+
+    return chosen
+
+
+def _records(pack: Pack, at: np.ndarray) -> dict[str, np.ndarray | pa.Array]:
+    """Records of a pack, as arrays; the offset is null where none was told."""
+    offset = pack.offset[at]
+    return {"key": pack.key[at], "value": pack.value[at], "offset": pa.array(offset, mask=offset < 0)}
+
+
+def records_of(packs: DataFrame, references: Set[int]) -> dict[int, dict[str, dict[str, int | None]]]:
+    """By their references, the records that edges go by: record and following, the next version (of a record
+    that has none, itself), each with key, value and offset.
+    """
+    if not references:
+        return {}
+    wanted = np.array(sorted(references), np.int64)
+
+    def looked_up(batches: Batches) -> Batches:
+        for number, pack in read_packs(batches):
+            here = wanted[wanted >> 32 == number]
+            at = here & 0xFFFFFFFF
+            followed = (pack.flags[at] & FOLLOWED) != 0
+            pair = (_records(pack, which) for which in (at, np.where(followed, at + 1, at)))
+            one, next_one = (
+                pa.StructArray.from_arrays(list(map(pa.array, r.values())), list(r)) for r in pair
+            )
+            yield pa.RecordBatch.from_pydict({"reference": here, "record": one, "following": next_one})
+
+    rows = packs.mapInArrow(looked_up, RECORDS).toArrow().to_pylist()
+    return {row.pop("reference"): row for row in rows}

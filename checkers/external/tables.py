@@ -1,0 +1,252 @@
+"""The shared tables of a history from elsewhere: what its clients told, and nothing else.
+
+One shuffle, by key, carries every check but the cycles: what has the same value, stands at the same offset,
+or was sent or polled by the same process, has the same key. What a task makes of its keys stands in
+`checkers.external.by_key`.
+
+A *record* here is a pair of key and value; its *index* is the dense rank of its offset among all
+known offsets of the key (gaps vanish). As Jepsen's checker decides:
+
+- a value's offset is known from every poll of every completion, and from the sends of operations that
+  must have committed: `ok`, or `info` with one of their values ok-read. One that never completed
+  counts as `info`. (Not from one that asked for uncommitted records: they may have been aborted);
+- its writer is the last completion that names it;
+- of a value with several offsets, or at an offset that bears several values, nothing is said about order:
+  its index is null, and only `lowest` and `highest` tell where it stands.
+"""
+
+from collections.abc import Callable, Mapping, Set
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from checkers.external.by_key.kernel import FOUND, by_key
+from checkers.external.by_key.shuffle import PIECES, ROWS, deal, deal_settled
+from checkers.external.graph.make import Cycles, make_components
+from checkers.external.jumps import make_jumps
+from checkers.external.operations import Numbers, any_of, uncommitted
+from checkers.external.records import make_siblings
+from checkers.external.table import Table
+from checkers.spark.checkpoint import keep
+from harness.history_files.schema import FAIL, INFO, MICRO, OK, OPEN, OPS
+
+__all__ = ["FAIL", "INFO", "OK", "OPEN", "ExternalTables", "make_external"]
+KEY = ("run", "key")
+FEW = 500_000
+"""Rows that may be sent to every task rather than shuffled."""
+FEW_HERE = 20_000
+"""Rows that may come here."""
+
+
+@dataclass(frozen=True)
+class ExternalTables:
+    """The shared tables; the columns of each stand at `make_external`. Some are still being made: a check waits
+    for those that it looks at, and for no other.
+    """
+
+    suffix: ClassVar = "_external"
+    """Of the functions that look at them."""
+
+    steps: DataFrame
+    counted: DataFrame
+    packs: DataFrame
+    uncommitted: DataFrame
+    made_jumps: Future[DataFrame]
+    made_siblings: Future[DataFrame]
+    made_cycles: Future[Cycles]
+
+    @property
+    def jumps(self) -> DataFrame:
+        """The steps of processes that are not from one record to the next."""
+        return self.made_jumps.result()
+
+    @property
+    def siblings(self) -> DataFrame:
+        """What was read of operations that have a lost record."""
+        return self.made_siblings.result()
+
+    @property
+    def components(self) -> DataFrame:
+        """The named components of the dependency graph."""
+        return self.made_cycles.result().components
+
+    @property
+    def too_large(self) -> Mapping[int, Set[int]]:
+        """By run, the kinds of edges that `components` lacks in part."""
+        return self.made_cycles.result().too_large
+
+    @property
+    def values(self) -> DataFrame:
+        """One row for each record of `steps`: the columns that all its rows share."""
+        return self.steps.where("first").select(*VALUE_COLUMNS)
+
+    @property
+    def reads(self) -> DataFrame:
+        """The steps that were given a record."""
+        return self.steps.where("polled")
+
+
+NAMED = pa.schema([OPS.field("run"), OPS.field("op")])
+"""Operations."""
+VALUE_COLUMNS = (
+    "run", "key", "value", "lowest_offset", "lowest", "highest", "index", "bound", "writer",
+    "writer_outcome", "due", "ok_read", "ok_sent", "passer", "passer_value", "passer_offset",
+)  # fmt: skip
+
+
+def make_external(
+    ops: Table,
+    micro: Table,
+    counts: Numbers,
+    examples: int,
+    *,
+    phase: Callable[[str], None] = lambda name: None,
+) -> ExternalTables:
+    """The shared tables of histories whose tables have the form of `harness.history_files.schema`.
+
+    `counts`: what `checkers.external.operations.count_operations` says of their operations.
+
+    `steps` has one row for each micro-operation whose record is not ordinary (see `checkers.external.by_key.kernel`),
+    or that was given, as committed, what its operation sent: run, key, value, offset, op, n, process,
+    polled, outcome; rank (of its offset), clash (another value stands at its offset), own (its operation
+    sent the record);
+    and of its record: lowest, highest, index, lowest_offset, writer, writer_outcome, due (the writer must
+    have committed), ok_read, ok_sent (an ok operation sent it), first (one row of each record has it); and of
+    its key: bound, the highest index that was ok-read (of a record at several offsets, its first); passer,
+    passer_value, passer_offset (of records that were due and not ok-read alone): who read so far, and what.
+
+    `jumps`: run, key, process, op, n, value, offset, index, outcome, polled; of the step before op_before,
+    value_before, offset_before, before (its index); inside (both belong to one operation), forgotten,
+    rebalanced: see `checkers.external.by_key.jumps` and `checkers.external.jumps`. `siblings`: run, op, key,
+    value: the records that were ok-read of every operation that has a lost one. `components`: see
+    `checkers.external.graph.make`; at most `examples` of each name come with a cycle, `too_large` says what
+    it lacks. `counted`: run, records, read, in_place_of_another. `packs`: see
+    `checkers.external.by_key.version_log`. `uncommitted`: run, op: the
+    operations that asked for what has not committed.
+
+    `phase` is told what begins.
+    """
+    phase("records, key by key")
+    asked = _uncommitted(ops) if any_of(counts, "uncommitted") else None
+    certain = not (any_of(counts, "info") or any_of(counts, "open") or asked is not None)
+    keyed = make_keyed(make_pieces(micro, certain=certain, uncommitted=asked))
+
+    def cycles() -> Cycles:
+        made = make_components(ops, keyed.packs, examples)
+        return replace(made, components=keep(made.components))
+
+    def jumps() -> DataFrame:
+        return keep(make_jumps(keyed.jumps, ops, turns=any_of(counts, "turns")))  # three checks look at them
+
+    # One task looks at the graph where all of it hangs together: meanwhile the others have a processor.
+    pool = ThreadPoolExecutor(thread_name_prefix="told")
+    try:
+        made_cycles, made_jumps = pool.submit(cycles), pool.submit(jumps)
+        made_siblings = pool.submit(make_siblings, keyed.steps, keyed.packs)
+    finally:
+        pool.shutdown(wait=False)
+    return ExternalTables(
+        steps=keyed.steps,
+        made_jumps=made_jumps,
+        made_siblings=made_siblings,
+        made_cycles=made_cycles,
+        counted=keyed.counted,
+        packs=keyed.packs,
+        uncommitted=asked
+        if asked is not None
+        else keyed.packs.sparkSession.createDataFrame(NAMED.empty_table()),
+    )
+
+
+def _uncommitted(ops: Table) -> DataFrame:
+    return keep(ops.in_tasks(uncommitted, NAMED, ["run", "op", "isolation"]))
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """What the one shuffle by key gives: the tables that `FOUND` holds."""
+
+    steps: DataFrame
+    jumps: DataFrame
+    counted: DataFrame
+    packs: DataFrame
+
+
+def make_pieces(micro: Table, *, certain: bool, uncommitted: DataFrame | None = None) -> DataFrame:
+    """`checkers.external.by_key.shuffle.PIECES` of all micro-operations. `certain`: the outcome of every operation is
+    known, and none asked for what has not committed; else one job more finds out which of them have
+    committed. `uncommitted`: the operations that asked for that, if any has.
+    """
+    if certain:
+        return micro.in_tasks(deal_settled, PIECES, MICRO.names)
+    return (
+        _committed(micro.frame(), uncommitted).select(*ROWS.names).mapInArrow(deal, from_arrow_schema(PIECES))
+    )
+
+
+def make_keyed(pieces: DataFrame) -> Keyed:
+    """One job over all micro-operations."""
+    found = keep(pieces.repartition("group").mapInArrow(by_key, from_arrow_schema(FOUND)))
+    small = _small(found)
+    return Keyed(small("step"), small("jump"), small("counted"), _part(found, "pack"))
+
+
+def _part(found: DataFrame, name: str) -> DataFrame:
+    """One of the tables that FOUND holds."""
+    return found.where(F.col(name).isNotNull()).select(f"{name}.*")
+
+
+def _small(found: DataFrame) -> Callable[[str], DataFrame]:
+    """What cuts the tables, all but the packs; few rows come here, so that Spark sees what is empty."""
+    remarkable = found.where("pack is null").drop("pack")
+    here = remarkable.limit(FEW_HERE + 1).toArrow()
+    if here.num_rows > FEW_HERE:
+        return partial(_part, found)
+    spark = found.sparkSession
+
+    def cut(name: str) -> DataFrame:
+        told = pc.drop_null(here[name])
+        empty = pa.schema(list(FOUND.field(name).type)).empty_table()
+        return spark.createDataFrame(pa.Table.from_struct_array(told) if len(told) else empty)
+
+    return cut
+
+
+def _committed(micro: DataFrame, uncommitted: DataFrame | None) -> DataFrame:
+    """With `committed`: an operation is proven by one of its values, of any key, that was ok-read by one that
+    had not asked for what has not committed.
+    """
+    outcome, given = F.col("outcome"), F.col("polled")
+    if uncommitted is not None:
+        asked = uncommitted.withColumn("asked", F.lit(True))
+        micro = micro.join(_sent(asked, uncommitted.count()), on=["run", "op"], how="left")
+        given = given & F.col("asked").isNull()
+    doubtful = keep(micro.where(~F.col("polled") & outcome.isin(INFO, OPEN)).select(*KEY, "value", "op"))
+    many = doubtful.count()
+    ok_reads = micro.where(given & (outcome == OK)).select(*KEY, "value")
+    proven = (
+        ok_reads.join(_sent(doubtful, many), on=[*KEY, "value"], how="inner")
+        .select("run", "op")
+        .distinct()
+        .withColumn("proven", F.lit(True))
+    )
+    return (
+        micro.join(_sent(proven, many), on=["run", "op"], how="left")
+        .withColumn(
+            "committed",
+            F.when(F.col("polled"), given).otherwise((outcome == OK) | F.coalesce("proven", F.lit(False))),
+        )
+        .drop("proven", "asked")
+    )
+
+
+def _sent(rows: DataFrame, many: int) -> DataFrame:
+    """To every task, if they are few: all the others need not be shuffled."""
+    return F.broadcast(rows) if many <= FEW else rows

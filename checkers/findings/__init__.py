@@ -1,0 +1,1 @@
+"""The form of a finding, and how one is built."""

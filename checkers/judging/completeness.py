@@ -1,0 +1,260 @@
+"""Whether the evidence is whole: nothing checked is nothing known.
+
+The tables are held against each other: what one says cannot be empty, short or missing in another. What
+is found is told in a sentence and makes a run unknown (`broken`), and where a table is not whole, nothing
+is accused on the strength of something not being there.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from checkers.registry import EDGES, NEEDS
+from checkers.stored.inputs import OFFSETS_TOPIC
+from checkers.stored.producers import TRANSACTIONS_TOPIC
+from harness.history import Isolation, Role
+
+Row = Mapping[str, Any]
+
+
+@dataclass
+class Facts:
+    """What `evidence` says of one run."""
+
+    partitions: dict[int, Row] = field(default_factory=dict)
+    journals: list[Row] = field(default_factory=list)
+    ends: list[Row] = field(default_factory=list)
+    stages: list[Row] = field(default_factory=list)
+    numbers: dict[str, Any] = field(default_factory=lambda: defaultdict(int))
+
+    @classmethod
+    def gather(cls, rows: Sequence[tuple[str, str]]) -> "Facts":
+        """From pairs of kind and detail."""
+        facts = cls()
+        for kind, detail in rows:
+            body = json.loads(detail)
+            if kind == "partition":
+                facts.partitions[body["tp"]] = body
+            elif kind in ("journal", "end", "stage"):
+                {"journal": facts.journals, "end": facts.ends, "stage": facts.stages}[kind].append(body)
+            else:
+                facts.numbers.update(body)
+        return facts
+
+    def total(self, column: str) -> int:
+        """Summed over all partitions."""
+        return sum(row.get(column, 0) for row in self.partitions.values())
+
+    def name(self, tp: int) -> str:
+        """A partition as a person writes it."""
+        row = self.partitions.get(tp)
+        return f"{row['topic']}/{row['partition']}" if row else f"partition {tp}"
+
+    def logs(self, topic: str | None) -> list[bool]:
+        """Whether each partition of an internal topic (None: of every other) has its leader's log."""
+        rows = self.partitions.values()
+        return [r["logged"] for r in rows if (r["topic"] == topic if topic else not r["internal"])]
+
+
+@dataclass
+class Gaps:
+    """What is wrong with the evidence of one run."""
+
+    sentences: dict[str, str] = field(default_factory=dict)
+    tables: set[str] = field(default_factory=set)  # those whose absences prove nothing
+
+    def add(self, name: str, sentence: str, *tables: str) -> None:
+        """Note it; the first sentence under a name stays."""
+        self.sentences.setdefault(name, sentence)
+        self.tables.update(tables)
+
+
+def missing_needs(facts: Facts, *, healed: bool = True) -> dict[str, str]:
+    """The keys of NEEDS that this run has not, each with its reason. `healed`: its last heal is known."""
+    has = {
+        "log": any(facts.logs(None)),
+        "offsets": any(facts.logs(OFFSETS_TOPIC)),
+        "transactions": bool(facts.logs(TRANSACTIONS_TOPIC)) and all(facts.logs(TRANSACTIONS_TOPIC)),
+        "replicas": any(row["followers"] for row in facts.partitions.values()),
+        "healed": healed,
+        "expected": bool(facts.numbers["expected"]),
+        "order": any(stage.get("ordered") for stage in facts.stages),
+        "aggregate": bool(facts.numbers["sums"]),
+    }
+    return {need: NEEDS[need] for need, there in has.items() if not there}
+
+
+def gaps(facts: Facts, has_log: bool, *, had_log: bool = False) -> Gaps:
+    """Hold one run's tables against each other. `had_log`: the brokers' logs were read, and must be there."""
+    found = Gaps()
+    for topic in (None, OFFSETS_TOPIC, TRANSACTIONS_TOPIC) if had_log else ():
+        if not (has_log and facts.logs(topic)):
+            name = topic or "the pipeline's topics"
+            found.add(
+                f"log of {name}", f"the run had the logs of {name}, and they are gone", "batches", "replicas"
+            )
+    _journals(facts, found)
+    _final_reads(facts, found)
+    _nothing_done(facts, found)
+    for tp, row in sorted(facts.partitions.items()):
+        _edges(facts.name(tp), row, found)
+    if has_log:
+        _logs(facts, found)
+    return found
+
+
+def _journals(facts: Facts, found: Gaps) -> None:
+    if not facts.journals and (facts.numbers["ops"] or facts.numbers["sent"]):
+        found.add(
+            "journals",
+            "the table journals is empty, though operations are recorded",
+            "journals",
+            "ops",
+            "sends",
+        )
+    for row in facts.journals:
+        name = f"journal {row['journal']}"
+        if row["missing_lines"]:
+            found.add(name, f"{name} lacks {row['missing_lines']} lines", "sends", "ops", "journals")
+        elif not row["unbroken"]:
+            found.add(
+                name,
+                f"{name} had {row['ops']} operations, and the table ops has {row['counted']}",
+                "sends",
+                "ops",
+                "journals",
+            )
+        elif row["role"] != Role.WORKER.value and not row["ended"]:
+            # A worker may be killed, and another goes on; these have nobody in their place.
+            found.add(name, f"{name} breaks off: its {row['role']} did not come to its end")
+    for journal in facts.numbers["unknown_journals"] or ():
+        found.add(
+            f"journal {journal}",
+            f"records bear the name of journal {journal}, of which nothing is here",
+            "sends",
+            "ops",
+        )
+    if not facts.numbers["sent"] and facts.numbers["values"]:
+        found.add("sends", "the table sends is empty, though records were found", "sends")
+    if any(row["role"] == Role.WORKER.value for row in facts.journals) and not facts.stages:
+        found.add("stages", "the table stages is empty, though workers ran", "stages")
+
+
+def _final_reads(facts: Facts, found: Gaps) -> None:
+    if not facts.partitions:
+        found.add("partitions", "the table partitions is empty", "partitions")
+    data = {tp for tp, row in facts.partitions.items() if not row["internal"]}
+    for isolation in Isolation:
+        ends = {row["tp"]: row for row in facts.ends if row["isolation"] == isolation.value}
+        table, column = ("polls", "given") if isolation is Isolation.READ_COMMITTED else ("records", "found")
+        if data and not ends:
+            found.add(
+                f"final {isolation.value}", f"no final reader read the topics {isolation.value}", "ends"
+            )
+            continue
+        for tp in sorted(data):
+            name = f"final {isolation.value} read of {facts.name(tp)}"
+            row = ends.get(tp)
+            if row is None:
+                found.add(name, f"no final reader read {facts.name(tp)} {isolation.value}")
+            elif row.get("sentinel_offset") is None:
+                found.add(
+                    name,
+                    f"the final {isolation.value} reader ({row['journal']}) did not come to the end of "
+                    f"{facts.name(tp)}: it stopped at offset {row['next']}",
+                )
+            elif row["next"] <= row["sentinel_offset"]:
+                found.add(
+                    name,
+                    f"the table ends says that the final {isolation.value} reader ({row['journal']}) met the "
+                    f"end of {facts.name(tp)} at offset {row['sentinel_offset']}, and read nothing from "
+                    f"offset {row['next']} on",
+                    "ends",
+                )
+            elif row["read"] and not facts.partitions[tp].get(column):
+                found.add(
+                    table,
+                    f"the table {table} holds nothing of {facts.name(tp)}, where the final {isolation.value} "
+                    f"reader ({row['journal']}) read {row['read']} records",
+                    table,
+                )
+
+
+def _nothing_done(facts: Facts, found: Gaps) -> None:
+    numbers = facts.numbers
+    if not facts.total("read"):
+        found.add(
+            "nothing read", "the final read-committed readers were given no record: nothing was read", "polls"
+        )
+    if not numbers["effective_of_stages" if facts.stages else "effective"]:
+        found.add("nothing committed", "no operation is known to have taken effect: nothing was committed")
+    if facts.stages and not facts.total("inputs"):
+        found.add("no inputs", "no input is visible: nothing was there to be processed")
+    consumed = facts.total("consumed")
+    if facts.stages and not consumed:
+        found.add("nothing consumed", "no worker was given any input: nothing was consumed", "polls")
+    if facts.stages and consumed:
+        if not numbers["expected"] and not numbers["sums"]:
+            found.add("expected", "the table expected is empty, though inputs were read", "expected")
+        if not numbers["assignments"]:
+            found.add("assignments", "the table assignments is empty, though inputs were read", "assignments")
+        if not numbers["claims"] and facts.total("commits"):
+            found.add("claims", "the table claims is empty, though offsets were committed", "claims")
+
+
+def _logs(facts: Facts, found: Gaps) -> None:
+    acknowledged = facts.numbers["acknowledged"]
+    if facts.partitions and not any(row["logged"] for row in facts.partitions.values()):
+        found.add("replicas", "the table replicas names no leader with a whole log", "replicas", "batches")
+    for tp, row in sorted(facts.partitions.items()):
+        name = facts.name(tp)
+        if "replicas" not in found.sentences and not row["logged"]:
+            found.add(f"log of {name}", f"the leader's log of {name} is not here, or is damaged", "replicas")
+        if row.get("read_not_in_log"):
+            found.add(
+                "batches",
+                f"{row['read_not_in_log']} records of {name} were read that its log does not hold",
+                "batches",
+            )
+        if row.get("unread") and not row["internal"]:
+            found.add(
+                "records",
+                f"the log of {name} holds {row['unread']} records that the final "
+                "read-uncommitted reader did not give",
+                "records",
+            )
+        if row.get("beyond"):
+            found.add(
+                f"beyond the end of {name}",
+                f"the log of {name} holds {row['beyond']} records at or above offset {row['ru_next']}, where "
+                "the final read-uncommitted reader ended: they were written after the last of all",
+                "records",
+            )
+    if acknowledged and facts.logs(TRANSACTIONS_TOPIC) and not facts.numbers["transactions"]:
+        found.add(
+            "transactions", "the table transactions is empty, though transactions committed", "transactions"
+        )
+    if facts.numbers["claiming"] and facts.logs(OFFSETS_TOPIC) and not facts.total("commits"):
+        found.add("offsets", "the table offsets is empty, though offsets were committed", "offsets")
+
+
+def _edges(name: str, row: Row, found: Gaps) -> None:
+    """A partition of the pipeline is whole from offset 0 to what the final reader was given last."""
+    if row["internal"]:
+        return
+    mark, end, following = (row.get(edge) or 0 for edge in ("high_watermark", "log_end", "rc_next"))
+    start = max(row.get("rc_first") or 0, row.get("ru_first") or 0)
+    if row["compacted"]:
+        words = f"{name} is compacted: what is missing from it proves nothing"
+        found.add(f"edges of {name}", words, EDGES)
+    elif start > 0:
+        words = f"the log of {name} begins at offset {start}: what stood before is gone"
+        found.add(f"edges of {name}", words, EDGES)
+    elif row["logged"] and row.get("high_watermark") is not None and not following <= mark <= end:
+        words = (
+            f"the high watermark of {name} is {mark}, its log ends at {end}, and the final reader was given "
+            f"all below {following}"
+        )
+        found.add(f"edges of {name}", words, "replicas")

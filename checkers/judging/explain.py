@@ -1,0 +1,110 @@
+"""What an example holds: an object that a person can read without opening another file.
+
+`record`, `records` (and `record_before`): a record: topic, partition, offset, value; and, where the log has
+it, producer_id, epoch, fate, marker_offset; op: the operation that was told of it, where there was one.
+
+`operation`, `operations`, `writer`, `own_init`, `other_init`: an operation: op, name, journal, line,
+end_line, process, stage, f, outcome, asked, transactional_id, call_ns, commit_ns, return_ns, error, fenced;
+null ones left out.
+
+`reader`: the operation that was given the record: the same, with role and n (which of its deliveries).
+
+`input`: a place in an input topic: topic, partition, offset. `offsets`: offset commits: topic,
+partition, committed. `claims`: topic, partition, first, next.
+
+`passed_by`: the offset commit by which a group went past an input: its own topic, partition, offset,
+producer_id, epoch, marker_offset, what it committed, and the operation that made it.
+
+Beside them stands what the checker adds in plain words and numbers (slot, group, why, ...). Whatever bears a
+`tp` in a finding bears its topic and partition here.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from checkers.findings.form import Finding
+from checkers.findings.lookup import lookup, objects
+from checkers.stored.sources import Sources
+from checkers.stored.tables import Tables
+
+OPERATION_COLUMNS = (
+    "op", "name", "journal", "line", "end_line", "process", "stage", "f", "outcome", "asked",
+    "transactional_id", "call_ns", "commit_ns", "return_ns", "error", "fenced",
+)  # fmt: skip
+RECORD_COLUMNS = ("value", "producer_id", "epoch", "fate", "marker_offset")
+OPERATIONS = frozenset({"operation", "operations", "reader", "writer", "own_init", "other_init", "passed_by"})
+
+
+def explain(
+    s: Sources,
+    t: Tables,
+    rows: Mapping[tuple[int, str, bool], Finding],
+    facts: Mapping[int, list[tuple[str, str]]],
+) -> None:
+    """Add names and circumstances to the examples, in place."""
+    places: set[tuple[int, ...]] = set()
+    ops: set[tuple[int, ...]] = set()
+    for (run, _, _), finding in rows.items():
+        for thing in objects(finding.examples):
+            if thing.get("tp") is not None and thing.get("offset") is not None:
+                places.add((run, thing["tp"], thing["offset"]))
+            if thing.get("op") is not None:
+                ops.add((run, thing["op"]))
+    stored = lookup(
+        t.positions.select("run", "tp", "offset", F.get("acks", F.lit(0))["op"].alias("op"), *RECORD_COLUMNS),
+        ("run", "tp", "offset"),
+        places,
+    )
+    ops |= {(key[0], row["op"]) for key, row in stored.items() if row["op"] is not None}
+    told = lookup(s["ops"].select("run", *OPERATION_COLUMNS), ("run", "op"), ops)
+    names = {run: dict(_names(facts.get(run, ()))) for run, _, _ in rows}
+    for (run, _, _), finding in rows.items():
+        finding.examples = [
+            _describe(example, "", run, stored, told, names[run]) for example in finding.examples
+        ]
+
+
+def _names(facts: Iterable[tuple[str, str]]) -> Iterable[tuple[int, tuple[str, int]]]:
+    for kind, detail in facts:
+        if kind == "partition":
+            body = json.loads(detail)
+            yield body["tp"], (body["topic"], body["partition"])
+
+
+def _describe(
+    thing: Any,
+    role: str,
+    run: int,
+    stored: Mapping[tuple[int, ...], dict[str, Any]],
+    told: Mapping[tuple[int, ...], dict[str, Any]],
+    names: Mapping[int, tuple[str, int]],
+) -> Any:
+    """One object of an example, with all that is known of it."""
+    if isinstance(thing, list):
+        return [_describe(each, role, run, stored, told, names) for each in thing]
+    if not isinstance(thing, dict):
+        return thing
+    body = {
+        key: _describe(value, key, run, stored, told, names) for key, value in thing.items() if key != "tp"
+    }
+    tp: int = -1 if thing.get("tp") is None else thing["tp"]
+    offset: int = -1 if thing.get("offset") is None else thing["offset"]
+    if tp in names:
+        body = {"topic": names[tp][0], "partition": names[tp][1], **body}
+    at = stored.get((run, tp, offset))
+    if at and role.startswith("record"):
+        extra = {column: at[column] for column in (*RECORD_COLUMNS, "op") if at[column] is not None}
+        body = {**extra, **body, **{key: value for key, value in body.items() if value is not None}}
+    if role.startswith("record") and (writer := told.get((run, body.get("op", -1)))):
+        body["operation"] = {
+            column: writer[column] for column in OPERATION_COLUMNS if writer[column] is not None
+        }
+    if role in OPERATIONS and (operation := told.get((run, thing.get("op", -1)))):
+        body = {
+            **{column: operation[column] for column in OPERATION_COLUMNS if operation[column] is not None},
+            **body,
+        }
+    return body

@@ -1,0 +1,12 @@
+"""What Python workers on the driver's machine are forked from: PySpark's daemon, which has loaded what a task
+needs, so that it is done once.
+"""
+
+import pandas  # type: ignore[import-untyped]  # noqa: F401
+from pyspark import worker  # noqa: F401
+from pyspark.daemon import manager
+
+import checkers.external.tables  # noqa: F401
+
+if __name__ == "__main__":
+    manager()

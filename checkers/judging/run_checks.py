@@ -1,0 +1,182 @@
+"""The one place where the checkers run: all findings of all runs, counted, the first of them kept.
+
+The order of the examples: one of each operation before a second one of any; among them as each checker states
+it (`position`, smallest first; then the detail's text).
+`checkers.judging.explain` says what an example holds.
+"""
+
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from checkers.external.tables import ExternalTables
+from checkers.findings.form import FINDING, Finding
+from checkers.judging.explain import explain
+from checkers.judging.facts import evidence
+from checkers.judging.ranking import causes_of_few, first_of_few
+from checkers.registry import Checker
+from checkers.spark.checkpoint import keep
+from checkers.spark.errors import SPARK_ERRORS, has_ended
+from checkers.spark.jvm import cause
+from checkers.stored.sources import Sources
+from checkers.stored.tables import Tables
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 3
+"""Checkers at work together. Each has a job of its own: Spark takes more than twice as long to plan them as
+one, for it looks at a union as a whole each time that another is added.
+"""
+FEW = 5_000
+"""Findings that are ranked here, without Spark."""
+T = TypeVar("T")
+
+
+@dataclass
+class Materialised:
+    """All that the job brought home."""
+
+    findings: dict[tuple[int, str, bool], Finding]  # by run, anomaly, absence
+    facts: dict[int, list[tuple[str, str]]]  # by run: kind and detail of `evidence`
+    crashed: dict[str, str]  # by anomaly: the first line of what went wrong
+    caused: set[
+        tuple[int, str, str]
+    ]  # run, effect, cause: every finding of the effect shares an operation with it
+
+
+@dataclass(frozen=True)
+class Found:
+    """Findings, here or in Spark."""
+
+    few: Sequence[Mapping[str, Any]] = ()
+    many: DataFrame | None = None
+
+
+@dataclass
+class Collected:
+    """What the checkers found, before anything is explained."""
+
+    rows: dict[tuple[int, str, bool], Finding]
+    crashed: dict[str, str]
+    caused: set[tuple[int, str, str]]
+
+
+def materialise(s: Sources, t: Tables, checkers: Sequence[Checker], examples: int) -> Materialised:
+    """Run all checkers, and beside them the facts of `evidence`; keep the first findings of each."""
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="facts") as pool:
+        facts = pool.submit(lambda: _facts(evidence(s, t).toArrow()))
+        found = collect(t, checkers, examples)
+        told = facts.result()
+    explain_all(s, t, checkers, found, told)
+    return Materialised(found.rows, told, found.crashed, found.caused)
+
+
+def explain_all(
+    s: Sources,
+    t: Tables,
+    checkers: Sequence[Checker],
+    found: Collected,
+    facts: Mapping[int, list[tuple[str, str]]],
+) -> None:
+    """Add to the examples, in place: what each checker alone knows, then names and circumstances. What a
+    checker has found stands, though it crash here.
+    """
+    for checker in checkers:
+        mine: dict[int, list[Finding]] = defaultdict(list)
+        for (run, name, _), one in found.rows.items():
+            if name in checker.anomalies:
+                mine[run].append(one)
+        _guarded(checker, partial(checker.explain, t, mine), found.crashed)
+    explain(s, t, found.rows, facts)
+
+
+def collect(t: Tables | ExternalTables, checkers: Sequence[Checker], examples: int) -> Collected:
+    """Run all checkers on the shared tables; keep the first findings of each."""
+    crashed: dict[str, str] = {}
+    with ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="checkers") as pool:
+        told = pool.map(lambda checker: _guarded(checker, lambda: _found(checker.find(t)), crashed), checkers)
+        parts = [found for found in told if found is not None]
+    few = [row for part in parts for row in part.few]
+    many = [part.many for part in parts if part.many is not None]
+    if not many:
+        return Collected(first_of_few(few, examples), crashed, causes_of_few(few))
+    here = many[0].sparkSession.createDataFrame(pa.Table.from_pylist(few, FINDING))
+    found = reduce(DataFrame.unionByName, many, here)
+    rows = _first(found, examples)
+    several = len({(run, name) for run, name, _ in rows}) > 1
+    return Collected(rows, crashed, _caused(found) if several else set())
+
+
+def _found(findings: DataFrame) -> Found:
+    """Here, if they are few; most runs have none."""
+    few = findings.limit(FEW + 1).collect()
+    return Found(few=[row.asDict() for row in few]) if len(few) <= FEW else Found(many=keep(findings))
+
+
+def _guarded(checker: Checker, act: Callable[[], T], crashed: dict[str, str]) -> T | None:
+    """What `act` gives; None, and a note, if the checker crashes; raises where Spark itself is gone."""
+    try:
+        return act()
+    except SPARK_ERRORS as error:
+        if has_ended():
+            raise
+        log.error("checker %s crashed", checker.module, exc_info=error)
+        for anomaly in checker.anomalies:
+            crashed[anomaly] = f"the check crashed: {cause(str(error))}"
+        return None
+
+
+def _facts(table: pa.Table) -> dict[int, list[tuple[str, str]]]:
+    """By run: pairs of kind and detail."""
+    facts: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    for run, kind, detail in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        facts[run].append((kind, detail))
+    return dict(facts)
+
+
+def _first(findings: DataFrame, examples: int) -> dict[tuple[int, str, bool], Finding]:
+    """How many there are of each, and the first of them. Most runs have none: then one job says so."""
+    by = ["run", "anomaly", "absence"]
+    counts = findings.groupBy(*by).agg(F.count(F.lit(1)).alias("count")).toArrow().to_pylist()
+    found = {(row["run"], row["anomaly"], row["absence"]): Finding(row["count"]) for row in counts}
+    if not found:
+        return found
+    # One of each operation before a second one of any: ten of one transaction would tell one thing ten times.
+    own = F.coalesce(F.get("ops", F.lit(0)), F.lit(-1) - F.get("position", F.lit(0)))
+    in_op = F.row_number().over(Window.partitionBy(*by, own).orderBy("position", "detail"))
+    ranked = F.row_number().over(Window.partitionBy(*by).orderBy("turn", "position", "detail"))
+    first = findings.withColumn("turn", in_op).withColumn("rank", ranked)
+    first = first.where(F.col("rank") <= examples).orderBy(*by, "rank")
+    for row in first.select(*by, "position", "detail").toArrow().to_pylist():
+        finding = found[row["run"], row["anomaly"], row["absence"]]
+        finding.positions.append(row["position"])
+        finding.examples.append(json.loads(row["detail"]))
+    return found
+
+
+def _caused(findings: DataFrame) -> set[tuple[int, str, str]]:
+    """Which anomaly follows from which: every finding of the effect shares an operation with one of the
+    cause.
+    """
+    numbered = findings.withColumn("id", F.monotonically_increasing_id())
+    touched = numbered.select("run", "anomaly", "id", F.explode("ops").alias("op")).where("op is not null")
+    causes = touched.select("run", "op", F.col("anomaly").alias("cause")).distinct()
+    shared = (
+        touched.join(causes, on=["run", "op"], how="inner")
+        .where("anomaly != cause")
+        .groupBy("run", "anomaly", "cause")
+        .agg(F.countDistinct("id").alias("shared"))
+    )
+    counts = findings.groupBy("run", "anomaly").agg(F.count(F.lit(1)).alias("all"))
+    rows = shared.join(counts, on=["run", "anomaly"], how="inner").where(F.col("shared") == F.col("all"))
+    table = rows.select("run", "anomaly", "cause").toArrow()
+    return set(zip(*(column.to_pylist() for column in table.columns), strict=True))

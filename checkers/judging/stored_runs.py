@@ -1,0 +1,124 @@
+"""From stored runs to what the checkers say of them: one Spark job for all of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+
+from checkers.findings.form import Finding
+from checkers.judging.bisect import Answers, each
+from checkers.judging.completeness import Facts, Gaps, gaps, missing_needs
+from checkers.judging.run_checks import Materialised, materialise
+from checkers.registry import CHECKERS, HISTORIES, STORE_CHECKERS, UNSETTLED, Checker, checker_of
+from checkers.spark.errors import errors_of_ours
+from checkers.stored.sources import StoredRun, read_sources
+from checkers.stored.tables import make_tables
+from harness.errors import FencepostError
+from harness.verdict import ELSEWHERE, Found, Judgement, Unsettled
+
+__all__ = ["StoredRun", "judge", "judge_each"]
+
+
+def judge(spark: SparkSession, runs: Sequence[StoredRun], *, examples: int = 10) -> dict[int, Judgement]:
+    """What the checkers say of each run, by its number; at most `examples` of each anomaly are kept.
+    Raises `UnreadableInput` where a table is missing or damaged, `EnvironmentFailure` where Spark is gone.
+    A checker that crashes does not stop the others.
+    """
+    brought = _bring(spark, runs, examples)
+    return {run.run: _judgement(run, brought, examples) for run in runs}
+
+
+def judge_each(
+    spark: SparkSession, runs: Sequence[StoredRun], *, examples: int = 10
+) -> dict[int, Judgement | FencepostError]:
+    """As `judge`, but a run on which the job fails spoils no other: it alone has the error."""
+
+    def together(part: Sequence[StoredRun]) -> Answers:
+        brought = _bring(spark, part, examples)
+        return Answers({run.run: _judgement(run, brought, examples) for run in part}, bool(brought.crashed))
+
+    return each(runs, together)
+
+
+def _bring(spark: SparkSession, runs: Sequence[StoredRun], examples: int) -> Materialised:
+    """All checks of these runs, in one job; raises only errors of ours."""
+    with errors_of_ours():
+        sources = read_sources(spark, runs)
+        return materialise(sources, make_tables(sources), (*STORE_CHECKERS, UNSETTLED), examples)
+
+
+def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgement:
+    facts = Facts.gather(brought.facts.get(run.run, ()))
+    lacking = missing_needs(facts, healed=run.healed_ns is not None)
+    found = gaps(facts, run.has_log, had_log=run.had_log)
+    if run.incomplete:
+        found.add("run", "; ".join(run.incomplete))
+    not_checked = {
+        name: ELSEWHERE for checker in CHECKERS if checker.judges == HISTORIES for name in checker.anomalies
+    }
+    anomalies: dict[str, Found] = {}
+    for checker in STORE_CHECKERS:
+        for name in checker.anomalies:
+            reason = next((lacking[need] for need in checker.needs if need in lacking), None)
+            if reason is not None:
+                not_checked[name] = reason
+            elif finding := _weigh(run, checker, name, brought, found, examples):
+                by = "Kafka" if name in checker.always_allowed else run.allowed.get(name)
+                anomalies[name] = Found(
+                    count=finding.count,
+                    examples=finding.examples,
+                    allowed=checker.warning or by is not None,
+                    warning=checker.warning,
+                    allowed_by=by,
+                )
+    numbers = facts.numbers
+    return Judgement(
+        anomalies={name: with_cause(run.run, name, anomalies, brought.caused) for name in anomalies},
+        not_checked=not_checked,
+        broken={**brought.crashed, **found.sentences},
+        coverage={
+            "inputs": facts.total("inputs"),
+            "outputs": facts.total("outputs"),
+            **{name: numbers[name] for name in ("committed", "aborted", "fenced")},
+        },
+        stats={name: numbers[name] for name in ("ops", "ok", "fail", "info")},
+        unsettled=unsettled(run.run, brought.findings),
+    )
+
+
+def unsettled(run: int, findings: Mapping[tuple[int, str, bool], Finding]) -> Unsettled:
+    """What has no answer in one run."""
+    found = findings.get((run, UNSETTLED.anomalies[0], False))
+    return (
+        Unsettled(found.count, [example["operation"] for example in found.examples]) if found else Unsettled()
+    )
+
+
+def _weigh(
+    run: StoredRun, checker: Checker, name: str, brought: Materialised, found: Gaps, examples: int
+) -> Finding | None:
+    """The findings that count: those that rest on absence only where the evidence is whole."""
+    blind = bool(run.incomplete) or bool(found.tables.intersection(checker.rests_on))
+    parts = [
+        brought.findings.get((run.run, name, absence)) for absence in ((False,) if blind else (False, True))
+    ]
+    there = [part for part in parts if part is not None]
+    if not there:
+        return None
+    pairs = [pair for part in there for pair in zip(part.positions, part.examples, strict=True)]
+    pairs.sort(key=lambda pair: pair[0])
+    return Finding(sum(part.count for part in there), [example for _, example in pairs[:examples]])
+
+
+def with_cause(
+    run: int, name: str, anomalies: Mapping[str, Found], caused: set[tuple[int, str, str]]
+) -> Found:
+    """With its cause, if it follows from another anomaly that was found and is not allowed."""
+    found = anomalies[name]
+    for because in checker_of(name).because:
+        cause = anomalies.get(because.cause)
+        if cause is None or cause.allowed:
+            continue
+        if not because.by_operation or (run, name, because.cause) in caused:
+            return replace(found, because=because.cause)
+    return found

@@ -1,0 +1,48 @@
+"""What Spark raises, translated: a damaged table, a job that failed, a Spark that is gone."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+
+from checkers.spark.jvm import cause
+from harness.errors import AnalysisFailed, EnvironmentFailure, UnreadableInput
+
+SPARK_ERRORS = (PySparkException, Py4JJavaError)
+ENDED = (
+    "Spark ended during the analysis, perhaps for want of memory: judge again with more than it had, "
+    "`fencepost check ... --spark-conf spark.driver.memory=8g` (by itself it has 1g, or 4g for "
+    "a large history)"
+)
+UNREADABLE = re.compile(
+    r"(?:FAILED_READ_FILE|error while reading file).*?(?:file://)?((?:\w+:/)?/\S+\.parquet)", re.DOTALL
+)
+
+
+@contextmanager
+def errors_of_ours() -> Iterator[None]:
+    """Translate what Spark raises: a damaged table, a job that failed, a Spark that is gone."""
+    try:
+        yield
+    except SPARK_ERRORS as error:
+        if has_ended():
+            raise EnvironmentFailure(ENDED) from error
+        if path := UNREADABLE.search(str(error)):
+            raise UnreadableInput(f"{path[1]} is damaged: a part of it cannot be read") from error
+        raise AnalysisFailed(f"the analysis failed: {cause(str(error))}") from error
+    except (Py4JError, ConnectionError, EOFError) as error:
+        raise EnvironmentFailure(ENDED) from error
+
+
+def has_ended() -> bool:
+    """Whether Spark has ended by itself, as it does when its memory is full; whatever is asked of it then
+    fails in ways of its own.
+    """
+    context = SparkContext._active_spark_context
+    try:
+        return context is not None and bool(context._jsc.sc().isStopped())
+    except (Py4JError, OSError):
+        return True

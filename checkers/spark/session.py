@@ -1,0 +1,286 @@
+"""Starting Spark, quickly and without leaving anything behind.
+
+On a local master the driver's JVM is started directly, without spark-submit: that works on a bare JRE,
+takes an archive of loaded classes (`make_archive`), and lets the JVM come up in the background while a
+run's last seconds pass. The JVM ends when its standard input closes, so it cannot outlive this process,
+whatever ends it. Any other master is reached by spark-submit, the way PySpark does it, so that the settings
+of a Spark that is installed hold; so is a local one with settings that only spark-submit understands.
+"""
+
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from checkers.spark.jvm import (
+    ARCHIVE_TIMEOUT_S,
+    SMALL_HEAP,
+    STOP_TIMEOUT_S,
+    SparkSettings,
+    cause,
+    driver_flags,
+    end_jvm,
+    find_java,
+    first_line,
+    gateway,
+    make_archive,
+    start_jvm,
+)
+from checkers.spark.remote import prepare, reach, require_whole
+from harness.errors import EnvironmentFailure, StartFailed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Pending", "SparkSettings", "begin", "make_archive", "session"]
+
+log = logging.getLogger(__name__)
+
+
+class Pending:
+    """A Spark that is coming up. `session()` waits for it, `close()` ends it; it is a context manager too."""
+
+    def __init__(self, settings: SparkSettings) -> None:
+        self._settings = settings
+        self._folder = Path(tempfile.mkdtemp(prefix="fencepost-spark-"))
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+        self._jvm: subprocess.Popen[bytes] | None = None
+        self.killed = self._closed = False
+        try:
+            if settings.direct:
+                self._jvm = start_jvm(settings, self._folder, self._said.fileno())
+        except BaseException:
+            self._forget()
+            raise
+        self._opening = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark")
+        self._opened = self._opening.submit(_connect, settings, self._folder, self._jvm)
+
+    def session(self) -> "SparkSession":
+        """The session, as soon as it is there; raises `EnvironmentFailure`."""
+        error = self._opened.exception()
+        if error is None:
+            return self._opened.result()
+        if isinstance(error, EnvironmentFailure) and not self._last_words():
+            raise error
+        raise StartFailed(f"Spark did not start: {first_line(error)}{self._last_words()}") from error
+
+    def kill(self) -> None:
+        """End the JVM now, in the middle of whatever it does; `close()` is still to be called."""
+        self.killed = True
+        if self._jvm is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._jvm.pid, signal.SIGKILL)
+        else:
+            _kill_submitted()
+
+    def close(self) -> None:
+        """End Spark and its JVM, and remove its folder. What fails on the way is logged."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._jvm is not None and not self._opened.done():
+            end_jvm(self._jvm, 0)
+        if self._opened.exception() is None:
+            _stop(self._opened.result(), logging.DEBUG if self.killed else logging.WARNING)
+        self._opening.shutdown()
+        if self._jvm is not None:
+            end_jvm(self._jvm, ARCHIVE_TIMEOUT_S if self._settings.java_flags else STOP_TIMEOUT_S)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._said.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> "SparkSession":
+        try:
+            return self.session()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _last_words(self) -> str:
+        """The end of what the JVM said, if it said anything."""
+        self._said.seek(0)
+        lines = self._said.read().decode(errors="replace").strip().splitlines()
+        return f" ({lines[-1].strip()})" if lines else ""
+
+
+def begin(settings: SparkSettings) -> Pending:
+    """Start Spark in the background and return at once; raises `EnvironmentFailure` without Java."""
+    return Pending(settings)
+
+
+@contextmanager
+def session(settings: SparkSettings) -> Iterator["SparkSession"]:
+    """Spark for the length of a `with`."""
+    with begin(settings) as spark:
+        yield spark
+
+
+def _connect(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes] | None") -> "SparkSession":
+    """Join the gateway, if there is one, make the session, and see to it that it can work."""
+    if python := settings.conf.get("spark.pyspark.python"):
+        os.environ["PYSPARK_PYTHON"] = python
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark = _make(settings, folder, jvm)
+    try:
+        # Or a Python worker would look for our rooms in the folder that the user happens to be in.
+        spark.sparkContext.environment["PYTHONSAFEPATH"] = "1"
+        if not settings.local:
+            prepare(spark, settings.conf, folder, settings.needed)
+        elif settings.warm_up:  # with files that other machines would not see
+            settings.warm_up(spark, folder)  # which goes with the JVM, whatever ends us
+    except BaseException:
+        _stop(spark)
+        raise
+    return spark
+
+
+def _make(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes] | None") -> "SparkSession":
+    """The session itself; raises `EnvironmentFailure`."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    here = reach(settings.master)
+    if jvm is not None:
+        port, secret = gateway(folder / "gateway", jvm)
+        told = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    else:
+        require_whole(find_java(settings.java_home)[0])
+        told = {"SPARK_SUBMIT_OPTS": driver_flags(settings, folder)}
+        if settings.java_home:
+            os.environ["JAVA_HOME"] = str(settings.java_home)
+    try:
+        with _environment(told):
+            builder = SparkSession.builder.master(settings.master).appName("fencepost")
+            for key, value in spark_conf(settings, folder, here).items():
+                builder = builder.config(key, value)
+            return builder.getOrCreate()
+    except (Py4JError, PySparkException, OSError) as error:  # OSError: the JVM has ended meanwhile
+        _forget_gateway()
+        if settings.local:
+            raise
+        raise StartFailed(
+            f"Spark did not start on {settings.master} ({cause(str(error))}): does a master of this version "
+            "of Spark answer there?"
+        ) from error
+
+
+@contextmanager
+def _environment(told: dict[str, str]) -> Iterator[None]:
+    """Our environment with more in it, for the length of a `with`."""
+    before = {key: os.environ.get(key) for key in told}
+    os.environ.update(told)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                os.environ.pop(key, None)
+            else:
+                os.environ[key] = value
+
+
+def spark_conf(settings: SparkSettings, folder: Path, here: str | None = None) -> dict[str, str]:
+    """Spark's settings: ours, and on top of them the user's. `here`: our address, as the cluster sees it."""
+    small = settings.size == "small"
+    ours = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # A task has all of its keys in memory, so that they shall be few.
+        "spark.sql.shuffle.partitions": "2" if small else "256",
+        # About a million micro-operations: what a task of `checkers.external.by_key` has in memory, ten times over.
+        "spark.sql.adaptive.advisoryPartitionSizeInBytes": "32m",
+        "spark.sql.limit.initialNumPartitions": "256",  # all of them: a few findings may stand in any
+        "spark.sql.session.timeZone": "UTC",
+        "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # Lists are gathered by sorting: by hashing it takes twice the time, and does not spill.
+        "spark.sql.execution.useObjectHashAggregateExec": "false",
+        "spark.sql.autoBroadcastJoinThreshold": str(32 << 20),
+        "spark.sql.maxPlanStringLength": "2000",
+        # An analysis makes some 150 classes: Spark keeps 100, and would compile each again at each run.
+        "spark.sql.codegen.cache.maxEntries": "4000",
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        "spark.log.level": "ERROR",
+    }
+    if settings.local:
+        ours |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.local.dir": str(folder / "local"),
+        }
+        if settings.worker_daemon:
+            ours["spark.python.daemon.module"] = settings.worker_daemon
+    elif small:
+        ours["spark.executor.defaultJavaOptions"] = " ".join(SMALL_HEAP)
+    if not settings.direct:
+        ours["spark.driver.memory"] = settings.heap
+    if here is not None:
+        ours["spark.driver.host"] = here
+    return {**ours, **settings.conf}
+
+
+def _stop(spark: "SparkSession", level: int = logging.WARNING) -> None:
+    """Stop the session and forget its gateway, so that another can be started in this process."""
+    from py4j.protocol import Py4JError
+
+    # PySpark waits until it has looked at its accumulators once more, which it does every second: we do not.
+    context = spark.sparkContext
+    accumulators, context._accumulatorServer = context._accumulatorServer, None  # type: ignore[assignment]
+    accumulators.handle_error = _say_nothing  # type: ignore[assignment]  # it may look after the JVM's end
+    try:
+        with warnings.catch_warnings():  # of PySpark's, where the JVM has gone before
+            warnings.simplefilter("ignore", RuntimeWarning)
+            spark.stop()
+    except (Py4JError, OSError) as error:
+        log.log(level, "Spark did not stop in order: %s", error)
+    Thread(target=accumulators.shutdown, name="accumulators", daemon=True).start()
+    _forget_gateway(level)
+
+
+def _say_nothing(*_: object) -> None:
+    """In place of a traceback on standard error."""
+
+
+def _kill_submitted() -> None:
+    """Kill the JVM that spark-submit started, if there is one."""
+    from pyspark import SparkContext
+
+    submitted = getattr(SparkContext._gateway, "proc", None)
+    if submitted is not None:
+        submitted.kill()
+
+
+def _forget_gateway(level: int = logging.WARNING) -> None:
+    """Close it, and end the JVM if spark-submit started it."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    if gateway is None:
+        return
+    try:
+        gateway.shutdown()
+    except (Py4JError, OSError) as error:
+        log.log(level, "Spark's gateway did not stop in order: %s", error)
+    if submitted := getattr(gateway, "proc", None):
+        end_jvm(submitted, STOP_TIMEOUT_S)

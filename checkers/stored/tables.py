@@ -1,0 +1,186 @@
+"""The shared tables: what the three witnesses say, brought together once, for every checker.
+
+Each is one shuffle of the raw tables, by the key that its checks need, and is kept while the checkers
+run. A checker filters them and takes their lists apart; it makes no shuffle of its own unless it must.
+
+`runs`        by run: what is known of it, and what its end looked like
+`tps`         by run and tp: names, what the log covers, how far the final readers came
+`batches`     by run, tp and base offset: the leader's data batches with their fate
+`states`      by run and place in the transaction log: the states of each transaction, with those before
+`positions`   by run, tp and offset: what the log holds there, the record that the final reader found
+              there, the sends acknowledged there, who was given it, the offset commit in it
+`deliveries` the deliveries of which one may be wrong
+`values`      by run and name of the value: who announced it, and where it stands
+`operations`  by run and op: the operation, the fates of its records, its offset commits, its claims
+`inputs`      by run, tp and offset of an input: what it must lead to, and what it led to
+`groups`      by run, group and tp: the first position and the last committed offset
+`inits`       the initialisations of transactional ids
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from checkers.spark.checkpoint import keep
+from checkers.stored.inputs import OFFSETS_TOPIC, make_groups, make_inputs, make_ranges
+from checkers.stored.operations import make_operations
+from checkers.stored.partitions import make_tps
+from checkers.stored.position_events import make_moves
+from checkers.stored.positions import make_deliveries, make_positions
+from checkers.stored.producers import make_batches, make_quiet, make_states
+from checkers.stored.sources import Sources
+from checkers.stored.values import make_values
+from harness.history import Outcome
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The shared tables; the columns of each stand at the function that makes it."""
+
+    suffix: ClassVar = ""
+    """Of the functions that look at them."""
+
+    runs: DataFrame
+    tps: DataFrame
+    topics: DataFrame
+    batches: DataFrame
+    states: DataFrame
+    positions: DataFrame
+    deliveries: DataFrame
+    values: DataFrame
+    operations: DataFrame
+    inputs: DataFrame
+    groups: DataFrame
+    moves: DataFrame
+    ranges: DataFrame
+    inits: DataFrame
+    journals: DataFrame
+    polls: DataFrame  # as recorded: to be joined with a few records that are suspected
+    headers: DataFrame  # as recorded: every replica's batches
+    replicas: DataFrame
+
+
+def make_tables(sources: Sources) -> Tables:
+    """The shared tables, each computed once; the small ones while the large ones are under way."""
+    with ThreadPoolExecutor(max_workers=2, thread_name_prefix="tables") as pool:
+        journals = pool.submit(lambda: keep(_journals(sources)))
+        tps = keep(make_tps(sources))
+        topics = pool.submit(lambda: keep(_topics(sources, tps)))
+        runs = keep(_runs(sources, tps))
+        states = pool.submit(lambda: keep(make_states(sources, runs)))
+        batches = keep(make_batches(sources, tps, runs))
+        positions = keep(make_positions(sources, tps, batches))
+        deliveries = pool.submit(lambda: keep(make_deliveries(sources, positions)))
+        values = keep(make_values(sources, positions))
+        operations = keep(make_operations(sources, runs, positions, values))
+        moves = keep(make_moves(sources, positions, operations))
+        ranges = pool.submit(lambda: keep(make_ranges(runs, operations, moves)))
+        groups = pool.submit(lambda: keep(make_groups(sources, runs, positions, operations)))
+        inputs = keep(make_inputs(sources, tps, positions, values, operations))
+        return Tables(
+            runs=runs,
+            tps=tps,
+            topics=topics.result(),
+            batches=batches,
+            states=states.result(),
+            positions=positions,
+            deliveries=deliveries.result(),
+            values=values,
+            operations=operations,
+            inputs=inputs,
+            groups=groups.result(),
+            moves=moves,
+            ranges=ranges.result(),
+            inits=sources["ops"].where((F.col("f") == "init") & (F.col("outcome") == Outcome.OK.value)),
+            journals=journals.result(),
+            polls=sources["polls"],
+            headers=sources["batches"],
+            replicas=sources["replicas"],
+        )
+
+
+def _topics(s: Sources, tps: DataFrame) -> DataFrame:
+    """run, topic; of all its partitions together: topic_rc_end, topic_ru_end, topic_logged,
+    topic_whole (none of them is compacted, or begins above 0);
+    announced (somebody has announced a send to it).
+    """
+    announced = s["sends"].select("run", "topic").distinct().withColumn("announced", F.lit(True))
+    return (
+        tps.where(~F.col("internal"))
+        .groupBy("run", "topic")
+        .agg(
+            F.every("rc_end").alias("topic_rc_end"),
+            F.every("ru_end").alias("topic_ru_end"),
+            F.every("logged").alias("topic_logged"),
+            F.every(
+                ~F.col("compacted") & (F.coalesce(F.greatest("rc_first", "ru_first"), F.lit(0)) == 0)
+            ).alias("topic_whole"),
+        )
+        .join(announced, on=["run", "topic"], how="left")
+        .withColumn("announced", F.coalesce("announced", F.lit(False)))
+    )
+
+
+def _runs(s: Sources, tps: DataFrame) -> DataFrame:
+    """run, wall_ms, whole, healed_ns, session_ms; commits_logged (the whole log of offset commits is
+    here), commits_whole (and is not compacted, and each of a group of the pipeline's is transactional and
+    names its operation); and the columns of `checkers.stored.producers.make_quiet`.
+    """
+    topic = (
+        tps.where(F.col("topic") == OFFSETS_TOPIC)
+        .groupBy("run")
+        .agg(
+            F.every("logged").alias("commits_logged"),
+            F.every(F.col("logged") & ~F.col("compacted")).alias("offsets_whole"),
+        )
+    )
+    commits = (
+        s["offsets"]
+        .join(F.broadcast(s["stages"].select("run", "group")), on=["run", "group"], how="left_semi")
+        .groupBy("run")
+        .agg(F.every(F.col("op").isNotNull() & F.col("transactional")).alias("commits_named"))
+    )
+    return (
+        s["runs"]
+        .join(topic, on="run", how="left")
+        .join(commits, on="run", how="left")
+        .join(make_quiet(s, tps), on="run", how="left")
+        .select(
+            "run",
+            "judgeable",
+            "end_ms",
+            "longest_ms",
+            "wall_ms",
+            "whole",
+            "healed_ns",
+            "session_ms",
+            F.coalesce("commits_logged", F.lit(False)).alias("commits_logged"),
+            F.coalesce(F.col("offsets_whole") & F.coalesce("commits_named", F.lit(True)), F.lit(False)).alias(
+                "commits_whole"
+            ),
+        )
+    )
+
+
+def _journals(s: Sources) -> DataFrame:
+    """run, journal, role, ended, intact (all that it ever held is here), unbroken (the last line aside)."""
+    counted = s["ops"].groupBy("run", "journal").agg(F.count(F.lit(1)).alias("counted"))
+    whole = (F.col("missing_lines") == 0) & (F.coalesce("counted", F.lit(0)) == F.col("ops"))
+    return (
+        s["journals"]
+        .join(counted, on=["run", "journal"], how="left")
+        .select(
+            "missing_lines",
+            "ops",
+            F.coalesce("counted", F.lit(0)).alias("counted"),
+            "run",
+            "journal",
+            "role",
+            "ended",
+            whole.alias("unbroken"),
+            (whole & (F.col("torn_lines") == 0)).alias("intact"),
+        )
+    )

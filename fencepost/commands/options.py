@@ -1,0 +1,83 @@
+"""How the commands ask: the click options of `harness.settings.options`, and the options that came of them."""
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from fencepost import registry
+from harness.errors import UsageError
+from harness.settings.options import FIELDS, Options, parse, parse_set
+from harness.settings.test_toml import Plan
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def option_flags(*keys: str) -> Callable[[F], F]:
+    """A flag for each of these keys; all are read as text, and judged in one place."""
+
+    def decorate(function: F) -> F:
+        for key in reversed(keys):
+            field = FIELDS[key]
+            many = key == "spark-conf"
+            default = "" if field.default is None or many else f"  [default: {_shown(field.default)}]"
+            function = click.option(
+                f"--{key}",
+                metavar="K=V" if many else _metavar(key),
+                multiple=many,
+                help=field.metadata["help"] + default,
+            )(function)
+        return function
+
+    return decorate
+
+
+def json_flag(function: F) -> F:
+    """`--json`."""
+    words = "print verdict.json in one line for each history; words go to standard error"
+    return click.option("--json", "as_json", is_flag=True, help=words)(function)
+
+
+def run_keys() -> list[str]:
+    """The keys that have a flag of their own."""
+    return [key for key, field in FIELDS.items() if field.metadata["flag"]]
+
+
+def options_from(given: Mapping[str, Any], sets: Sequence[str], config: str | None) -> Options:
+    """Defaults, then the file, then `--set`, then the flags. Raises `UsageError`."""
+    options = Plan.load(Path(config)).options if config else Options()
+    from_sets = [parse_set(assignment) for assignment in sets]
+    flags = flag_values(given)
+    twice = {key for values in from_sets for key in values} & {key for values in flags for key in values}
+    for key in twice - {"spark-conf"}:
+        raise UsageError(f"{key} is given twice, by --{key} and by --set; say it once")
+    for values in [*from_sets, *flags]:
+        options = options.updated(values)
+    return options
+
+
+def settled(options: Options) -> Options:
+    """The options as the run will have them: validated, and with a seed."""
+    options = options.validated(registry.known())
+    return options if options.seed is not None else replace(options, seed=secrets.randbelow(2**32))
+
+
+def flag_values(given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What click read, by key: one mapping for each flag that was given."""
+    texts = [
+        (key, text)
+        for key, value in given.items()
+        for text in (value if isinstance(value, tuple) else [value])
+    ]
+    return [parse(key, text) for key, text in texts if text is not None]
+
+
+def _shown(default: object) -> str:
+    return f"{default:g}" if isinstance(default, float) else str(default)
+
+
+def _metavar(key: str) -> str:
+    return {"time-limit": "SECONDS", "store": "DIR", "master": "URL", "nemesis": "NAMES"}.get(key, "VALUE")

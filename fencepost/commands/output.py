@@ -1,0 +1,51 @@
+"""How the commands answer: the verdict for machines on standard output, or for people."""
+
+import json
+import sys
+from itertools import chain
+from pathlib import Path
+
+from harness.errors import FencepostError
+from harness.verdict import Verdict
+
+
+def tell_run(verdict: Verdict, folder: Path, command: str, *, as_json: bool) -> None:
+    """The last lines of a run: verdict, reason, report, and the command that repeats it."""
+    from reports.console import last_lines
+
+    words = sys.stderr if as_json else sys.stdout
+    for line in last_lines(verdict, folder, command):
+        print(line, file=words)
+    if as_json:
+        print(verdict.line())
+
+
+def tell_history(history: str, answer: Verdict | FencepostError, *, as_json: bool, stored: bool) -> None:
+    """One line of `check`: a history's verdict, or why there is none.
+
+    `stored`: of a run of Fencepost's own. For people a line for each anomaly stands below, with its first
+    example, what was allowed, and the reasons of an unknown verdict.
+    """
+    from reports.words import printable
+
+    name = printable(history, 4000)
+    if isinstance(answer, FencepostError):
+        told = (
+            unread_line(history, str(answer)) if as_json else f"{name}: no verdict: {printable(answer, 4000)}"
+        )
+        print(told)
+    elif as_json:
+        print(answer.line())
+    else:
+        from reports.console import WORDS, beside, first_examples
+        from reports.external import explanations
+
+        print(f"{name}: {WORDS[answer.valid]}: {answer.summary}")
+        examples = first_examples(answer) if stored else explanations(answer)
+        for line in chain(examples, beside(answer)):
+            print(f"  {line}")
+
+
+def unread_line(history: str, error: str) -> str:
+    """The line of a history that cannot be read."""
+    return json.dumps({"history": history, "valid": "unknown", "error": error}, ensure_ascii=False)

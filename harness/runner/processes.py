@@ -1,0 +1,253 @@
+"""The processes of a run that speak Kafka: workers, feeder, observer, final readers.
+
+Each is an operating-system process with a journal of its own and a control line to here. A worker
+that is gone, or that a fault has made a zombie, is replaced by the next incarnation in a client
+slot of its own: the same worker, so the same transactional id.
+"""
+
+import json
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.errors import FaultFailed, StartFailed, WaitTimeout
+from harness.history import Role, Step
+from harness.processes.child import Child
+from harness.processes.spawn import Supervisor
+from harness.waiting import wait_for
+
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 75.0
+"""Longer than a client's own patience: whoever is still waiting for a broker may finish."""
+MOST_UNEXPECTED_ERRORS = 20
+"""Workers that may end by themselves before the run is given up."""
+
+
+@dataclass
+class Member:
+    """One process of the processes."""
+
+    journal: str
+    role: Role
+    slot: str
+    child: Child
+    channel: socket.socket
+    stage: str | None = None
+    worker: str | None = None
+    group: str | None = None
+    told: dict[str, Any] = field(default_factory=dict)  # the last message of each kind
+    expected_to_end: bool = False
+
+    def send(self, **message: Any) -> None:
+        """Tell it something; what a dead process does not hear is of no matter."""
+        try:
+            self.channel.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:
+            self.told.setdefault("deaf", True)
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process exists, stopped or not."""
+        return self.child.poll() is None
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The clock of a run: the same monotonic zero for every process."""
+
+    zero_ns: int
+    wall_ms_at_zero: float
+
+
+class Processes:
+    """Starts, injections, replaces and stops the processes of a run."""
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        folder: Path,
+        clock: Clock,
+        bootstrap_for: Callable[[str], str],
+        worker_slots: Sequence[str],
+        groups: Mapping[str, str],
+        common: Mapping[str, Any],
+    ) -> None:
+        self._supervisor = supervisor
+        self._folder = folder
+        self._clock = clock
+        self._bootstrap_for = bootstrap_for
+        self._worker_slots = tuple(worker_slots)
+        self._groups = groups  # by stage
+        self._common = dict(common)
+        self._lock = threading.RLock()
+        self._incarnations: dict[str, int] = {}
+        self.members: list[Member] = []
+        self.unexpected_errors: list[str] = []
+        (folder / "journals").mkdir(exist_ok=True)
+        (folder / "workers").mkdir(exist_ok=True)
+
+    # -- starting ---------------------------------------------------------------------------
+
+    def start_worker(self, stage: str, worker: str) -> Member:
+        """Start the next incarnation of a worker, in a client slot that no living process holds."""
+        with self._lock:  # until it holds its slot
+            incarnation = self._incarnations.get(worker, 0)
+            self._incarnations[worker] = incarnation + 1
+            held = {member.slot for member in self.members if member.alive}
+            slot = next((slot for slot in self._worker_slots if slot not in held), None)
+            if slot is None:
+                raise StartFailed(f"no client slot is free for {worker}: {len(held)} are held")
+            process = sum(self._incarnations.values()) - 1
+            spec = {"stage": stage, "worker": worker, "process": process}
+            return self._start(Role.WORKER, f"{worker}.{incarnation}", slot, spec, stage, worker)
+
+    def start_other(self, role: Role, journal: str, slot: str, **spec: Any) -> Member:
+        """Start a feeder, an observer or a final reader."""
+        return self._start(role, journal, slot, spec)
+
+    def _start(
+        self,
+        role: Role,
+        journal: str,
+        slot: str,
+        spec: Mapping[str, Any],
+        stage: str | None = None,
+        worker: str | None = None,
+    ) -> Member:
+        ours, theirs = socket.socketpair()
+        body = {
+            **self._common,
+            **spec,
+            "role": role.value,
+            "journal": journal,
+            "path": str(self._folder / "journals" / f"{journal}.jsonl"),
+            "bootstrap": self._bootstrap_for(slot),
+            "zero_ns": self._clock.zero_ns,
+            "channel": theirs.fileno(),
+        }
+        command = [sys.executable, "-P", "-m", "fencepost.process", json.dumps(body)]
+        log_file = self._folder / "workers" / f"{journal}.log"
+        child = self._supervisor.spawn(command, log_file=log_file, name=journal, pass_fds=(theirs.fileno(),))
+        theirs.close()
+        group = self._groups[stage] if stage else None
+        member = Member(journal, role, slot, child, ours, stage, worker, group)
+        with self._lock:
+            self.members.append(member)
+        threading.Thread(target=self._hear, args=(member,), name=f"hear {journal}", daemon=True).start()
+        return member
+
+    def _hear(self, member: Member) -> None:
+        """Take in what a member tells, until it ends or is killed."""
+        with suppress(ConnectionResetError), member.channel.makefile("rb") as lines:
+            for line in lines:
+                member.told.update(json.loads(line))
+
+    def await_ready(self, members: Sequence[Member]) -> None:
+        """Wait until each has said that it is ready; raises StartFailed for one that ended."""
+
+        def ready() -> bool:
+            for member in members:
+                if not member.alive and "ready" not in member.told:
+                    raise StartFailed(f"{member.journal} ended at its start: {self.last_words(member)}")
+            return all("ready" in member.told for member in members)
+
+        waiting = lambda: [m.journal for m in members if "ready" not in m.told]  # noqa: E731
+        wait_for(ready, "all workers to be ready", START_TIMEOUT_S, last_seen=waiting)
+
+    def last_words(self, member: Member) -> str:
+        """The last line that a process printed."""
+        text = (self._folder / "workers" / f"{member.journal}.log").read_text(errors="replace").strip()
+        return text.splitlines()[-1] if text else "it said nothing"
+
+    # -- knowing ----------------------------------------------------------------------------
+
+    def workers(self, stage: str | None = None) -> list[Member]:
+        """The living incarnations that no other has replaced."""
+        return [
+            member
+            for member in self.members
+            if member.role is Role.WORKER
+            and member.alive
+            and not member.expected_to_end
+            and stage in (None, member.stage)
+        ]
+
+    def counts(self) -> dict[str, int]:
+        """Transactions and inputs of all workers that ever were, summed."""
+        total: dict[str, int] = {}
+        for member in list(self.members):
+            for name, count in member.told.get("counts", {}).items():
+                total[name] = total.get(name, 0) + count
+        return total
+
+    # -- striking ---------------------------------------------------------------------------
+
+    def wait_at_step(
+        self, member: Member, step: Step, timeout_s: float, asked: str | None = None
+    ) -> Mapping[str, Any]:
+        """Have it come to a step and wait there; returns the inputs that it has in hand, by partition.
+
+        With `asked` it waits only in a transaction that is to end so: commit or abort.
+        """
+        member.told.pop("at", None)
+        member.send(arm=step.value, asked=asked)
+
+        def at() -> bool:
+            if not member.alive:
+                raise FaultFailed(f"{member.journal} ended before it came to {step.value}")
+            return member.told.get("at") == step.value
+
+        try:
+            wait_for(
+                at, f"{member.journal} to come to {step.value}", timeout_s, last_seen=lambda: member.told
+            )
+        except WaitTimeout:
+            member.send(arm=None, go=True)  # nobody will strike it there any more
+            raise
+        return dict(member.told.get("claims", {}))
+
+    def replace(self, member: Member) -> Member:
+        """Put the next incarnation in the place of one that is dead or paused."""
+        assert member.stage is not None and member.worker is not None
+        member.expected_to_end = True
+        return self.start_worker(member.stage, member.worker)
+
+    def mend(self) -> None:
+        """Replace workers that ended by themselves, and keep what they said as a surprise."""
+        for member in list(self.members):
+            if member.alive or member.expected_to_end:
+                continue
+            words = f"{member.journal} ended by itself: {self.last_words(member)}"
+            if member.role is Role.WORKER:
+                self.unexpected_errors.append(words)
+                if len(self.unexpected_errors) > MOST_UNEXPECTED_ERRORS:
+                    raise StartFailed(f"workers keep ending by themselves; the last one: {words}")
+                self.replace(member)
+            elif member.role is Role.OBSERVER:
+                raise StartFailed(words)
+
+    # -- stopping ---------------------------------------------------------------------------
+
+    def stop(self, members: Sequence[Member]) -> list[str]:
+        """Ask them to end and wait for it; kill those that do not. Says which were killed."""
+        for member in members:
+            member.expected_to_end = True
+            member.child.resume()
+            member.send(stop=True, go=True)
+        killed = []
+        for member in members:
+            try:
+                member.child.wait(STOP_TIMEOUT_S)
+            except WaitTimeout:
+                killed.append(f"{member.journal} did not end within {STOP_TIMEOUT_S:g} s and was killed")
+                member.child.kill()
+        return killed
+
+    def others(self, *roles: Role) -> Iterator[Member]:
+        """The living members of these roles, zombies too."""
+        return (member for member in list(self.members) if member.role in roles and member.alive)

@@ -1,0 +1,54 @@
+"""What a run has to tell of itself, gathered as it goes."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from harness.facts import Facts, Phase
+from harness.runner.processes import Clock
+from harness.runner.progress import Progress
+from harness.verdict import FaultReport
+
+
+@dataclass
+class RunLog:
+    """Becomes the run's `Facts`."""
+
+    progress: Progress
+    clock: Clock
+    phases: list[Phase] = field(default_factory=list)
+    evidence_problems: list[str] = field(default_factory=list)
+    unmet_goals: dict[str, str] = field(default_factory=dict)
+    unexpected_errors: list[str] = field(default_factory=list)
+    reports: list[FaultReport] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
+
+    def now_s(self) -> float:
+        """Seconds since the run began; negative before."""
+        return (time.monotonic_ns() - self.clock.zero_ns) / 1e9
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time a part of the run, and tell of it."""
+        self.progress.phase(name)
+        start_s = self.now_s()
+        try:
+            yield
+        finally:
+            self.phases.append(Phase(name, round(start_s, 3), round(self.now_s(), 3)))
+
+    def facts(self, interrupted: bool, unscheduled: Mapping[str, str], versions: Mapping[str, str]) -> Facts:
+        """All of it."""
+        return Facts(
+            phases=self.phases,
+            faults=sorted(self.reports, key=lambda report: report.start_s),
+            unscheduled=unscheduled,
+            unmet_goals=self.unmet_goals,
+            evidence_problems=self.evidence_problems,
+            interrupted=interrupted,
+            unexpected_errors=self.unexpected_errors,
+            versions=versions,
+            rows=self.rows,
+        )

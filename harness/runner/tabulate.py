@@ -1,0 +1,90 @@
+"""From what a run left in its folder to the tables that are checked.
+
+It is the same for a run that ended, which still knows who led what, and for one that was killed,
+of which there are the journals and what lies in its brokers' folders.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import pyarrow.parquet as pq
+
+from harness.errors import UnreadableInput
+from harness.record.partitions import PartitionIds
+from harness.record.schema import HISTORY
+from harness.record.tables import StageFacts, Tabulator
+from harness.settings.test_toml import Plan
+from harness.witness.capture import ReplicaSource, capture
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What the cluster said of its partitions when it was at rest; empty if nobody could ask."""
+
+    leaders: Mapping[Place, int]
+    high_watermarks: Mapping[Place, int]
+
+
+def stages_of(plan: Plan) -> tuple[StageFacts, ...]:
+    """The stages that `test.toml` names; raises `UnreadableInput`."""
+    try:
+        return tuple(StageFacts(**stage) for stage in plan.workload["stages"])
+    except (KeyError, TypeError) as error:
+        raise UnreadableInput(
+            f"test.toml does not say what the stages of the workload are: {error!r}"
+        ) from error
+
+
+def tabulate(folder: Path, plan: Plan, ends: Ends | None = None) -> None:
+    """Write `history/` from the journals, and `log/` from the brokers' segments if they are there."""
+    run = int(plan.run["id"])
+    names = PartitionIds()
+    tables = Tabulator(run, stages_of(plan), names)
+    journals = [path for path in (folder / "journals").glob("*.jsonl") if path.stem != "nemesis"]
+    tables.write(journals, folder / "history")
+    sources = replicas(folder)
+    if sources:
+        ends = ends or Ends({}, {})
+        capture(
+            run,
+            sources,
+            names,
+            ends.leaders,
+            tables.op_of,
+            folder / "log",
+            list(plan.workload["topics"]),
+            ends.high_watermarks,
+        )
+    tables.write_partitions(folder / "history")
+
+
+def unexpected_errors(folder: Path) -> list[str]:
+    """What the one broad except of the workers caught: errors that nobody foresaw, by operation."""
+    found = []
+    for path in sorted((folder / "journals").glob("*.jsonl")):
+        with path.open("rb") as lines:
+            for line in lines:
+                if b'"surprise":true' in line and line.endswith(b"\n"):
+                    event = orjson.loads(line)
+                    found.append(f"{path.stem}:{event['op']} met {event['error']}")
+    return found
+
+
+def rows_of(folder: Path) -> dict[str, int]:
+    """How many rows each table of a run has."""
+    return {path.stem: pq.read_metadata(path).num_rows for path in sorted(folder.glob("*/*.parquet"))}
+
+
+def tabulated(folder: Path) -> bool:
+    """Whether the tables of the clients' history are all there."""
+    return all((folder / "history" / f"{table}.parquet").is_file() for table in HISTORY)
+
+
+def replicas(folder: Path) -> Sequence[ReplicaSource]:
+    """The data folders that the brokers of a run left behind."""
+    found = sorted((folder / "brokers").glob("*/data"))
+    return [ReplicaSource(int(data.parent.name), data) for data in found if data.parent.name.isdigit()]

@@ -1,0 +1,1 @@
+"""What a user can set: options, the kinds of value, and test.toml."""

@@ -1,0 +1,222 @@
+"""What a run is asked to be: one frozen dataclass, the same names in TOML, in Python and on the command line.
+
+A key is a field's name with hyphens and without its unit: `time_limit_s` is `time-limit` in
+`test.toml`, `--time-limit` for the shell. Keys may be written with underscores everywhere.
+"""
+
+import dataclasses
+import shlex
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
+from harness.names import check_name, unknown
+from harness.settings.kinds import Kind, Names, Number, OneOf, Settings, Text, Whole, refuse
+
+_PATH = Text("the path of a folder")
+_TOOL = Text("auto, bundled, or a path")
+_SPARK = Settings(r"spark\.[^\s=]+", 'one of Spark\'s, which begin with "spark."')
+_BROKER = Settings(r"[a-z][a-z0-9._-]*", "a setting of Kafka's brokers")
+
+
+def _option(kind: Kind, default: Any, words: str, *, flag: bool = False) -> Any:
+    """A field. With `flag` it has an option of its own on the command line, else `--set` sets it."""
+    metadata = {"kind": kind, "help": words, "flag": flag}
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True)
+class Known:
+    """The names that exist, handed in by the front door: this room knows no registry."""
+
+    workloads: Collection[str]
+    faults: Collection[str]
+    defects: Collection[str]
+    kafka: Collection[str]
+
+
+@dataclass(frozen=True)
+class Options:
+    """Everything that a user can say of a run. Times are seconds, rates are per second."""
+
+    workload: str = _option(Text("a workload"), "shop", "the pipeline under test", flag=True)
+    nemesis: tuple[str, ...] | None = _option(
+        Names(), None, "faults, with commas between them, or none; drawn by the seed if not given", flag=True
+    )
+    time_limit_s: float = _option(
+        Number(1, 86400, "seconds"), 60.0, "seconds of workload under faults", flag=True
+    )
+    seed: int | None = _option(
+        Whole(0, 2**63 - 1), None, "of all that is drawn; random if not given", flag=True
+    )
+    workers: int = _option(Whole(1, 16), 3, "processes per stage of the pipeline", flag=True)
+    rate: float = _option(Number(0.1, 100_000, "inputs a second"), 150.0, "inputs a second", flag=True)
+    txn_size: int = _option(Whole(1, 10_000), 20, "inputs per transaction", flag=True)
+    client: str = _option(OneOf(("librdkafka",)), "librdkafka", "the Kafka client of the pipeline", flag=True)
+    cluster: str = _option(OneOf(("local",)), "local", "the kind of cluster", flag=True)
+    brokers: int = _option(Whole(3, 3), 3, "how many brokers the cluster has", flag=True)
+    kafka: str = _option(Text("a version of Kafka"), "4.3.1", "the version of Kafka", flag=True)
+    defect: str | None = _option(Text("a defect"), None, "run the workload wrong on purpose", flag=True)
+    store: str = _option(_PATH, "store", "the folder that runs are kept in", flag=True)
+    name: str | None = _option(
+        Text(
+            "up to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
+            r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
+        ),
+        None,
+        "the run's folder in the store; the workload's name if not given",
+        flag=True,
+    )
+    keep: str = _option(
+        OneOf(("logs", "none")), "none", "keep the brokers' segment files after the run", flag=True
+    )
+    java: str = _option(_TOOL, "auto", "auto, bundled, or a Java home")
+    toxiproxy: str = _option(_TOOL, "auto", "auto, bundled, or toxiproxy's binary")
+    abort_share: float = _option(
+        Number(0, 0.5), 0.02, "share of the transactions that are aborted on purpose"
+    )
+    partitions: int = _option(Whole(1, 64), 6, "partitions of each topic")
+    first_port: int | None = _option(
+        Whole(1024, 65_000), None, "ports are taken from here up; free ones if not given"
+    )
+    heap_mb: int = _option(Whole(128, 8192), 256, "heap of each broker, MB")
+    mirror: str | None = _option(
+        Text("a URL (http, https or file)", r"(https?|file)://[^\s]+"),
+        None,
+        "a Maven mirror to fetch Kafka from",
+    )
+    master: str = _option(
+        Text(
+            "a Spark master (local[N], spark://HOST:PORT, yarn, k8s://...)",
+            r"local(\[.+\])?|yarn|k8s://\S+|spark://[^\s/,]+:\d+(,[^\s/,]+:\d+)*",
+        ),
+        "local[*]",
+        "the Spark that checks the history",
+        flag=True,
+    )
+    spark_conf: Mapping[str, str] = _option(_SPARK, {}, "settings of that Spark, K=V", flag=True)
+    settings: Mapping[str, str] = _option(_BROKER, {}, "broker settings, each as broker.NAME=VALUE")
+
+    @property
+    def run_name(self) -> str:
+        """The run's folder in the store."""
+        return self.name or self.workload
+
+    def validated(self, known: Known) -> "Options":
+        """These options, if they can be met; raises `UsageError` in one sentence."""
+        for key, option in FIELDS.items():
+            value = getattr(self, option.name)
+            if value is not None:
+                _kind(key).accept(key, value)
+            elif option.default is not None:
+                raise refuse(key, "given", None)
+        check_name("workload", self.workload, known.workloads)
+        for fault in self.nemesis or ():
+            check_name("fault", fault, {*known.faults, "none"})
+        if self.defect is not None:
+            check_name("defect", self.defect, known.defects)
+        check_name("Kafka version", self.kafka, known.kafka)
+        if self.run_name == "latest":
+            raise UsageError('a run cannot be named "latest": the link to the newest run has that name')
+        for key, tool in (("java", self.java), ("toxiproxy", self.toxiproxy)):
+            if tool not in ("auto", "bundled") and not Path(tool).expanduser().exists():
+                raise refuse(key, "auto, bundled, or a path that exists", tool)
+        return self
+
+    def updated(self, values: Mapping[str, object]) -> "Options":
+        """These options with some of them replaced, by key; tables are merged. Raises `UsageError`."""
+        changes: dict[str, Any] = {}
+        for written, value in values.items():
+            key = key_of(written)
+            accepted = _kind(key).accept(key, value)
+            if isinstance(accepted, dict):
+                accepted = {**getattr(self, FIELDS[key].name), **accepted}
+            changes[FIELDS[key].name] = accepted
+        return dataclasses.replace(self, **changes)
+
+
+def _key(name: str) -> str:
+    keys = {"time_limit_s": "time-limit", "settings": "broker"}
+    return keys.get(name, name.replace("_", "-"))
+
+
+FIELDS: Mapping[str, "dataclasses.Field[Any]"] = {_key(f.name): f for f in dataclasses.fields(Options)}
+"""The fields of `Options` by key, in the order in which they are told."""
+
+
+def _kind(key: str) -> Kind:
+    kind: Kind = FIELDS[key].metadata["kind"]
+    return kind
+
+
+def key_of(written: str) -> str:
+    """The key that a user meant; raises `UsageError`, which has the nearest one."""
+    key = written.replace("_", "-")
+    if key not in FIELDS:
+        raise UsageError(unknown("option", written, FIELDS))
+    return key
+
+
+def parse(written: str, text: str) -> dict[str, Any]:
+    """One option from text, by its key: `time-limit` and `60`, or `spark-conf` and `spark.x=y`."""
+    key = key_of(written)
+    return {key: _kind(key).parse(key, text)}
+
+
+def parse_set(assignment: str) -> dict[str, Any]:
+    """What `--set KEY=VALUE` says; `broker.NAME=VALUE` is a setting of the brokers."""
+    written, equals, text = assignment.partition("=")
+    if not equals:
+        raise refuse("--set", "KEY=VALUE", assignment)
+    table, dot, name = written.strip().partition(".")
+    if dot and table == "spark":  # Spark's names all begin so
+        return parse("spark-conf", assignment)
+    if dot:
+        return parse(table, f"{name}={text}")
+    return parse(table, text)
+
+
+def to_toml(options: Options) -> dict[str, Any]:
+    """The table `[options]` of `test.toml`: everything that is given, defaults as well."""
+    table: dict[str, Any] = {}
+    for key, option in FIELDS.items():
+        value = getattr(options, option.name)
+        if value is not None:
+            table[key] = list(value) if isinstance(value, tuple) else value
+    return table
+
+
+def from_toml(table: Mapping[str, object]) -> Options:
+    """The inverse of `to_toml`; what is not there has its default. Raises `UsageError`."""
+    return Options().updated(table)
+
+
+def command_line(options: Options) -> str:
+    """The command that repeats a run: what differs from the defaults, and the seed."""
+    words = ["fencepost", "run"]
+    for key, option in FIELDS.items():
+        value = getattr(options, option.name)
+        default = getattr(Options(), option.name)
+        if value == default:
+            continue
+        if isinstance(value, Mapping):
+            prefix, flag = ("", "--spark-conf") if key == "spark-conf" else (f"{key}.", "--set")
+            for name, setting in value.items():
+                words += [flag, f"{prefix}{name}={setting}"]
+        elif option.metadata["flag"]:
+            words += [f"--{key}", _as_text(value)]
+        else:
+            words += ["--set", f"{key}={_as_text(value)}"]
+    return shlex.join(words)
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(value)
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)

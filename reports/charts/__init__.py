@@ -1,0 +1,1 @@
+"""The report's charts, as SVG."""

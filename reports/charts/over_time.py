@@ -1,0 +1,201 @@
+"""One drawing of a run over time: faults on top, and under them, on the same axis of time, throughput,
+commit latency, and how the transactions of each stage ended.
+
+Every strip has its own scale and bears its name and its largest number, so that nothing is told by
+colour alone. Faults run as bands through all of them.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from harness.verdict import FaultReport
+from reports.charts.series import CATEGORIES, OK, Series
+from reports.charts.svg import Drawing, ticks, time_axis
+from reports.words import milliseconds, number, printable, several
+
+PANEL, STRIP, GAP, LANE = 96, 26, 34, 18
+MOST_STAGES = 12
+_KINDS = dict(zip(CATEGORIES, ("ok", "abort", "fail", "info"), strict=True))
+
+
+@dataclass
+class _Frame:
+    """The drawing, its plot from `left` to `right`, and how far down it has come."""
+
+    drawing: Drawing
+    left: float
+    right: float
+    begin_s: float
+    end_s: float
+    y: float = 0.0
+
+    def x(self, at_s: float) -> float:
+        share = (min(max(at_s, self.begin_s), self.end_s) - self.begin_s) / (self.end_s - self.begin_s)
+        return self.left + share * (self.right - self.left)
+
+
+def over_time(series: Series, faults: Sequence[FaultReport], width: int) -> Markup:
+    """The drawing, `width` pixels wide: below 600 with less margin and fewer words."""
+    wide = width >= 600
+    description = (
+        f"{number(sum(series.committed.values()))} transactions and {number(sum(series.records.values()))} "
+        f"records were committed in {number(series.end_s)} s, under {several(len(faults), 'fault')}. "
+        "The numbers are in the table below."
+    )
+    drawing = Drawing(f"over-time-{width}", width, "The run over time", description)
+    frame = _Frame(drawing, 128 if wide else 110, width - (84 if wide else 62), *_span(series, faults))
+    lanes = _lanes(frame, faults, wide)
+    frame.y = lanes * LANE + 8
+    bottom = frame.y + _height(series)
+    for fault in faults:
+        _band(frame, fault, bottom)
+    _fault_names(frame, faults, lanes, wide)
+    _rate(frame, series, "Committed transactions", "a second", "rate")
+    _rate(frame, series, "Committed records", "a second", "records")
+    _latency(frame, series)
+    for stage in series.stages[:MOST_STAGES]:
+        _stage(frame, series, stage)
+    time_axis(drawing, frame.left, frame.right, bottom, (frame.begin_s, frame.end_s))
+    return drawing.markup(bottom + 24)
+
+
+def _span(series: Series, faults: Sequence[FaultReport]) -> tuple[float, float]:
+    """From the first transaction or fault to the end, in seconds since the run began."""
+    begin_s = float(series.buckets.start * series.width_s)
+    begin_s = min([begin_s, *(fault.start_s for fault in faults)])
+    return begin_s, max(series.end_s, begin_s + 1.0)
+
+
+def _height(series: Series) -> float:
+    return 3 * (GAP + PANEL) + len(series.stages[:MOST_STAGES]) * (GAP + len(CATEGORIES) * STRIP) + 10
+
+
+def _label(fault: FaultReport, index: int, wide: bool) -> str:
+    return f"{index} {printable(fault.fault, 30)}" if wide else str(index)
+
+
+def _lanes(frame: _Frame, faults: Sequence[FaultReport], wide: bool) -> int:
+    return 1 + max(_lane_of(frame, faults, wide), default=-1)
+
+
+def _lane_of(frame: _Frame, faults: Sequence[FaultReport], wide: bool) -> list[int]:
+    """For each fault the first line on which its name overlaps no other."""
+    ends: list[float] = []
+    chosen = []
+    for index, fault in enumerate(faults, 1):
+        x = frame.x(fault.start_s)
+        free = next((lane for lane, end in enumerate(ends) if end <= x), len(ends))
+        if free == len(ends):
+            ends.append(0.0)
+        ends[free] = x + 8 + 7 * len(_label(fault, index, wide))
+        chosen.append(free)
+    return chosen
+
+
+def _fault_names(frame: _Frame, faults: Sequence[FaultReport], lanes: int, wide: bool) -> None:
+    for index, (fault, lane) in enumerate(zip(faults, _lane_of(frame, faults, wide), strict=True), 1):
+        x, y = frame.x(fault.start_s), lane * LANE
+        frame.drawing.line(x, y + 2, x, lanes * LANE + 8, "band-edge")
+        frame.drawing.text(x + 4, y + 14, _label(fault, index, wide), kind="fault-name")
+
+
+def _band(frame: _Frame, fault: FaultReport, bottom: float) -> None:
+    x = frame.x(fault.start_s)
+    end = frame.right if fault.end_s is None else frame.x(fault.end_s)
+    kind = "band" if fault.acted else "band did-not-act"
+    hint = f"{fault.fault}, {fault.target}"
+    frame.drawing.rect(x, frame.y, end - x, bottom - frame.y, kind=kind, hint=hint)
+    frame.drawing.line(x, frame.y, x, bottom, "band-edge")
+
+
+def _panel(frame: _Frame, name: str, unit: str) -> tuple[float, float]:
+    """Write a panel's name; returns its upper and lower edge."""
+    top = frame.y + GAP
+    frame.drawing.text(frame.left, top - 10, name, kind="panel-name")
+    frame.drawing.text(frame.left - 8, top - 10, unit, kind="tick", anchor="end")
+    frame.y = top + PANEL
+    return top, frame.y
+
+
+def _rate(frame: _Frame, series: Series, name: str, unit: str, kind: str) -> None:
+    _, base = _panel(frame, name, unit)
+    counts = series.committed if kind == "rate" else series.records
+    rates = [counts[bucket] / series.width_s for bucket in series.buckets]
+    marks = ticks(0, max(*rates, 1.0), 3)
+    high = max(*rates, marks[-1], 1.0)
+    for mark in marks:
+        y = base - mark / high * PANEL
+        frame.drawing.line(frame.left, y, frame.right, y, "grid")
+        frame.drawing.text(frame.left - 8, y + 4, number(mark), kind="tick", anchor="end")
+    steps: list[tuple[float, float] | None] = []
+    for bucket, rate in zip(series.buckets, rates, strict=True):
+        y = base - rate / high * PANEL
+        steps.append((frame.x(bucket * series.width_s), y))
+        steps.append((frame.x((bucket + 1) * series.width_s), y))
+    frame.drawing.path(steps, f"area {kind}", base)
+    frame.drawing.path(steps, f"curve {kind}")
+    mean = sum(rates) / len(rates)
+    y = base - mean / high * PANEL
+    frame.drawing.text(
+        frame.right + 6, y + 4, f"mean {number(round(mean, 1 if mean < 100 else 0))}", kind="tick"
+    )
+
+
+def _latency(frame: _Frame, series: Series) -> None:
+    """Median and 99th percentile, on a logarithmic scale: failover takes a thousand times a commit."""
+    top, base = _panel(frame, "Commit latency", "")
+    lines = {
+        "median": [series.quantile_ms(bucket, 0.5) for bucket in series.buckets],
+        "99 %": [series.quantile_ms(bucket, 0.99) for bucket in series.buckets],
+    }
+    measured = [value for values in lines.values() for value in values if value]
+    if not measured:
+        frame.drawing.text(frame.left + 4, (top + base) / 2, "no commit was measured", kind="tick")
+        return
+    low = math.floor(math.log10(min(measured)))
+    high = max(math.ceil(math.log10(max(measured))), low + 1)
+
+    def height(value: float) -> float:
+        return base - (math.log10(value) - low) / (high - low) * PANEL
+
+    for power in range(low, high + 1, max(1, (high - low) // 4)):
+        y = height(10.0**power)
+        frame.drawing.line(frame.left, y, frame.right, y, "grid")
+        frame.drawing.text(frame.left - 8, y + 4, milliseconds(10.0**power), kind="tick", anchor="end")
+    taken: list[float] = []
+    for (name, values), kind in zip(lines.items(), ("median", "p99"), strict=True):
+        points = [
+            None if value is None else (frame.x((bucket + 0.5) * series.width_s), height(value))
+            for bucket, value in zip(series.buckets, values, strict=True)
+        ]
+        frame.drawing.path(points, f"curve {kind}")
+        y = next(point for point in reversed(points) if point)[1]
+        if taken and abs(taken[0] - y) < 14:  # the two names must not lie on each other
+            y = taken[0] - 14
+        taken.append(y)
+        frame.drawing.text(frame.right + 6, y + 4, name, kind=f"curve-name {kind}")
+
+
+def _stage(frame: _Frame, series: Series, stage: str) -> None:
+    """A strip for each way to end, each with its own scale, its name and its total."""
+    top = frame.y + GAP
+    frame.drawing.text(
+        frame.left, top - 10, f"Transactions of stage {printable(stage, 30)}", kind="panel-name"
+    )
+    for row, category in enumerate(CATEGORIES):
+        base = top + (row + 1) * STRIP
+        counts = series.ended(stage, category)
+        most = max(counts.values(), default=0)
+        frame.drawing.line(frame.left, base, frame.right, base, "grid")
+        frame.drawing.text(frame.left - 8, base - 4, category, kind="tick", anchor="end")
+        for bucket, count in sorted(counts.items()):
+            x, end = frame.x(bucket * series.width_s), frame.x((bucket + 1) * series.width_s)
+            height = max(count / most * (STRIP - 6), 1.5)
+            frame.drawing.rect(x + 0.4, base - height, end - x - 0.8, height, kind=f"bar {_KINDS[category]}")
+        total = sum(counts.values())
+        kind = "tick" if total == 0 or category == OK else "tick strong"
+        frame.drawing.text(frame.right + 6, base - 4, number(total), kind=kind)
+    frame.y = top + len(CATEGORIES) * STRIP

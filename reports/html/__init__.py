@@ -1,0 +1,1 @@
+"""The HTML report: the page, and what it shows of the run's folder."""

@@ -1,0 +1,250 @@
+"""A run's folder as one HTML file that needs nothing else: no network, no other file, no script to be read.
+
+What the folder lacks is said, and never changes the verdict. The template escapes everything that a
+run has recorded; style and script stand in the file itself, and its security policy permits exactly
+these two, by their hashes.
+"""
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from harness.verdict import FaultReport, Found, Verdict
+from reports import advice, words
+from reports.charts import gantt, over_time, series
+from reports.example import Example, named_offset, named_operation, operations_of, place
+from reports.html import excerpts, folder
+from reports.meanings import SPINE, counted, meaning
+from reports.sentences import fate, sentence, unsettled
+from reports.summary import causes_first
+
+MOST_EXAMPLES = 10
+WIDTHS = (920, 350)
+"""Every drawing is made twice, for a desk and for a hand; the style sheet shows one of them."""
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Drawings:
+    """One picture in all widths; empty if there was nothing to draw."""
+
+    wide: Markup | None
+    narrow: Markup | None
+
+    def __bool__(self) -> bool:
+        return self.wide is not None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An example of a finding, ready for the template."""
+
+    ident: str
+    sentence: str
+    example: Example
+    timeline: Drawings
+    raw: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An anomaly, ready for the template."""
+
+    name: str
+    ident: str
+    found: Found
+    counted: str
+    meaning: str
+    shown: Sequence[Shown]
+
+
+def draw(folder_path: Path, verdict: Verdict) -> str:
+    """The report of one run: `report.html`."""
+    contents = folder.load(folder_path)
+    faults = list(verdict.faults) or list(contents.facts.faults if contents.facts else ())
+    ordered = causes_first(verdict.anomalies)
+    lines = excerpts.Excerpts(folder_path, operations_of(_examples(ordered)))
+    ends = [fault.end_s if fault.end_s is not None else fault.start_s for fault in faults]
+    measured = series.read(folder_path, at_least_s=max(ends, default=1.0))
+    findings = [_finding(name, found, faults) for name, found in ordered]
+    style, script = ((_HERE / f"report.{kind}").read_text() for kind in ("css", "js"))
+    environment = Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "show": words.printable,
+        "number": _number,
+        "seconds": words.seconds,
+        "named": named_operation,
+        "place": place,
+        "fate": fate,
+        "offset": named_offset,
+        "label": lambda label: words.printable(label.replace("_", " "), 60),
+        "moment": _moment,
+        "clock": _clock,
+    }
+    return environment.get_template("report.html").render(
+        verdict=verdict,
+        word={True: "valid", False: "invalid", "unknown": "unknown"}[verdict.valid.json],
+        policy=_policy(style, script),
+        style=Markup(style),
+        script=Markup(script),
+        contents=contents,
+        facts=contents.facts,
+        faults=faults,
+        bad=[finding for finding in findings if not finding.found.allowed],
+        warnings=[finding for finding in findings if finding.found.warning],
+        allowed=[finding for finding in findings if finding.found.allowed and not finding.found.warning],
+        lines=lines,
+        series=measured,
+        over_time=Drawings(*(over_time.over_time(measured, faults, width) for width in WIDTHS)),
+        rows_over_time=list(_rows(measured)),
+        categories=series.CATEGORIES,
+        phases=_phases(contents),
+        open_ends=list(_open_ends(verdict, contents)),
+        clean=_clean(verdict),
+        settings=_settings(contents),
+        command=_command(verdict, contents),
+        enclosed=folder.enclosed(folder_path),
+        missing=[*contents.missing, *measured.missing],
+    )
+
+
+def _moment(operation: Mapping[str, Any], name: str) -> str:
+    """An instant of an operation, to the millisecond."""
+    if name not in operation:
+        return "unknown"
+    nanoseconds = words.integer(operation[name])
+    return "never" if nanoseconds is None else f"at {nanoseconds / 1e9:,.3f} s"
+
+
+def _clock(started: object) -> str:
+    """The wall clock at the start: `2026-11-21 10:00:00 UTC`."""
+    text = words.printable(started, 40).replace("T", " ", 1)
+    return re.sub(r"(Z|\+00:00)$", " UTC", text)
+
+
+def _number(value: object) -> str:
+    return words.number(value) if isinstance(value, int | float) else words.printable(value)
+
+
+def _examples(ordered: Sequence[tuple[str, Found]]) -> Iterator[Mapping[str, Any]]:
+    for _, found in ordered:
+        yield from found.examples[:MOST_EXAMPLES]
+
+
+def _finding(name: str, found: Found, faults: Sequence[FaultReport]) -> Finding:
+    shown = []
+    for number, body in enumerate(found.examples[:MOST_EXAMPLES], 1):
+        example = Example(body)
+        ident = f"{_ident(name)}-{number}"
+        timeline = Drawings(*(gantt.operations(f"{ident}-time", example, faults, width) for width in WIDTHS))
+        shown.append(Shown(ident, sentence(name, body), example, timeline, words.printable(body, 4000)))
+    label = words.printable(name, 60)
+    return Finding(label, f"{_ident(name)}-all", found, counted(label, found.count), meaning(name), shown)
+
+
+def _ident(name: str) -> str:
+    """An anomaly's name as part of an anchor, whatever it holds."""
+    plain = "".join(
+        character if character.isascii() and character.isalnum() else "-" for character in name[:60]
+    )
+    return (
+        plain
+        if plain == name
+        else f"{plain}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    )
+
+
+def _policy(style: str, script: str) -> str:
+    """Nothing may be loaded, and of inline code only these two run."""
+
+    def digest(text: str) -> str:
+        return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+    return (
+        f"default-src 'none'; style-src 'sha256-{digest(style)}'; script-src 'sha256-{digest(script)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _rows(measured: series.Series) -> Iterator[dict[str, Any]]:
+    """The drawing's numbers as a table."""
+    for bucket in measured.buckets:
+        half, most = measured.quantile_ms(bucket, 0.5), measured.quantile_ms(bucket, 0.99)
+        yield {
+            "at": bucket * measured.width_s,
+            "committed": words.number(round(measured.committed[bucket] / measured.width_s, 1)),
+            "records": words.number(round(measured.records[bucket] / measured.width_s, 1)),
+            "median": "" if half is None else words.milliseconds(half),
+            "p99": "" if most is None else words.milliseconds(most),
+            "outcomes": [
+                [measured.ended(stage, category)[bucket] for category in series.CATEGORIES]
+                for stage in measured.stages
+            ],
+        }
+
+
+def _phases(contents: folder.Contents) -> Drawings:
+    if contents.facts is None:
+        return Drawings(None, None)
+    return Drawings(*(gantt.phases(contents.facts.phases, width) for width in WIDTHS))
+
+
+def _clean(verdict: Verdict) -> list[str]:
+    """What was looked for and not found."""
+    if not verdict.stats:
+        return []  # nothing was judged
+    return [name for name in SPINE if name not in verdict.anomalies and name not in verdict.not_checked]
+
+
+def _open_ends(verdict: Verdict, contents: folder.Contents) -> Iterator[tuple[str, Sequence[str], str, str]]:
+    """What has no answer: (kind, names, why, what to change)."""
+    for reason in verdict.unknown_because:
+        yield "unknown", (), reason, advice.advice("", reason)
+    unscheduled = contents.facts.unscheduled if contents.facts else {}
+    for name, reason in verdict.not_exercised.items():
+        if not any(name in told and reason in told for told in verdict.unknown_because):
+            yield "not exercised", (name,), reason, advice.advice(name, reason)
+    for name, reason in unscheduled.items():
+        if name not in verdict.not_exercised:
+            yield "not exercised", (name,), reason, advice.advice(name, reason)
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in verdict.not_checked.items():
+        by_reason.setdefault(reason, []).append(name)
+    for reason, names in by_reason.items():
+        yield "not checked", names, reason, advice.advice(names[0], reason)
+    if verdict.unsettled.count:
+        reason = unsettled(verdict.unsettled)
+        yield "unsettled", (), reason, advice.advice("", reason)
+
+
+def _settings(contents: folder.Contents) -> dict[str, list[tuple[str, str]]]:
+    """The tables of test.toml, apart from the schedule; what stands in no table comes under ''."""
+    tables: dict[str, list[tuple[str, str]]] = {}
+    for name, body in contents.settings.items():
+        if name == "schedule":
+            continue
+        if isinstance(body, Mapping):
+            tables[words.printable(name, 60)] = list(folder.flat(body))
+        else:
+            tables.setdefault("", []).append((words.printable(name, 60), words.printable(body, 400)))
+    return tables
+
+
+def _command(verdict: Verdict, contents: folder.Contents) -> str:
+    command = contents.table("run").get("command")
+    if isinstance(command, list):
+        command = " ".join(str(word) for word in command)
+    return words.printable(command or f"fencepost replay {verdict.history}", 4000)

@@ -1,0 +1,170 @@
+"""What a run comes to, in so many words: its figures (`stats` and `coverage`), what is not checked of it, and
+what is broken in it.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from checkers.registry import CHECKERS, HISTORIES
+from harness.verdict import Judgement
+from tests.support.histories import TRANSACTIONS, History
+from tests.support.stored_tables import OFFSETS, RC, Row, home
+
+Place = tuple[int, int]
+"""Partition and offset."""
+
+
+def differs(history: History, judgement: Judgement, *, log: bool = True, whole: bool = False) -> str | None:
+    """What is said otherwise. Without `log` the brokers' tables are not there; of a `whole` run, from which
+    nothing was taken away, what is broken is defined too.
+    """
+    counted = Counted(history.made, log=log)
+    said, meant = {**judgement.stats, **judgement.coverage}, counted.figures()
+    if said != meant:
+        return f"{said} are counted, not {meant}"
+    needs = counted.needs() | ({"healed"} if history.healed_ns is None else set())
+    unchecked = {name for one in CHECKERS if needs & {one.judges, *one.needs} for name in one.anomalies}
+    if judgement.not_checked.keys() != unchecked:
+        return f"{sorted(judgement.not_checked)} is not checked, not {sorted(unchecked)}"
+    broken = stuck(history) | counted.lacking() | counted.edges()
+    if whole and judgement.broken.keys() != broken:
+        return f"{judgement.broken} is broken, not {sorted(broken)}"
+    return None
+
+
+def stuck(history: History) -> set[str]:
+    """Where a record is open nobody who reads committed comes to the end."""
+    open_in = [topic for topic in history.topics if "open" in history.fates(topic)]
+    places = [home(history, topic) for topic in open_in if not topic.startswith("__")]
+    return {f"final {RC} read of {topic}/{partition}" for topic, partition in places}
+
+
+class Counted:
+    """The tables of one run, by place."""
+
+    def __init__(self, rows: dict[str, list[Row]], *, log: bool) -> None:
+        self._rows, self._log = rows, log
+        self._topics = {row["tp"]: row["topic"] for row in rows["partitions"]}
+        leaders = [row for row in rows["replicas"] if log and row["leader"] and row["damaged"] is None]
+        self._leaders = {row["tp"]: row for row in leaders if row["tp"] in self._topics}
+        self._marks = {tp: row["high_watermark"] for tp, row in self._leaders.items()}
+        self._records = {at(row): row for row in rows["records"] if row["tp"] in self._topics}
+        final = [row for row in rows["polls"] if row["role"] == "final"]
+        self._given = {at(row) for row in final if row["tp"] in self._topics}
+        led = [row for row in rows["batches"] if row["leader"] and row["tp"] in self._marks]
+        self._fates = dict(_fates(led))
+
+    def figures(self) -> dict[str, int]:
+        """The counts, by the names that they have in `verdict.json`."""
+        ops = [op for op in self._rows["ops"] if op["f"] != "init"]
+        ends = [self._end(op) for op in ops if op["f"] == "txn"]
+        inputs = {row["in_topic"] for row in self._rows["stages"]}
+        visible = [(place, self._records.get(place, {})) for place in {*self._fates, *self._given}]
+        visible = [(place, record) for place, record in visible if self._visible(place)]
+        return {
+            "ops": len(ops),
+            **{outcome: sum(op["outcome"] == outcome for op in ops) for outcome in ("ok", "fail", "info")},
+            "inputs": sum(self._topics[tp] in inputs and not r.get("sentinel") for (tp, _), r in visible),
+            "outputs": sum(bool(record.get("inputs")) for _, record in visible),
+            "committed": ends.count("committed"),
+            "aborted": ends.count("aborted"),
+            "fenced": sum(op["fenced"] for op in ops),
+        }
+
+    def needs(self) -> set[str]:
+        """What a check may need and the run has not, nor ever has: that it is of another kind."""
+        logged = {self._topics[tp] for tp in self._marks}
+        unlogged = {topic for tp, topic in self._topics.items() if tp not in self._marks}
+        followers = [row for row in self._rows["replicas"] if self._log and not row["leader"]]
+        expected = self._rows["expected"]
+        there = {
+            "log": any(not topic.startswith("__") for topic in logged),
+            "offsets": OFFSETS in logged,
+            "transactions": TRANSACTIONS in logged - unlogged,
+            "replicas": any(row["tp"] in self._topics for row in followers),
+            "expected": any(row.get("adds") is None for row in expected),
+            "order": any(row["ordered"] for row in self._rows["stages"]),
+            "aggregate": any(row.get("adds") is not None for row in expected),
+        }
+        return {HISTORIES, *(need for need, is_there in there.items() if not is_there)}
+
+    def lacking(self) -> set[str]:
+        """What did not happen, and what the logs do not tell of though it did."""
+        ops, claiming = self._rows["ops"], {row["op"] for row in self._rows["claims"]}
+        did = [op for op in ops if op["stage"] and op["f"] not in ("poll", "init")]
+        lacks = {
+            "sends": not self._rows["sends"] and not all(r["sentinel"] for r in self._records.values()),
+            "nothing read": all(self._records.get(place, {}).get("sentinel") for place in self._given),
+            "no inputs": not self.figures()["inputs"],
+            "nothing consumed": not any(row["role"] == "worker" for row in self._rows["polls"]),
+            "nothing committed": not any(self._end(op) == "committed" for op in did),
+            "offsets": self._log
+            and not self._rows["offsets"]
+            and any(_told(op) == "committed" for op in ops if op["op"] in claiming),
+            "transactions": self._log
+            and not self._rows["transactions"]
+            and any(_told(op) == "committed" for op in ops if op["f"] == "txn"),
+        }
+        return {name for name, it_lacks in lacks.items() if it_lacks}
+
+    def edges(self) -> set[str]:
+        """The partitions that are not whole: what is not in them proves nothing."""
+        starts = {row["tp"] for row in self._rows["ends"] if row["first"]}
+        starts |= {tp for tp, row in self._leaders.items() if row["log_start"]}
+        data = [row for row in self._rows["partitions"] if not row["internal"]]
+        cut = [row for row in data if row["compacted"] or row["tp"] in starts]
+        return {f"edges of {row['topic']}/{row['partition']}" for row in cut}
+
+    def _visible(self, place: Place) -> bool:
+        """By the log, where it is here; else by what the final reader was given."""
+        tp, offset = place
+        if tp not in self._marks:
+            return place in self._given
+        below = self._marks[tp] is None or offset < self._marks[tp]
+        return below and self._fates.get(place) in ("commit", "plain")
+
+    def _end(self, op: Row) -> str:
+        """As its client was told; else as the logs say, and where there are none, the final reader."""
+        if op["outcome"] != "info":
+            return _told(op)
+        places = [place for send in self._rows["sends"] if send["op"] == op["op"] for place in self._of(send)]
+        commits = [
+            (row["log_tp"], row["log_offset"]) for row in self._rows["offsets"] if row["op"] == op["op"]
+        ]
+        fates = {self._fates.get(place) for place in (*places, *commits)}
+        if fates & {"commit", "plain"}:
+            return "committed"
+        if fates & {"abort", "open"}:
+            return "aborted" if "abort" in fates else "open"
+        given = any(place in self._given and place[0] not in self._marks for place in places)
+        return "committed" if given else "unknown"
+
+    def _of(self, send: Row) -> list[Place]:
+        """Where the record stands: where its client was told, if nothing else does, or where it was found."""
+        if send["acked"] and None not in at(send) and send["offset"] >= 0:
+            there = self._records.get(at(send))
+            return [at(send)] if there is None or there["value"] == send["value"] else []
+        return [place for place, record in self._records.items() if record["value"] == send["value"]]
+
+
+def _told(op: Row) -> str:
+    """How it ended, as far as its client knows."""
+    if op["outcome"] == "ok":
+        return "aborted" if op["asked"] == "abort" else "committed"
+    return "aborted" if op["outcome"] == "fail" else "unknown"
+
+
+def at(row: Row) -> Place:
+    return row["tp"], row["offset"]
+
+
+def _fates(batches: Iterable[Row]) -> Iterator[tuple[Place, str]]:
+    """By place of the data: what the next marker of its producer says."""
+    marked: dict[tuple[int, int], str] = {}
+    for row in sorted(batches, key=lambda row: -row["base_offset"]):
+        producer = row["tp"], row["producer_id"]
+        if row["control"]:
+            marked[producer] = row["marker"]
+            continue
+        fate = marked.get(producer, "open") if row["transactional"] else "plain"
+        for offset in range(row["base_offset"], row["last_offset"] + 1):
+            yield (row["tp"], offset), fate

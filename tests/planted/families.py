@@ -1,0 +1,86 @@
+"""All families of stored runs; each history is a run, and is held against its definition."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from checkers.judging.stored_runs import StoredRun
+from harness.verdict import Judgement
+from tests.planted import counted, logs, reads, states, transactions
+from tests.planted.words import Found
+from tests.support.histories import History
+from tests.support.stored_tables import write
+
+ONLY = {"claims": {"premature-offset"}}
+"""Families in which other anomalies are as they may be."""
+
+
+@dataclass(frozen=True)
+class Small:
+    """A history, and what must be said of it; `what` it is drawn from."""
+
+    family: str
+    history: History
+    meant: Found
+    what: object
+
+    def differs(self, judgement: Judgement) -> str | None:
+        """What is said of it otherwise."""
+        said = {
+            name: anomaly.count
+            for name, anomaly in judgement.anomalies.items()
+            if name in ONLY.get(self.family, {name})
+        }
+        if said != self.meant:
+            return f"{self.what}: judged {said}, defined {self.meant}"
+        miscounted = counted.differs(self.history, judgement, whole=True)
+        return f"{self.what}: {miscounted}" if miscounted else None
+
+
+@dataclass(frozen=True)
+class Family:
+    """What its histories are made of, the small ones and a larger one; how they are drawn and defined."""
+
+    small: Callable[[], Iterable[Any]]
+    larger: Callable[[Random], Any]
+    draw: Callable[[Any], History]
+    defined: Callable[[Any], Found]
+
+
+FAMILIES = {
+    "transactions": Family(transactions.small, transactions.larger, transactions.draw, transactions.defined),
+    "inputs": Family(
+        transactions.inputs, transactions.larger_inputs, transactions.draw, transactions.defined
+    ),
+    "logs": Family(logs.logs, logs.larger_log, logs.draw_log, logs.defined_log),
+    "partitions": Family(logs.partitions, logs.larger_partition, logs.draw_partition, logs.defined_partition),
+    "states": Family(states.small, states.larger, states.draw, states.defined),
+    "marked": Family(logs.marked, logs.larger_marked, logs.draw_marked, logs.defined_marked),
+    "reads": Family(reads.small, reads.larger, reads.draw, reads.defined),
+    "claims": Family(reads.claims, reads.larger_claims, reads.draw_claims, reads.defined_claims),
+}
+
+
+def smalls() -> list[Small]:
+    """All small ones of all families."""
+    return [
+        Small(name, family.draw(one), family.defined(one), one)
+        for name, family in FAMILIES.items()
+        for one in family.small()
+    ]
+
+
+def larger(seeds: Iterable[int]) -> list[Small]:
+    """One of each family for each seed."""
+    made = (
+        (name, family, family.larger(Random(seed))) for seed in seeds for name, family in FAMILIES.items()
+    )
+    return [Small(name, family.draw(one), family.defined(one), one) for name, family, one in made]
+
+
+def store(smalls: Sequence[Small], folder: Path, first: int = 0) -> list[StoredRun]:
+    """The runs of one store, numbered from `first`."""
+    write(folder, [(run, small.history) for run, small in enumerate(smalls, first)], log=True)
+    return [StoredRun(run, folder) for run in range(first, first + len(smalls))]

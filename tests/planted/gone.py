@@ -1,0 +1,76 @@
+"""Of some inputs and outputs the beginning of the log is gone, or what was compacted: in a right run nobody
+misses it.
+
+Where that is so a sum that is wrong proves nothing: inputs may be missing in it. Nor is anything proven of a
+record that is gone itself.
+"""
+
+from random import Random
+
+from checkers.registry import EDGES, STORE_CHECKERS
+from tests.support.histories import History
+from tests.support.stored_tables import RC, RU, Row
+
+PARTITIONS = "abxy"
+ABSENCES = frozenset({"poll-skip", "int-poll-skip", "premature-offset", "phantom"})
+NEEDS_ALL = ABSENCES | {name for one in STORE_CHECKERS if EDGES in one.rests_on for name in one.anomalies}
+"""What may not be found then: what was passed over, or never was, may be gone."""
+
+
+def take_away(history: History, tables: dict[str, list[Row]], rng: Random) -> dict[str, set[int]]:
+    """Leave the tables as brokers and final readers would have left them; by partition that is not whole, the
+    offsets that are gone.
+    """
+    gone: dict[str, set[int]] = {}
+    for letter in PARTITIONS:
+        how = rng.choices([None, _begin_late, _compact], [8, 1, 1])[0]
+        if how is not None:
+            entries = history.entries[letter]
+            lost = how(
+                tables, history.tp[letter], [at for at, one in enumerate(entries) if _may_go(one)], rng
+            )
+            _drop(tables, history.tp[letter], lost)
+            if lost or how is _compact:
+                gone[letter] = lost
+    return gone
+
+
+def _may_go(entry: Row) -> bool:
+    return not entry.get("sentinel")
+
+
+def _begin_late(tables: dict[str, list[Row]], tp: int, offsets: list[int], rng: Random) -> set[int]:
+    """All below some offset: they were retained for no longer."""
+    start = rng.choice([*offsets, offsets[-1] + 1]) if offsets else 0
+    for row in tables["replicas"]:
+        if row["tp"] == tp:
+            row["log_start"] = start
+    for row in tables["ends"]:
+        if row["tp"] == tp:
+            row["first"] = start
+    return {at for at in offsets if at < start}
+
+
+def _compact(tables: dict[str, list[Row]], tp: int, offsets: list[int], rng: Random) -> set[int]:
+    """Some of them; markers stay."""
+    for row in tables["partitions"]:
+        if row["tp"] == tp:
+            row["compacted"] = True
+    markers = {row["base_offset"] for row in tables["batches"] if row["tp"] == tp and row["control"]}
+    return {at for at in offsets if at not in markers and rng.random() < 0.5}
+
+
+def _drop(tables: dict[str, list[Row]], tp: int, lost: set[int]) -> None:
+    """Nothing of it is in any log, and no final reader was given it."""
+
+    def stays(row: Row, offset: str) -> bool:
+        return row["tp"] != tp or row[offset] not in lost
+
+    final = [row for row in tables["polls"] if row["role"] == "final" and not stays(row, "offset")]
+    records = [row for row in tables["records"] if not stays(row, "offset")]
+    for row in tables["ends"]:
+        if row["tp"] == tp:
+            row["read"] -= len({RC: final, RU: records}[row["isolation"]])
+    tables["polls"] = [row for row in tables["polls"] if row["role"] != "final" or stays(row, "offset")]
+    tables["records"] = [row for row in tables["records"] if stays(row, "offset")]
+    tables["batches"] = [row for row in tables["batches"] if stays(row, "base_offset")]

@@ -1,0 +1,49 @@
+"""A history in which markers come late: between a record and its marker others write."""
+
+from random import Random
+
+from tests.support.histories import History
+from tests.support.stored_tables import Row
+
+Marker = tuple[str, int, str, int]  # topic, producer id, type, epoch
+
+
+class LateMarkers(History):
+    """Every marker waits for a while, but no longer than its producer does."""
+
+    def __init__(self, rng: Random, **options: object) -> None:
+        super().__init__(**options)  # type: ignore[arg-type]
+        self.rng = rng
+        self.patience = rng.choice([0.0, 0.3, 0.9])  # how likely a marker is to wait once more
+        self.waiting: list[Marker] = []
+
+    def put(self, topic: str, value: str | None, pid: int = -1, epoch: int = 0, **more: object) -> int:
+        for marker in list(self.waiting):
+            if marker[1] == pid or self.rng.random() > self.patience:
+                self.arrive(marker)
+        return super().put(topic, value, pid, epoch, **more)
+
+    def mark(self, topic: str, pid: int, marker: str, epoch: int = 0, ms: int | None = None) -> int:
+        """The offset is not known yet."""
+        self.waiting.append((topic, pid, marker, epoch))
+        return -1
+
+    def mark_now(self, topic: str, pid: int, marker: str, epoch: int = 0) -> int:
+        """As `mark`, at once; its offset."""
+        self.settle(topic)
+        return super().mark(topic, pid, marker, epoch)
+
+    def arrive(self, marker: Marker) -> None:
+        if marker in self.waiting:
+            self.waiting.remove(marker)
+            super().mark(*marker)
+
+    def settle(self, topic: str | None = None) -> None:
+        """All markers of the topic, or of all topics, are there."""
+        for marker in list(self.waiting):
+            if topic in (None, marker[0]):
+                self.arrive(marker)
+
+    def make(self) -> dict[str, list[Row]]:
+        self.settle()
+        return super().make()

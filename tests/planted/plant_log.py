@@ -1,0 +1,163 @@
+"""Plants: brokers' logs that do not agree with themselves, with each other, or with the transaction log; ids
+that are contended, producers that are fenced for nothing, and groups that stand still.
+"""
+
+from random import Random
+
+from tests.planted.planted import Planted, at, record, taken
+from tests.planted.run import SECOND, Run
+from tests.support.histories import TRANSACTIONS
+from tests.support.stored_tables import OFFSETS, Row
+
+BOUND_NS = 27 * SECOND
+"""Time-outs of 10 s in the transaction log and 2 s of the session, and 15 s."""
+
+
+def epoch_regression(h: Run, rng: Random) -> Planted:
+    """In a partition: a record, or the marker on it, has a lower epoch than what is below it."""
+    _, pid = h.fresh()
+    low, high = sorted(rng.sample(range(6), 2))
+    offset = h.put("m", None, pid, high)
+    if rng.random() < 0.5:
+        h.settle("m")
+        offset = h.put("m", None, pid, low)
+    else:
+        offset += 1
+    assert h.mark_now("m", pid, "abort", low) >= offset
+    return {"epoch-regression": [record("m", offset)]}
+
+
+def epoch_regression_of_states(h: Run, rng: Random) -> Planted:
+    """In the transaction log."""
+    _, pid = h.fresh()
+    low, high = sorted(rng.sample(range(6), 2))
+    h.complete(pid, (), epoch=high)
+    offset = len(h.entries[TRANSACTIONS])
+    h.complete(pid, (), epoch=low)
+    return {"epoch-regression": [record(TRANSACTIONS, offset)]}
+
+
+def sequence_violation(h: Run, rng: Random) -> Planted:
+    _, pid = h.fresh()
+    first = rng.choice([0, 7, 2**31 - 2])
+    h.put("m", None, pid, seq=first)
+    wrong = (first + rng.choice([-1, 0, 2, 5])) % 2**31
+    offset = h.put("m", None, pid, seq=wrong)
+    h.put("m", None, pid)
+    h.mark("m", pid, "abort")
+    return {"sequence-violation": [{**record("m", offset), "sequence": wrong}]}
+
+
+def transaction_state_violation(h: Run, rng: Random) -> Planted:
+    _, pid = h.fresh()
+    *states, wrong = rng.choice(
+        [
+            ["Ongoing", "PrepareCommit", "CompleteAbort"],
+            ["Empty", "Ongoing", "CompleteCommit"],
+            ["Ongoing", "PrepareAbort", "CompleteCommit"],
+            ["CompleteCommit", "PrepareCommit"],
+        ]
+    )
+    for state in states:
+        h.state(pid, state)
+    h.state(pid, wrong)
+    offset = len(h.entries[TRANSACTIONS]) - 1
+    h.state(pid, {"PrepareCommit": "CompleteCommit"}.get(wrong, "Empty"))
+    return {
+        "transaction-state-violation": [{**record(TRANSACTIONS, offset), "transactional_id": f"id-{pid}"}]
+    }
+
+
+def stuck_completion(h: Run, rng: Random) -> Planted:
+    """Decided, and never done; a minute before the end."""
+    _, pid = h.fresh()
+    h.state(pid, "Ongoing", "m")
+    h.state(pid, rng.choice(["PrepareCommit", "PrepareAbort"]), "m")
+    return {"stuck-completion": [{"transactional_id": f"id-{pid}"}]}
+
+
+def unmarked_partition(h: Run, rng: Random) -> Planted:
+    """Of several transactions one has no marker; the marker of the next one ends its records."""
+    _, pid = h.fresh()
+    many = rng.randint(2, 3)
+    missing = rng.randrange(many - 1)
+    for number in range(many):
+        offset = h.put("m", None, pid)
+        if number != missing:
+            h.mark("m", pid, "abort")
+        h.complete(pid, "m", "Abort")
+    return {"unmarked-partition": [{**record("m", offset), "markers": many - 1, "completions": many}]}
+
+
+def replica_divergence(h: Run, rng: Random) -> Planted:
+    """A follower holds another batch than its leader, or none."""
+    topic = rng.choice("pq")
+    _, offsets = h.sent(topic, rng.randint(1, 3))
+    offset = rng.choice(offsets)
+    change = rng.choice([None, {"crc": 9}, {"leader_epoch": -1}])
+
+    def bend(row: Row) -> Row | None:
+        if row["broker"] != 2 or (row["tp"], row["base_offset"]) != (h.tp[topic], offset):
+            return row
+        return None if change is None else row | change
+
+    h.alter("batches", bend)
+    return {"replica-divergence": [record(topic, offset)]}
+
+
+def contended_id(h: Run, rng: Random) -> Planted:
+    """Two workers take an id from each other, some times."""
+    workers = [h.fresh()[0], h.fresh()[0]]
+    inits = [
+        h.op(workers[number % 2], "init", transactional_id=f"mine-{workers[0]}")
+        for number in range(rng.randint(3, 5))
+    ]
+    return {"contended-id": [at(op) for op in inits[2:]]}
+
+
+def undue_fencing(h: Run, rng: Random) -> Planted:
+    """Fenced, and nobody had claimed its id; its inputs are taken by another."""
+    source, inputs = h.fed(rng.randint(1, 2))
+    worker, pid = h.fresh()
+    h.op(worker, "init", transactional_id=f"id-{pid}")
+    op = h.take(
+        *inputs, gives="p", outcome="fail", fenced=True, transactional_id=f"id-{pid}",
+        source=source, worker=worker, pid=pid,
+    )  # fmt: skip
+    worker, pid = h.fresh()
+    h.take(*inputs, gives="p", source=source, worker=worker, pid=pid)
+    return {"undue-fencing": [at(op)]}
+
+
+def stalled(h: Run, rng: Random) -> Planted:
+    """There is an input and a worker, and for long there is no commit."""
+    source, inputs = h.fed(2)
+    worker, pid = h.fresh()
+    h.take(inputs[0], gives="p", source=source, worker=worker, pid=pid)
+    h.clock += BOUND_NS + rng.randint(1, 20) * SECOND
+    op = h.take(inputs[1], gives="p", source=source, worker=worker, pid=pid)
+    return {"stalled": [{**at(op), **taken(source, inputs[1])}]}
+
+
+def offsets_of_a_ghost(h: Run, rng: Random) -> Planted:
+    """Offsets alone, of a transaction that was told to have failed; its inputs owe nothing."""
+    source, inputs = h.fed(rng.randint(1, 2), owes="")
+    worker, pid = h.fresh()
+    op = h.take(*inputs, gives="", outcome="fail", fate="commit", source=source, worker=worker, pid=pid)
+    assert h.entries[OFFSETS]
+    return {"ghost-commit": [at(op)]}
+
+
+PLANTS = (
+    epoch_regression,
+    epoch_regression_of_states,
+    sequence_violation,
+    transaction_state_violation,
+    stuck_completion,
+    unmarked_partition,
+    replica_divergence,
+    contended_id,
+    undue_fencing,
+    stalled,
+    offsets_of_a_ghost,
+)

@@ -1,0 +1,103 @@
+"""Plants: consumers that skip or go back, producers whose records stand in another order."""
+
+from random import Random
+
+from tests.planted.planted import Planted, place
+from tests.planted.run import Run
+from tests.support.histories import Op
+
+
+def _reads(h: Run, polls: list[list[int]], topic: str = "q") -> list[Op]:
+    """An observer of its own is given them, poll by poll."""
+    h.settle(topic)
+    journal, ops = f"o-{h.fresh()[0]}", []
+    for offsets in polls:
+        ops.append(h.op(journal, "poll"))
+        for offset in offsets:
+            h.poll(ops[-1], topic, offset, h.entries[topic][offset]["value"], role="observer")
+    return ops
+
+
+def _step(before: int, after: int, reader: Op, topic: str = "q", **more: object) -> dict[str, object]:
+    return {"records": [place(topic, before), place(topic, after)], "reader": {"name": reader.name}, **more}
+
+
+def poll_skip(h: Run, rng: Random) -> Planted:
+    _, (first, *skipped, last) = h.sent("q", rng.randint(3, 5))
+    _, reader = _reads(h, [[first], [last]])
+    return {"poll-skip": [_step(first, last, reader, skipped=len(skipped))]}
+
+
+def int_poll_skip(h: Run, rng: Random) -> Planted:
+    _, (first, *skipped, last) = h.sent("q", rng.randint(3, 5))
+    (reader,) = _reads(h, [[first, last]])
+    return {"int-poll-skip": [_step(first, last, reader, skipped=len(skipped))]}
+
+
+def nonmonotonic_poll(h: Run, rng: Random) -> Planted:
+    """Back, or the same once more."""
+    _, offsets = h.sent("q", rng.randint(1, 3))
+    again = rng.choice(offsets)
+    *_, reader = _reads(h, [offsets, [again]])
+    return {"nonmonotonic-poll": [_step(offsets[-1], again, reader)]}
+
+
+def int_nonmonotonic_poll(h: Run, rng: Random) -> Planted:
+    _, offsets = h.sent("q", rng.randint(2, 3))
+    again = rng.choice(offsets)
+    (reader,) = _reads(h, [[*offsets, again]])
+    return {"int-nonmonotonic-poll": [_step(offsets[-1], again, reader)]}
+
+
+def given_again(h: Run, rng: Random) -> Planted:
+    """A worker is given an input again, though it has committed."""
+    source, inputs = h.fed(rng.randint(1, 3))
+    worker, pid = h.fresh()
+    h.take(*inputs, gives="p", source=source, worker=worker, pid=pid)
+    reader = h.op(worker, "poll")
+    offset = inputs[-1]
+    h.poll(reader, source, offset, h.entries[source][offset]["value"])
+    return {"nonmonotonic-poll": [_step(offset, offset, reader, source)]}
+
+
+def nonmonotonic_send(h: Run, rng: Random) -> Planted:
+    """The first of two operations of a feeder stands above the second."""
+    source, _ = h.fed(0)
+    feeder, _ = h.fresh()
+    one, two = h.op(f"f-{feeder}", "send"), h.op(f"f-{feeder}", "send")
+    low, high = (h.put(source, f"{op.name}:0", digest=7) for op in (two, one))
+    h.send(one, source, high)
+    h.send(two, source, low)
+    _owed(h, source, [low, high])
+    return {"nonmonotonic-send": [{"operations": [{"name": one.name}, {"name": two.name}]}]}
+
+
+def int_nonmonotonic_send(h: Run, rng: Random) -> Planted:
+    """Two records of one operation stand in reverse order."""
+    source, _ = h.fed(0)
+    feeder, _ = h.fresh()
+    op = h.op(f"f-{feeder}", "send")
+    low, high = (h.put(source, f"{op.name}:{n}", digest=7) for n in (1, 0))
+    h.send(op, source, high)
+    h.send(op, source, low)
+    _owed(h, source, [low, high])
+    return {"int-nonmonotonic-send": [{"operations": [{"name": op.name}]}]}
+
+
+def _owed(h: Run, source: str, inputs: list[int]) -> None:
+    """They are taken."""
+    for offset in inputs:
+        h.expect(offset, source)
+    worker, pid = h.fresh()
+    h.take(*inputs, source=source, worker=worker, pid=pid)
+
+
+PLANTS = (
+    poll_skip,
+    int_poll_skip,
+    nonmonotonic_poll,
+    int_nonmonotonic_poll,
+    given_again,
+    nonmonotonic_send,
+    int_nonmonotonic_send,
+)

@@ -1,0 +1,167 @@
+"""Plants: single records that are lost, doubled, changed, made up, or read when they must not be."""
+
+from random import Random
+
+from tests.planted.planted import Planted, at, each, given, place, record
+from tests.planted.run import Run
+from tests.support.stored_tables import RU, Row
+
+MARGIN_NS = 200_000_000
+
+
+def lost_write(h: Run, rng: Random) -> Planted:
+    """Nobody is given what was acknowledged and committed; of the topic they are given something."""
+    h.sent("q", 1)
+    op, offsets = h.sent("q", rng.randint(1, 3))
+    _hide(h, op.values)
+    found: Planted = {"lost-write": each("q", offsets)}
+    if rng.random() < 0.5:
+        return {**found, "unseen": each("q", offsets)}
+    readers = [(offset, h.shown("q", offset)) for offset in offsets]
+    return {**found, "vanished": [given("q", offset, reader) for offset, reader in readers]}
+
+
+def _hide(h: Run, values: list[str]) -> None:
+    """The final read-committed reader is not given them."""
+    hidden = frozenset(values)
+    h.alter("polls", lambda row: None if row["role"] == "final" and row["value"] in hidden else row)
+
+
+def vanished(h: Run, rng: Random) -> Planted:
+    """An observer is given a record where there is none."""
+    (worker, pid), topic = h.fresh(), rng.choice("pq")
+    offset = h.mark_now(topic, pid, "commit")
+    reader = h.shown(topic, offset, f"{worker}:0:0")
+    return {"vanished": [given(topic, offset, reader)]}
+
+
+def duplicate(h: Run, rng: Random) -> Planted:
+    op, _ = h.sent("p", rng.randint(1, 2))
+    value = rng.choice(op.values)
+    h.put("p", value, digest=7)
+    return {"duplicate": [{"value": value, **at(op)}]}
+
+
+def inconsistent_offsets(h: Run, rng: Random) -> Planted:
+    op, offsets = h.sent("p", rng.randint(1, 2))
+    offset = rng.choice(offsets)
+    h.shown("p", offset)
+    h.shown("p", offset, f"{op.name}:99")
+    return {"inconsistent-offsets": [{"place": place("p", offset)}]}
+
+
+def aborted_read(h: Run, rng: Random) -> Planted:
+    """Observers are given a record of a transaction that failed; one of them may be."""
+    source, inputs = h.fed(rng.randint(1, 2))
+    worker, pid = h.fresh()
+    op = h.take(*inputs, gives="p", outcome="fail", source=source, worker=worker, pid=pid)
+    offset = rng.choice(h.sent_of(op, "p"))
+    read = [given("p", offset, h.shown("p", offset)) for _ in range(rng.randint(1, 2))]
+    h.shown("p", offset, promised=RU)
+    h.take(*inputs, gives="p", source=source, worker=worker, pid=pid)
+    return {"aborted-read": read, "dirty-read": read}
+
+
+def refused_read(h: Run, rng: Random) -> Planted:
+    """What was sent outside any transaction, and refused, is there all the same: the final reader has it."""
+    worker, _ = h.fresh()
+    op = h.op(worker, "send", "fail")
+    offset = h.put("p", h.send(op, "p"), digest=7)
+    return {"aborted-read": [{**record("p", offset), **at(op)}]}
+
+
+def dirty_read(h: Run, rng: Random) -> Planted:
+    """An observer is given a record that was aborted, though its client did not know."""
+    source, inputs = h.fed(rng.randint(1, 2))
+    worker, pid = h.fresh()
+    op = h.take(*inputs, gives="p", outcome="info", fate="abort", source=source, worker=worker, pid=pid)
+    offset = rng.choice(h.sent_of(op, "p"))
+    reader = h.shown("p", offset)
+    h.take(*inputs, gives="p", source=source, worker=worker, pid=pid)
+    return {"dirty-read": [given("p", offset, reader)]}
+
+
+def early_read(h: Run, rng: Random) -> Planted:
+    """An observer is given a record long before its commit marker is written."""
+    worker, pid = h.fresh()
+    op = h.op(worker)
+    offset = h.put("p", f"{op.name}:0", pid, digest=7)
+    h.send(op, "p", offset)
+    reader = h.shown("p", offset)
+    h.clock += MARGIN_NS
+    h.mark_now("p", pid, "commit")
+    h.complete(pid, "p")
+    return {"dirty-read": [given("p", offset, reader)]}
+
+
+def precommitted_read(h: Run, rng: Random) -> Planted:
+    """A transaction is given what it has itself sent."""
+    op, offsets = h.sent("p", rng.randint(1, 2))
+    h.settle("p")
+    offset = rng.choice(offsets)
+    h.poll(op, "p", offset, h.entries["p"][offset]["value"])
+    return {"precommitted-read": [{**record("p", offset), **at(op)}]}
+
+
+def unseen(h: Run, rng: Random) -> Planted:
+    """It was acknowledged without a place, and nobody has seen it."""
+    worker, _ = h.fresh()
+    op = h.op(worker, "send")
+    h.send(op, "q")
+    h.alter("sends", lambda row: row | {"acked": True} if row["op"] == op.op else row)
+    return {"unseen": [at(op)]}
+
+
+def phantom(h: Run, rng: Random) -> Planted:
+    """Nobody announced it: in the name of a worker, or in nobody's."""
+    op, _ = h.sent("p", 1)
+    offset = h.put("p", rng.choice([None, f"{op.name}:77"]))
+    return {"phantom": [record("p", offset)]}
+
+
+def output_of_nothing(h: Run, rng: Random) -> Planted:
+    """A worker is given an input that was aborted, and makes an output of it."""
+    source, _ = h.fed(0)
+    worker, pid = h.fresh()
+    offset = h.put(source, None, pid)
+    h.mark_now(source, pid, "abort")
+    worker, pid = h.fresh()
+    op = h.take(offset, gives="p", source=source, worker=worker, pid=pid)
+    (output,) = h.sent_of(op, "p")
+    return {
+        "phantom": [{**record("p", output), "input": place(source, offset)}],
+        "dirty-read": [record(source, offset)],
+    }
+
+
+def corrupt(h: Run, rng: Random) -> Planted:
+    """A record is not what was sent; where its input says what is due, it is not that either."""
+    source, inputs = h.fed(rng.randint(1, 2))
+    worker, pid = h.fresh()
+    topic = rng.choice("pq")
+    op = h.take(*inputs, gives="pq", source=source, worker=worker, pid=pid)
+    offset = rng.choice(h.sent_of(op, topic))
+    value = h.entries[topic][offset]["value"]
+
+    def bend(row: Row) -> Row:
+        return row | {"digest": 8} if row["value"] == value else row
+
+    h.alter("records", bend)
+    return {"corrupt": each(topic, [offset] * (2 if topic == "p" else 1))}
+
+
+PLANTS = (
+    lost_write,
+    vanished,
+    duplicate,
+    inconsistent_offsets,
+    aborted_read,
+    refused_read,
+    dirty_read,
+    early_read,
+    precommitted_read,
+    unseen,
+    phantom,
+    output_of_nothing,
+    corrupt,
+)

@@ -1,0 +1,122 @@
+"""Runs into which anomalies are planted, and what must be found in them: that, and nothing else."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from checkers.judging.stored_runs import StoredRun
+from harness.verdict import Judgement
+from tests.planted import counted, plant_inputs, plant_log, plant_order, plant_records, plant_transactions
+from tests.planted.gone import NEEDS_ALL
+from tests.planted.planted import Planted, differs
+from tests.planted.run import Run
+from tests.support.stored_tables import write
+
+Plant = Callable[[Run, Random], Planted]
+PLANTS: Mapping[str, Plant] = {
+    plant.__name__: plant
+    for module in (plant_transactions, plant_records, plant_inputs, plant_order, plant_log)
+    for plant in module.PLANTS
+}
+EXAMPLES = 20
+"""So many of each anomaly are kept: all that are planted in one run."""
+DIM = {"torn-transaction", "zombie-write"}
+"""Where there are no logs nobody can tell of every one."""
+
+
+@dataclass(frozen=True)
+class PlantedRun:
+    """A run, and what was planted in it, by whom."""
+
+    seed: int
+    run: Run
+    planted: Planted
+    plants: Sequence[str]
+    logged: bool
+
+    def differs(self, judgement: Judgement) -> str | None:
+        """What is said of it otherwise."""
+        letters = {place: letter for letter, place in self.run.homes.items()}
+        said = {
+            name: [_by_letters(one, letters) for one in anomaly.examples]
+            for name, anomaly in judgement.anomalies.items()
+        }
+        dim = NEEDS_ALL if self.run.gone else frozenset[str]()
+        dim |= frozenset() if self.logged else {*judgement.not_checked, *DIM}
+        wanted: Planted = {name: [] for name in self.planted}
+        may_be: Planted = {name: [] for name in self.planted}
+        for name, found in self.planted.items():
+            for one in found:
+                (may_be if name in dim or _names(one, self.run.gone) else wanted)[name].append(one)
+        if not self.logged:  # what was aborted is not given to the final reader
+            may_be = {**self.planted, "vanished": self.planted.get("dirty-read", [])}
+        difference = differs(wanted, may_be, said)
+        counts = {name: anomaly.count for name, anomaly in judgement.anomalies.items()}
+        if difference is None and counts != {name: len(examples) for name, examples in said.items()}:
+            difference = f"{counts} are counted"
+        difference = difference or counted.differs(self.run, judgement, log=self.logged, whole=True)
+        return f"seed {self.seed}, {', '.join(self.plants)}: {difference}" if difference else None
+
+
+def _names(thing: Any, gone: Mapping[str, Set[int]]) -> bool:
+    """Whether an example names a place that is gone."""
+    if isinstance(thing, Mapping):
+        return thing.get("offset") in gone.get(thing.get("topic", ""), ()) or _names([*thing.values()], gone)
+    return isinstance(thing, list) and any(_names(one, gone) for one in thing)
+
+
+def _by_letters(thing: Any, letters: Mapping[tuple[str, int], str]) -> Any:
+    """An example in which partitions have the letters by which they were planted."""
+    if isinstance(thing, list):
+        return [_by_letters(one, letters) for one in thing]
+    if not isinstance(thing, dict):
+        return thing
+    named = {name: _by_letters(held, letters) for name, held in thing.items()}
+    letter = letters.get((str(thing.get("topic")), thing.get("partition", -1)))
+    return named | {"topic": letter} if letter else named
+
+
+def planted_run(seed: int, plants: Sequence[str] | None = None, *, logged: bool = True) -> PlantedRun:
+    """A run of some dozens of steps, with up to eight plants, which may be alike; or with these, and then
+    nothing is gone in the end.
+    """
+    rng = Random(seed)
+    chosen = rng.choices(sorted(PLANTS), k=rng.choice([0, 1, 2, 4, 8])) if plants is None else plants
+    h, planted = Run(rng, whole=plants is not None), Planted()
+    h.feeds("a")
+    h.takes("a", "ok")
+    for plant in chosen:
+        for _ in range(rng.randint(0, 12)):
+            h.step()
+        for name, found in PLANTS[plant](h, rng).items():
+            planted.setdefault(name, []).extend(found)
+    for _ in range(rng.randint(5, 20)):
+        h.step()
+    h.ends()
+    return PlantedRun(seed, h, planted, chosen, logged)
+
+
+def runs_with_plants(seeds: Iterable[int], *, logged: bool = True) -> list[PlantedRun]:
+    """A run for each seed; the lowest seeds have one plant each."""
+    alone = dict(enumerate(PLANTS))
+    return [planted_run(seed, [alone[seed]] if seed in alone else None, logged=logged) for seed in seeds]
+
+
+def store(runs: Iterable[PlantedRun], folder: Path, first: int = 0) -> list[StoredRun]:
+    """The runs of two stores, with logs and without, numbered from `first`."""
+    numbered = list(enumerate(runs, first))
+    for logged in (True, False):
+        histories = [(number, one.run) for number, one in numbered if one.logged is logged]
+        write(folder / f"log-{logged}", histories, log=logged)
+    return [
+        StoredRun(
+            number,
+            folder / f"log-{one.logged}",
+            one.run.wall_ms,
+            healed_ns=one.run.healed_ns,
+            session_ms=one.run.session_ms,
+        )
+        for number, one in numbered
+    ]

@@ -1,0 +1,239 @@
+"""A run of a right pipeline at random, with room for anomalies.
+
+Inputs come into `a` and `b`; outputs go to `x` and `y`, which observers read; of all four some may be gone in
+the end. Into `p` and `q` goes what else is written, and what is planted. Each two may be the partitions of
+one topic. `h`, `l` and `m` are for logs that others must not write into, `s` is for sums.
+"""
+
+from collections.abc import Collection, Sequence
+from random import Random
+from typing import Any
+
+from tests.planted import gone
+from tests.planted.late import LateMarkers
+from tests.support.histories import Op
+from tests.support.stored_tables import RC, RU, Row
+
+INPUTS, OUTPUTS = "ab", "xypqhlms"
+WORKERS = range(1, 5)
+"""By producer id."""
+BATCHED = "abxy"
+"""Topics in which a batch may hold several records."""
+SECOND = 1_000_000_000
+SESSION_MS = 2_000
+
+
+class Run(LateMarkers):
+    """Workers, each of which has the inputs of one topic at a time, and observers.
+
+    A worker is a transactional id and a producer id; now and then a new process has it, with a higher epoch.
+    """
+
+    def __init__(self, rng: Random, *, whole: bool = False) -> None:
+        super().__init__(rng, inputs=INPUTS, outputs=OUTPUTS, ordered=True)
+        self.followers = rng.randint(1, 2)
+        self.healed_ns, self.session_ms = 0, SESSION_MS
+        for letters in ("ab", "xy", "pq") if rng.random() < 0.5 else ():
+            self.homes |= {letter: (letters, number) for number, letter in enumerate(letters)}
+        self.due: dict[str, list[int]] = {topic: [] for topic in INPUTS}  # fed, and not yet taken
+        self.owner: dict[str, int] = {}  # the worker that has the topic
+        self.epochs: dict[int, int] = {}  # by producer id
+        self.seen: dict[tuple[str, str], int] = {}  # how far each observer has read
+        self.processes = 0
+        self.whole = whole
+        self.gone: dict[str, set[int]] = {}  # in the end, by partition that is not whole
+
+    def op(self, journal: str = "w", f: str = "txn", outcome: str = "ok", **more: Any) -> Op:
+        """Of those that nobody can tell of most have an answer all the same: an error."""
+        op = super().op(journal, f, outcome, **more)
+        if outcome == "info" and "return_ns" not in more and self.rng.random() < 0.7:
+            self.rows["ops"][-1]["return_ns"] = self.tick()
+        return op
+
+    def take(self, *offsets: int, worker: str = "w", source: str = "a", **more: Any) -> Op:
+        """What it takes is polled first, as workers do."""
+        reader = self.op(worker, "poll")
+        for at in offsets:
+            self.poll(reader, source, at, self.entries[source][at]["value"])
+        return super().take(*offsets, worker=worker, source=source, poll=False, **more)
+
+    def put(self, topic: str, value: str | None, pid: int = -1, epoch: int = 0, **more: Any) -> int:
+        return super().put(topic, value, pid, epoch or self.epochs.get(pid, 0), **more)
+
+    def mark(self, topic: str, pid: int, marker: str, epoch: int = 0, ms: int | None = None) -> int:
+        return super().mark(topic, pid, marker, epoch or self.epochs.get(pid, 0), ms)
+
+    def state(self, pid: int, state: str, topics: Sequence[str] = (), epoch: int = 0) -> None:
+        super().state(pid, state, topics, epoch or self.epochs.get(pid, 0))
+
+    def make(self) -> dict[str, list[Row]]:
+        """Of records side by side some stand in one batch."""
+        tables = super().make()
+        if not self.whole:
+            self.gone = gone.take_away(self, tables, self.rng)
+        joined = {(self.tp[topic], at) for topic in BATCHED for at in range(500) if self.rng.random() < 0.5}
+        tables["batches"] = batched(tables["batches"], joined)
+        return tables
+
+    # what a right pipeline does
+
+    def step(self) -> None:
+        """Something that is right."""
+        topic = self.rng.choice(INPUTS)
+        doing = self.rng.choices(
+            [self.feeds, self.takes, self.rebalances, self.observes, self.writes], [3, 5, 1, 2, 1]
+        )[0]
+        doing(topic)
+
+    def feeds(self, topic: str) -> None:
+        start, count = len(self.entries[topic]), self.rng.randint(1, 3)
+        if self.rng.random() < 0.1:
+            self.put(topic, None, 99)
+            self.mark_now(topic, 99, "abort")
+            start += 2
+        self.feed(count, topic)
+        self.due[topic] += range(start, start + count)
+
+    def takes(self, topic: str, outcome: str = "") -> None:
+        """The next inputs, up to three; those of one that did not commit are taken again later."""
+        if not self.due[topic]:
+            return
+        if topic not in self.owner:
+            self.rebalances(topic)
+        worker = self.owner[topic]
+        taken = self.due[topic][: self.rng.randint(1, 3)]
+        told = outcome or self.rng.choices(["ok", "fail", "info"], [6, 1, 1])[0]
+        fate = {"ok": "commit", "fail": "abort"}.get(told) or self.rng.choice(["commit", "abort"])
+        self.take(
+            *taken,
+            gives=self.rng.choice(["x", "x", "xy", "xpq", "xq"]),
+            outcome=told,
+            fate=fate,
+            worker=self.process(worker),
+            pid=worker,
+            source=topic,
+            transactional_id=f"id-{worker}",
+        )
+        if fate == "commit":
+            del self.due[topic][: len(taken)]
+
+    def rebalances(self, topic: str) -> None:
+        """Another worker has the topic from now on, or the same one again."""
+        self.leaves(topic)
+        worker = self.rng.choice([w for w in WORKERS if w not in self.owner.values()])
+        if worker not in self.epochs or self.rng.random() < 0.3:
+            self.epochs[worker] = self.epochs.get(worker, -1) + 1
+            self.op(self.process(worker), "init", transactional_id=f"id-{worker}")
+        self.owner[topic] = worker
+        self.assign(self.process(worker), topic)
+
+    def leaves(self, topic: str) -> None:
+        """Nobody has the topic."""
+        if topic in self.owner:
+            self.assign(self.process(self.owner.pop(topic)), topic, gained=False)
+
+    def process(self, worker: int) -> str:
+        """The one that has its transactional id now."""
+        return f"w{worker}-{self.epochs[worker]}"
+
+    def observes(self, _: str) -> None:
+        """An observer is given the next records that it can read of `x` or `y`."""
+        reader, topic = self.rng.choice(["o", "o1", "o2"]), self.rng.choice("xy")
+        fates = self.fates(topic)
+        promised = RU if reader == "o2" else RC
+        stable = fates.index("open") if "open" in fates and promised == RC else len(fates)
+        begun = self.seen.get((reader, topic), 0)
+        readable = {"commit", "plain", *(["abort", "open"] if promised == RU else [])}
+        ahead = [at for at in range(begun, stable) if fates[at] in readable]
+        given = ahead[: self.rng.randint(1, 4)]
+        op = self.op(reader, "poll")
+        for at in given:
+            self.poll(op, topic, at, self.entries[topic][at]["value"], role="observer", promised=promised)
+            self.seen[reader, topic] = at + 1
+
+    def writes(self, _: str) -> None:
+        """A producer that takes nothing sends into `p` and `q`, and ends it as it will."""
+        worker, pid = self.fresh()
+        outcome = self.rng.choice(["ok", "fail", "info"])
+        op = self.op(worker, "txn", outcome)
+        fate = {"ok": "commit", "fail": "abort"}.get(outcome) or self.rng.choice(["commit", "abort"])
+        topics = self.rng.choice(["p", "q", "pq"])
+        for topic in topics:
+            for _ in range(self.rng.randint(1, 2)):
+                value = f"{op.name}:{len(op.values)}"
+                self.send(op, topic, self.put(topic, value, pid, digest=7))
+            self.mark(topic, pid, fate)
+        self.complete(pid, topics, "Commit" if fate == "commit" else "Abort")
+
+    # room for what is planted
+
+    def fresh(self) -> tuple[str, int]:
+        """A worker and a producer id that nobody else has."""
+        self.processes += 1
+        return f"p{self.processes}", 100 + self.processes
+
+    def fed(self, count: int, *, source: str = "", owes: str = "p") -> tuple[str, list[int]]:
+        """So many inputs of which each owes one output in `owes`; all below them are done, and nobody has
+        their topic any more.
+        """
+        topic = source or self.rng.choice(INPUTS)
+        while self.due[topic]:
+            self.takes(topic, "ok")
+        self.leaves(topic)
+        start, usual = len(self.entries[topic]), self.expects
+        self.expects = owes
+        self.feed(count, topic)
+        self.expects = usual
+        return topic, list(range(start, start + count))
+
+    def sent(self, topic: str, count: int) -> tuple[Op, list[int]]:
+        """So many records, side by side, of a transaction that takes nothing and commits; their offsets."""
+        worker, pid = self.fresh()
+        op = self.op(worker)
+        offsets = []
+        for n in range(count):
+            offsets.append(self.put(topic, f"{op.name}:{n}", pid, digest=7))
+            self.send(op, topic, offsets[-1])
+        self.mark(topic, pid, "commit")
+        self.complete(pid, topic)
+        return op, offsets
+
+    def sent_of(self, op: Op, topic: str) -> list[int]:
+        """Where the operation's records stand."""
+        return [at for at, entry in enumerate(self.entries[topic]) if entry.get("value") in op.values]
+
+    def shown(self, topic: str, offset: int, value: str | None = None, promised: str = RC) -> Op:
+        """An observer of its own is given the record; the operation."""
+        self.settle(topic)
+        op = self.op(f"o-{self.fresh()[0]}", "poll")
+        named = value or self.entries[topic][offset]["value"]
+        self.poll(op, topic, offset, named, role="observer", promised=promised)
+        return op
+
+    def ends(self) -> None:
+        """All inputs are taken, and a minute passes."""
+        for topic in INPUTS:
+            while self.due[topic]:
+                self.takes(topic, "ok")
+        self.settle()
+        self.clock += 60 * SECOND
+
+
+def batched(rows: list[Row], joined: Collection[tuple[int, int]]) -> list[Row]:
+    """A batch at one of these places goes into the one before it, if its producer wrote that too."""
+    found: list[Row] = []
+    last: dict[tuple[int, int], Row] = {}
+    for row in sorted(rows, key=lambda row: (row["broker"], row["tp"], row["base_offset"])):
+        before = last.get((row["broker"], row["tp"]))
+        if before and (row["tp"], row["base_offset"]) in joined and _joins(before, row):
+            before |= {name: row[name] for name in ("last_offset", "max_timestamp_ms")}
+            before["count"] += 1
+        else:
+            found.append(row)
+            last[row["broker"], row["tp"]] = row
+    return found
+
+
+def _joins(before: Row, row: Row) -> bool:
+    same = all(before[name] == row[name] for name in ("producer_id", "epoch", "leader_epoch"))
+    return same and not before["control"] and not row["control"]

@@ -1,0 +1,180 @@
+"""What a tiny history comes to: every table of its run, as real brokers would have left them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.history import SENTINEL_VALUE
+from harness.record.schema import HISTORY, LOG
+
+if TYPE_CHECKING:
+    from tests.support.histories import History
+
+RC, RU = "read_committed", "read_uncommitted"
+OFFSETS = "__consumer_offsets"
+Row = dict[str, Any]
+
+
+def make_tables(history: History) -> dict[str, list[Row]]:
+    """All that follows from what has happened, and is bent then; once."""
+    _final_reads(history)
+    rows = history.rows
+    rows["partitions"] = [
+        {
+            "tp": tp,
+            "topic": home(history, topic)[0],
+            "partition": home(history, topic)[1],
+            "internal": is_internal(history, topic),
+            "compacted": home(history, topic)[0] == OFFSETS,
+        }
+        for topic, tp in history.tp.items()
+    ]
+    rows["stages"] = [
+        {"stage": "s", "group": "g", "in_topic": topic, "promised": RC, "ordered": history.ordered}
+        for topic in dict.fromkeys(home(history, one)[0] for one in history.inputs)
+    ]
+    for row in (*rows["sends"], *rows["expected"]):
+        row["topic"] = home(history, row["topic"])[0]
+    rows["journals"] = [
+        {
+            "pid": 1,
+            "lines": 2 * row["ops"],
+            "torn_lines": 0,
+            "missing_lines": 0,
+            "ended": True,
+            "stage": None,
+        }
+        | row
+        for row in history.journals.values()
+    ]
+    rows["assignments"] = [
+        {
+            "journal": "w",
+            "process": 0,
+            "group": "g",
+            "time_ns": 0,
+            "gained": True,
+            "tp": history.tp[topic],
+            "offset": 0,
+        }
+        for topic in history.inputs
+    ] + rows["assignments"]
+    for table, change in history.alterations:
+        rows[table] = [bent for row in rows[table] if (bent := change(dict(row))) is not None]
+    return rows
+
+
+def home(history: History, letter: str) -> tuple[str, int]:
+    """The topic and partition that a letter stands for."""
+    return history.homes.get(letter, (letter, 0))
+
+
+def is_internal(history: History, letter: str) -> bool:
+    """Whether the brokers write it for themselves."""
+    return home(history, letter)[0].startswith("__")
+
+
+def _final_reads(history: History) -> None:
+    reader = history.op("z", "poll")
+    for topic in history.topics:
+        internal = is_internal(history, topic)
+        end = None if internal else history.put(topic, SENTINEL_VALUE, sentinel=True)
+        fates, tp = history.fates(topic), history.tp[topic]
+        stable = fates.index("open") if "open" in fates else len(fates)
+        for at, (entry, fate) in enumerate(zip(history.entries[topic], fates, strict=True)):
+            _batch(history, tp, at, entry)
+            if fate is None or internal:
+                continue
+            history.rows["records"].append(
+                {
+                    "tp": tp,
+                    "offset": at,
+                    "value": entry["value"],
+                    "slot": entry.get("slot"),
+                    "digest": entry.get("digest"),
+                    "inputs": [
+                        {"tp": history.tp[source], "offset": o} for source, o in entry.get("inputs", ())
+                    ],
+                    "timestamp_ms": entry["ms"],
+                    "sentinel": entry.get("sentinel", False),
+                    "key": entry.get("key"),
+                    "state": entry.get("state"),
+                }
+            )
+            if at < stable and fate in ("commit", "plain"):
+                history.poll(reader, topic, at, entry["value"], role="final")
+        for broker in range(1, history.followers + 2):
+            history.rows["replicas"].append(
+                {
+                    "broker": broker,
+                    "leader": broker == 1,
+                    "tp": tp,
+                    "topic_id": topic,
+                    "log_start": 0,
+                    "log_end": len(fates),
+                    "high_watermark": len(fates),
+                    "damaged": None,
+                }
+            )
+        if end is not None:
+            committed = sum(fate in ("commit", "plain") for fate in fates[:stable])
+            _end(history, topic, RC, stable, end if end < stable else None, committed)
+            _end(history, topic, RU, len(fates), end, sum(fate is not None for fate in fates))
+
+
+def _end(history: History, topic: str, isolation: str, after: int, sentinel: int | None, read: int) -> None:
+    history.rows["ends"].append(
+        {
+            "journal": "z",
+            "isolation": isolation,
+            "tp": history.tp[topic],
+            "first": 0,
+            "next": after,
+            "read": read,
+            "sentinel_offset": sentinel,
+        }
+    )
+
+
+def _batch(history: History, tp: int, at: int, entry: Row) -> None:
+    history.rows["batches"] += [
+        {
+            "broker": broker,
+            "leader": broker == 1,
+            "tp": tp,
+            "base_offset": at,
+            "last_offset": at,
+            "count": 1,
+            "producer_id": entry["pid"],
+            "epoch": entry["epoch"],
+            "base_sequence": entry["seq"] if entry["pid"] >= 0 and "seq" in entry else -1,
+            "transactional": entry["pid"] >= 0,
+            "control": "marker" in entry,
+            "marker": entry.get("marker"),
+            "coordinator_epoch": 0,
+            "leader_epoch": 0,
+            "max_timestamp_ms": entry["ms"],
+            "crc": 0,
+        }
+        for broker in range(1, history.followers + 2)
+    ]
+
+
+def write(folder: Path, runs: Sequence[tuple[int, History]], *, log: bool) -> Path:
+    """All the runs in one store folder."""
+    united: dict[str, list[Row]] = {table: [] for table in (*HISTORY, *LOG)}
+    for number, history in runs:
+        for table, rows in history.tables(number).items():
+            united[table].extend(rows)
+    for kind, schemas in (("history", HISTORY), ("log", LOG if log else {})):
+        (folder / kind).mkdir(parents=True, exist_ok=True) if schemas else None
+        for table, schema in schemas.items():
+            pq.write_table(
+                pa.Table.from_pylist(united[table], schema=schema), folder / kind / f"{table}.parquet"
+            )
+    return folder

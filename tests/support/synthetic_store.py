@@ -1,0 +1,272 @@
+"""Synthetic stores: a run's folder as the recorder would leave it, small, for tests that draw it."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import tomli_w
+
+from harness.facts import Facts, Phase
+from harness.record.schema import HISTORY
+from harness.verdict import FaultReport, Found, Validity, Verdict
+from reports.summary import summary
+
+MS = 1_000_000
+FAULTS = (
+    FaultReport(
+        "kill-broker", "broker 2, leader of invoices/0", 12.1, 20.4, True, "process 4711 ended by SIGKILL"
+    ),
+    FaultReport(
+        "pause-worker",
+        "worker shop-2.0 at before-commit",
+        31.0,
+        38.5,
+        True,
+        "process 4802 was stopped (state T), shop-2.1 went on at 34.9 s, and it came back at 38.5 s",
+    ),
+    FaultReport(
+        "partition",
+        "broker 1 from its peers",
+        45.2,
+        54.0,
+        True,
+        "4 links: each had a connection when it was cut, and a probe through each stayed without an answer",
+    ),
+)
+
+
+def operation(number: int, journal: str = "shop-2.0", **changes: Any) -> dict[str, Any]:
+    """An operation as findings hold it."""
+    stage = journal.split("-", maxsplit=1)[0]
+    body = {
+        "name": f"{journal}:{number}",
+        "journal": journal,
+        "process": 7,
+        "stage": stage,
+        "transactional_id": journal.split(".", maxsplit=1)[0],
+        "outcome": "ok",
+        "asked": "commit",
+        "call_ns": 30_200 * MS,
+        "commit_ns": 30_900 * MS,
+        "return_ns": 38_700 * MS,
+        "error": None,
+        "line": 2 * number - 1,
+        "end_line": 2 * number,
+    }
+    return body | changes
+
+
+def record(offset: int, topic: str = "invoices", **changes: Any) -> dict[str, Any]:
+    """A record as findings hold it."""
+    body = {
+        "topic": topic,
+        "partition": 3,
+        "offset": offset,
+        "value": f"shop-2.0:{offset}:0",
+        "producer_id": 4001,
+        "epoch": 2,
+        "fate": "commit",
+        "marker_offset": offset + 5,
+    }
+    return body | changes
+
+
+REPROCESSED = {
+    "input": {"topic": "purchases", "partition": 1, "offset": 812},
+    "slot": "invoice",
+    "records": [
+        record(417, operation=operation(60)),
+        record(
+            431,
+            value="shop-2.1:3:0",
+            producer_id=4009,
+            epoch=0,
+            operation=operation(
+                3, "shop-2.1", call_ns=35_000 * MS, commit_ns=35_100 * MS, return_ns=35_140 * MS
+            ),
+        ),
+    ],
+}
+
+
+def outcomes(run_s: int = 75, seed: int = 7) -> Iterator[dict[str, Any]]:
+    """Rows of the table of operations: two stages, slower and fewer under the faults."""
+    rng, op = Random(seed), 0
+    for stage in ("payments", "shop"):
+        for second in range(run_s):
+            struck = any(fault.start_s <= second < fault.start_s + 4 for fault in FAULTS)
+            for _ in range(rng.randint(0, 6) if struck else rng.randint(24, 34)):
+                call = second * 1000 * MS + rng.randrange(1000) * MS
+                took = int((rng.lognormvariate(6, 1.2) if struck else rng.lognormvariate(2.6, 0.4)) * MS)
+                draw = rng.random()
+                outcome = "info" if struck and draw < 0.1 else "fail" if draw < 0.03 else "ok"
+                abort = outcome == "fail" and draw < 0.02
+                yield {
+                    "run": 0,
+                    "op": op,
+                    "name": f"{stage}-1.0:{op}",
+                    "journal": f"{stage}-1.0",
+                    "process": 1,
+                    "stage": stage,
+                    "group": stage,
+                    "transactional_id": f"{stage}-1",
+                    "f": "txn",
+                    "outcome": outcome,
+                    "asked": "abort" if abort else "commit",
+                    "call_ns": call,
+                    "commit_ns": call + 5 * MS,
+                    "return_ns": None if outcome == "info" else call + 5 * MS + took,
+                    "error": None,
+                    "fenced": False,
+                    "line": 1,
+                    "end_line": 2,
+                }
+                op += 1
+
+
+def write_table(folder: Path, name: str, rows: Sequence[dict[str, Any]]) -> None:
+    """One Parquet file of the history."""
+    (folder / "history").mkdir(parents=True, exist_ok=True)
+    table = pa.Table.from_pylist(list(rows), schema=HISTORY[name])
+    pq.write_table(table, folder / "history" / f"{name}.parquet", compression="zstd")
+
+
+def write_journal(folder: Path, name: str, operations: int) -> None:
+    """A journal of some operations: an invocation and a completion each."""
+    (folder / "journals").mkdir(exist_ok=True)
+    with (folder / "journals" / f"{name}.jsonl").open("w") as file:
+        for number in range(1, operations + 1):
+            common = {"op": number, "f": "txn", "process": 7}
+            claims = [{"topic": "purchases", "partition": 1, "first": number * 4, "next": number * 4 + 4}]
+            file.write(json.dumps(common | {"type": "invoke", "claims": claims}) + "\n")
+            file.write(json.dumps(common | {"type": "ok", "sends": [["invoices", 3, number * 7]]}) + "\n")
+
+
+def verdict(valid: Validity, **changes: Any) -> Verdict:
+    """A verdict of the run that `write_store` writes."""
+    anomalies: dict[str, Found] = {}
+    reasons: list[str] = []
+    if valid is Validity.INVALID:
+        anomalies["reprocessed-input"] = Found(3, [REPROCESSED] * 3)
+        anomalies["group-offset-regression"] = Found(
+            1,
+            [
+                {
+                    "group": "shop",
+                    "input": {"topic": "purchases", "partition": 1, "offset": 812},
+                    "committed": 812,
+                    "committed_before": 816,
+                    "operation": operation(60),
+                }
+            ],
+            because="reprocessed-input",
+        )
+        anomalies["contended-id"] = Found(2, [{"transactional_id": "shop-2"}], allowed=True, warning=True)
+    if valid is Validity.UNKNOWN:
+        reasons = [
+            "fault 2 (pause-worker) did not act",
+            "the final reader of invoices/4 did not come to the end",
+        ]
+    faults = changes.get("faults", FAULTS)
+    coverage = {"inputs": 120034, "outputs": 240068, "committed": 3900, "aborted": 60, "fenced": 2}
+    told = {"unknown_because": reasons, "coverage": coverage}
+    body: dict[str, Any] = {
+        "history": "store/shop/20261121T100000Z",
+        "name": "shop",
+        "seed": 42,
+        "valid": valid,
+        "summary": "",
+        "anomalies": anomalies,
+        "not_exercised": {"zombie": "no paused worker came back after its replacement had begun"}
+        if valid is Validity.UNKNOWN
+        else {},
+        "not_checked": {"hanging-transaction": "no brokers' logs in this history"}
+        if valid is Validity.UNKNOWN
+        else {},
+        "faults": faults,
+        "stats": {"ops": 4000, "ok": 3900, "fail": 60, "info": 40},
+        **told,
+    }
+    judged = Verdict(**(body | changes))
+    return judged if judged.summary else replace(judged, summary=summarised(judged))
+
+
+def summarised(judged: Verdict) -> str:
+    """The sentence for a verdict, as the front door asks for it."""
+    return summary(
+        judged.valid,
+        judged.anomalies,
+        judged.faults,
+        unknown_because=judged.unknown_because,
+        coverage=judged.coverage,
+        not_checked=judged.not_checked,
+    )
+
+
+def write_store(folder: Path, judged: Verdict) -> Path:
+    """A whole folder of a run of 75 s."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = list(outcomes())
+    write_table(folder, "ops", rows)
+    write_table(
+        folder,
+        "sends",
+        [
+            {
+                "run": 0,
+                "op": row["op"],
+                "n": n,
+                "value": f"{row['op']}:{n}",
+                "topic": "invoices",
+                "acked": True,
+            }
+            for row in rows
+            for n in range(20)
+        ],
+    )
+    write_journal(folder, "shop-2.0", 80)
+    write_journal(folder, "shop-2.1", 10)
+    (folder / "log").mkdir(exist_ok=True)
+    for broker in "123":
+        (folder / "brokers" / broker).mkdir(parents=True, exist_ok=True)
+        (folder / "brokers" / broker / "server.log").write_text("INFO started\n" * 100)
+    spans = [("start the cluster", -5.8, 0), ("workload under faults", 0, 60), ("drain", 60, 66)]
+    spans += [("final reads", 66, 71), ("take the logs", 71, 73.5), ("check", 73.5, 86)]
+    versions = {
+        "fencepost": "0.1.0",
+        "kafka": "4.3.1",
+        "java": "25.0.2",
+        "librdkafka": "2.16.0",
+        "python": "3.11.2",
+    }
+    Facts(
+        phases=[Phase(*span) for span in spans],
+        faults=list(judged.faults),
+        unscheduled={
+            "kill-group-coordinator": "the schedule had no room for it: a time limit of 75 s would do"
+        },
+        versions=versions,
+        unexpected_errors=["shop-1.0 operation 812: SystemError in flush"] if judged.anomalies else [],
+    ).save(folder / "facts.json")
+    schedule = [
+        {"fault": f.fault, "target": f.target.split(",")[0], "start_s": f.start_s, "hold_s": 8.0}
+        for f in judged.faults
+    ]
+    settings = {
+        "run": {
+            "id": "shop-20261121",
+            "started": "2026-11-21T10:00:00Z",
+            "seed": 42,
+            "command": "fencepost run --workload shop --time-limit 60 --seed 42",
+        },
+        "options": {"workload": "shop", "time_limit": 60, "workers": 3, "rate": 400, "cluster": "local"},
+        "schedule": schedule,
+    }
+    (folder / "test.toml").write_text(tomli_w.dumps(settings))
+    (folder / "verdict.json").write_text(judged.line())
+    return folder
