@@ -7,6 +7,7 @@
 """
 
 import argparse
+import random
 import statistics
 import tempfile
 import time
@@ -16,8 +17,8 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from fencepost.planning import plan_test
-from harness.cluster import ClusterSpec, TopicSpec
+from fencepost.planning import PROCESS, plan_test
+from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.environment.cache import cache_folder
 from harness.environment.ports import PortBlock
@@ -29,6 +30,7 @@ from harness.runner.schedule import Schedule
 from harness.settings.options import Options
 from harness.waiting import wait_for
 from workloads.model import Workload
+from workloads.program import PythonProgram
 from workloads.registry import WORKLOADS
 
 SHOP = WORKLOADS["shop"]
@@ -63,9 +65,9 @@ def say(text: str) -> None:
 class Bench:
     """A cluster, and the loop of the first stage on fresh inputs, as often as one likes."""
 
-    def __init__(self, cluster: LocalCluster, crew_parts: tuple[Supervisor, Path]) -> None:
+    def __init__(self, cluster: LocalCluster, parts: tuple[Supervisor, Path]) -> None:
         self.cluster = cluster
-        self._supervisor, self._folder = crew_parts
+        self._supervisor, self._folder = parts
         self._round = 0
 
     def loop(self, inputs: int, txn_size: int, *, record: bool) -> float:
@@ -74,54 +76,56 @@ class Bench:
         workload = self._fresh(inputs)
         folder = self._folder / f"round-{self._round}"
         folder.mkdir()
-        crew = Processes(
+        tag = f"bench-{self._round}"
+        facts = workload.facts(Options(workers=1), tag)
+        told = {
+            "workload": "shop",
+            "tag": tag,
+            "txn_size": txn_size,
+            "abort_share": 0.0,
+            "seed": self._round,
+            "record": record,
+        }
+        program = PythonProgram(PROCESS, told)
+        processes = Processes(
             self._supervisor,
             folder,
             Clock(time.monotonic_ns(), 0),
             lambda _: self.cluster.bootstrap,
             ("w0",),
-            {"shop": f"bench-{self._round}"},
-            {
-                "workload": "shop",
-                "renamed": f"bench-{self._round}",
-                "defect": None,
-                "txn_size": txn_size,
-                "abort_share": 0.0,
-                "seed": self._round,
-                "record": record,
-            },
+            facts.stages,
+            {"shop": program},
+            program,
         )
-        worker = crew.start_worker("shop", f"bench-{self._round}")
+        worker = processes.start_worker("shop", "shop-1")
         first: list[tuple[float, int]] = []
 
         def done() -> float | None:
-            told = worker.told.get("counts", {}).get("inputs", 0)
-            if told and not first:
-                first.append((time.monotonic(), told))
-            return time.monotonic() if told >= inputs else None
+            taken = worker.heard.counts.get("inputs", 0)
+            if taken and not first:
+                first.append((time.monotonic(), taken))
+            return time.monotonic() if taken >= inputs else None
 
         end_s = wait_for(
-            done, f"{inputs} inputs of {workload.fed}", 240, every_s=0.002, last_seen=lambda: worker.told
+            done, f"{inputs} inputs of {tag}", 240, every_s=0.002, last_seen=lambda: worker.heard
         )
-        crew.stop([worker])
+        processes.stop([worker])
         begun_s, already = first[0]
         return (end_s - begun_s) * inputs / max(1, inputs - already)
 
     def _fresh(self, inputs: int) -> Workload:
         """New topics with so many inputs."""
-        from fencepost.process import renamed
-
-        workload = renamed(SHOP, f"bench-{self._round}")
-        self.cluster.create_topics([TopicSpec(topic, 6) for topic in workload.topics], 60)
+        workload, tag = SHOP, f"bench-{self._round}"
+        facts = workload.facts(Options(), tag)
+        self.cluster.create_topics(facts.topics, 60)
         producer = Producer(
             {"bootstrap.servers": self.cluster.bootstrap, "enable.idempotence": True, "linger.ms": 20}
         )
-        import random
-
+        feed = workload.tagged(tag).feeds()[0]
         rng = random.Random(self._round)
         for n in range(inputs):
-            key, value = SHOP.make_input(rng, n)
-            producer.produce(workload.fed, value, key)
+            fed = feed.make(rng, n)
+            producer.produce(feed.topic, fed.value, fed.key)
             producer.poll(0)
         producer.flush(60)
         return workload

@@ -52,7 +52,7 @@ def _anomalies(checker: Checker) -> list[Anomaly]:
             family=checker.family,
             summary=text.partition("\n")[0].strip(),
             text=text,
-            needs=tuple(NEEDS[need] for need in checker.needs),
+            needs=tuple(NEEDS[need].text for need in checker.needs),
             warning=checker.warning,
             always_allowed=name in checker.always_allowed,
             judges=checker.judges,

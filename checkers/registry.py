@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from checkers.external.graph.names import BAD, GRAPHS
+from harness.reasons import Reason
 from harness.verdict import NO_AGGREGATE, NO_ORDER
 
 if TYPE_CHECKING:
@@ -18,18 +19,25 @@ if TYPE_CHECKING:
     from checkers.findings.form import Finding
     from checkers.stored.tables import Tables
 
+_LOCAL = "run it on a local cluster, of which all logs are read"
 NEEDS = {
-    "log": "no broker logs in this history",
-    "offsets": "no log of __consumer_offsets in this history",
-    "transactions": "no whole log of __transaction_state in this history",
-    "replicas": "the log of one replica of each partition alone",
-    "healed": "the run does not say when its last fault was healed",
-    "expected": "the workload does not say what its inputs must lead to",
+    "log": Reason("no-logs", "no broker logs in this history", remedy=_LOCAL),
+    "offsets": Reason("no-offsets-log", "no log of __consumer_offsets in this history", remedy=_LOCAL),
+    "transactions": Reason(
+        "no-transactions-log", "no whole log of __transaction_state in this history", remedy=_LOCAL
+    ),
+    "replicas": Reason("one-replica", "the log of one replica of each partition alone", remedy=_LOCAL),
+    "healed": Reason("no-last-heal", "the run does not say when its last fault was healed"),
+    "expected": Reason(
+        "no-expectation",
+        "the workload does not say what its inputs must lead to",
+        remedy="run a workload that says so",
+    ),
     "order": NO_ORDER,
     "aggregate": NO_AGGREGATE,
 }
 """What a check may need, and the reason that stands in `not_checked` where it is missing."""
-STORES, HISTORIES, BOTH = "stored runs", "histories from elsewhere", "both"
+STORES, HISTORIES, BOTH = "stored runs", "external histories", "both"
 
 
 @dataclass(frozen=True)

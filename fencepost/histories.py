@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from checkers.external.read_files import HistoryFile
     from checkers.judging.bisect import Answers
 
-NOTHING_READ = "nothing read"
+NOTHING_READ = "nothing-read"
 """What `checkers.judging.external_histories` calls a history in which nothing was."""
 
 
@@ -96,6 +96,7 @@ def conclude(path: Path | Url, judgement: Judgement) -> Verdict:
         anomalies=judgement.anomalies,
         not_checked=judgement.not_checked,
         unknown_because=reasons,
+        checked=judgement.checked,
         coverage=judgement.coverage,
         stats=judgement.stats,
         unsettled=judgement.unsettled,

@@ -9,6 +9,8 @@ import pyarrow.parquet as pq
 
 from harness.errors import AnalysisFailed, FencepostError, UnreadableInput
 from harness.facts import Facts
+from harness.promises import SEGMENTS
+from harness.reasons import Reason
 from harness.record.schema import HISTORY, LOG, unfit
 from harness.record.store import PLAN
 from harness.runner.tabulate import tabulate, tabulated
@@ -24,9 +26,11 @@ LARGE_BYTES = 10 * 1024 * 1024
 """Of Parquet, about a million rows, above which Spark is started for a large history."""
 
 
-KILLED = (
+KILLED = Reason(
+    "run-killed",
     "there is no facts.json: the run was killed before its end, or the file is gone; it is judged from what "
-    "else is there"
+    "else is there",
+    remedy="let the run come to its end: `fencepost replay` repeats it from its seed",
 )
 
 
@@ -47,8 +51,8 @@ class Evidence:
 
     @property
     def had_log(self) -> bool:
-        """Whether the brokers' logs were read: they are of a cluster of our own."""
-        return self.facts is not None and self.plan.options.cluster == "local"
+        """Whether the brokers' logs were read, as the run had promised."""
+        return self.facts is not None and self.plan.promises.witness == SEGMENTS
 
     @property
     def size_bytes(self) -> int:
@@ -71,7 +75,7 @@ def open_evidence(history: str, folder: Path) -> Evidence:
             for table in tables:
                 _require(folder / room / f"{table}.parquet", int(number), facts.rows if facts else {})
     try:
-        lacking = tuple(contradictions(folder, plan)) if facts else (KILLED,)
+        lacking = tuple(contradictions(folder, plan)) if facts else (KILLED.text,)
         evidence = Evidence(history, folder, plan, facts, lacking)
         _try(evidence)
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
@@ -84,13 +88,13 @@ def open_evidence(history: str, folder: Path) -> Evidence:
 def _try(evidence: Evidence) -> None:
     """Ask what will be asked of the run's own files; raises what comes of it if they are damaged."""
     facts = evidence.facts or Facts()
-    told = evidence.plan.workload.get("allowed", []), facts.evidence_problems, facts.unexpected_errors
+    told = evidence.plan.workload.get("allowed", []), facts.unexpected_errors
     if not all(
         isinstance(names, list | tuple) and all(isinstance(one, str) for one in names) for names in told
     ):
         raise TypeError("a list of words is none")
     healed_ns(facts)
-    conclude(evidence, Judgement({}, {}, {}, {}, {}))
+    conclude(evidence, Judgement({}, {}, {}))
 
 
 def _require(path: Path, run: int, rows: Mapping[str, int]) -> None:
@@ -195,15 +199,15 @@ def contradictions(folder: Path, plan: Plan) -> Iterator[str]:
     """What the tables lack of what the run's own files say."""
     history = folder / "history"
     rows = pq.read_table(history / "stages.parquet").drop_columns("run").to_pylist()
-    names = [row.pop("stage") for row in rows]
-    stages = dict(zip(names, rows, strict=True))
-    planned = {stage["name"]: stage for stage in plan.workload.get("stages", ())}
-    if sorted(names) != sorted(planned):
-        yield f"the table stages has {listed(names)}, and the run had {listed(planned)}"
-    for name in sorted(stages.keys() & planned.keys()):
-        for what, told in stages[name].items():
-            if told != (had := planned[name].get(what)):
-                yield f"the table stages has {told} as {what} of {name}, and the run had {had}"
+    stages = {(row.pop("stage"), row.pop("in_topic")): row for row in rows}
+    planned = {(stage.name, topic): stage for stage in plan.pipeline.stages for topic in stage.reads}
+    if stages.keys() != planned.keys() or len(rows) != len(planned):
+        had, held = (listed(f"{stage} of {topic}" for stage, topic in names) for names in (planned, stages))
+        yield f"the table stages has {held}, and the run had {had}"
+    for name, topic in sorted(stages.keys() & planned.keys()):
+        for what, told in stages[name, topic].items():
+            if told != (was := getattr(planned[name, topic], what)):
+                yield f"the table stages has {told} as {what} of {name}, and the run had {was}"
     told = pq.read_table(history / "journals.parquet", columns=["journal"])["journal"].to_pylist()
     written = [path.stem for path in (folder / "journals").glob("*.jsonl")]
     # What was done to the cluster stands beside them, and is no witness.
@@ -211,11 +215,7 @@ def contradictions(folder: Path, plan: Plan) -> Iterator[str]:
         yield f"the table journals lacks {listed(missing)}"
     places = pq.read_table(history / "partitions.parquet", columns=["topic", "partition"]).to_pylist()
     here = {(place["topic"], place["partition"]) for place in places}
-    wanted = {
-        (topic, partition)
-        for topic in plan.workload.get("topics", ())
-        for partition in range(plan.options.partitions)
-    }
+    wanted = set(plan.pipeline.places)
     if gone := sorted(wanted - here):
         yield f"the table partitions lacks {listed(f'{topic}/{number}' for topic, number in gone)}"
 
@@ -230,10 +230,13 @@ def conclude(evidence: Evidence, judgement: Judgement) -> Verdict:
     from reports.summary import summary
 
     facts = evidence.facts or Facts()
-    unmet_goals = {**facts.unmet_goals, **_goals(evidence.plan, judgement)}
+    unmet, waived = _goals(evidence.plan, judgement)
+    unmet_goals = {**facts.unmet_goals, **unmet}
     reasons = list(dict.fromkeys([*_reasons(evidence), *judgement.broken.values()]))
     reasons += _unstruck(evidence)
-    reasons += [f"{goal} was not exercised: {why}" for goal, why in unmet_goals.items()]
+    reasons += [
+        Reason("goal-not-met", f"{goal} was not exercised: {why}", goal) for goal, why in unmet_goals.items()
+    ]
     valid = Validity.UNKNOWN if reasons else Validity.VALID
     if any(not found.allowed for found in judgement.anomalies.values()):
         valid = Validity.INVALID
@@ -252,8 +255,10 @@ def conclude(evidence: Evidence, judgement: Judgement) -> Verdict:
         ),
         anomalies=judgement.anomalies,
         not_checked=judgement.not_checked,
-        not_exercised={**facts.unscheduled, **unmet_goals},
+        not_exercised={**facts.unscheduled, **waived, **unmet_goals},
         unknown_because=reasons,
+        warnings=_warnings(facts),
+        checked=judgement.checked,
         faults=facts.faults,
         coverage=judgement.coverage,
         stats=judgement.stats,
@@ -261,33 +266,55 @@ def conclude(evidence: Evidence, judgement: Judgement) -> Verdict:
     )
 
 
-def _reasons(evidence: Evidence) -> list[str]:
+def _reasons(evidence: Evidence) -> list[Reason]:
     """Why a run that says so itself cannot be valid."""
     if evidence.facts is None:
         return [KILLED]
     reasons = list(evidence.facts.evidence_problems)
     if evidence.facts.interrupted:
-        reasons.insert(0, "the run was interrupted")
+        remedy = "let the run come to its end: `fencepost replay` repeats it from its seed"
+        reasons.insert(0, Reason("interrupted", "the run was interrupted", remedy=remedy))
     return reasons
 
 
-def _unstruck(evidence: Evidence) -> list[str]:
+def _unstruck(evidence: Evidence) -> list[Reason]:
     """The faults that were planned and did not do what they were for."""
     if evidence.facts is None:
         return []
     faults = evidence.facts.faults
-    reasons = [f"{fault.fault} did not act: {fault.evidence}" for fault in faults if not fault.acted]
-    reasons += [f"{fault.fault} was not healed" for fault in faults if fault.acted and fault.end_s is None]
+    again = "repeat it with another `--seed`, or name the fault with `--nemesis` and a longer `--time-limit`"
+    reasons = [
+        Reason("fault-did-not-act", f"{fault.fault} did not act: {fault.evidence}", fault.fault, again)
+        for fault in faults
+        if not fault.acted
+    ]
+    reasons += [
+        Reason("fault-not-healed", f"{fault.fault} was not healed", fault.fault)
+        for fault in faults
+        if fault.acted and fault.end_s is None
+    ]
     missing = len(evidence.plan.schedule) - len(faults)
     if missing > 0:
-        reasons.append(f"{missing} of the planned faults were never carried out")
+        text = f"{missing} of the planned faults were never carried out"
+        reasons.append(Reason("faults-not-carried-out", text, remedy="use a longer `--time-limit`"))
     return reasons
 
 
-def _goals(plan: Plan, judgement: Judgement) -> Mapping[str, str]:
-    """Goals that only the history can show."""
-    if plan.options.abort_share > 0 and not judgement.coverage.get("aborted"):
-        return {
-            "aborted-read": "no transaction was aborted; a longer --time-limit or a higher abort-share helps"
-        }
-    return {}
+def _warnings(facts: Facts) -> list[Reason]:
+    """What changes nothing, and is to be known."""
+    return [
+        Reason(
+            "unexpected-end",
+            words,
+            words.partition(" ")[0],
+            "its log stands in the run's folder, in workers/",
+        )
+        for words in facts.unexpected_errors
+    ]
+
+
+def _goals(plan: Plan, judgement: Judgement) -> tuple[dict[str, str], dict[str, str]]:
+    """Goals that only the history can show, and that were not reached; and those that were waived."""
+    missed = [goal for goal in plan.pipeline.goals if not judgement.coverage.get(goal.counted)]
+    unmet = {goal.name: f"{goal.text}; {goal.remedy}" for goal in missed if not goal.waived}
+    return unmet, {goal.name: goal.waived for goal in missed if goal.waived}

@@ -1,27 +1,42 @@
 """From options to a plan: the schedule of faults, what is fixed before a run begins, and what repeats it."""
 
 import secrets
-from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fencepost import registry
-from harness.clients.librdkafka import SESSION_TIMEOUT_MS
-from harness.record.tables import StageFacts
+from fencepost.clusters import CLUSTERS
+from harness.clients.librdkafka import SESSION_TIMEOUT_MS, TRANSACTION_TIMEOUT_MS
+from harness.cluster import Ability
+from harness.pipeline import PipelineFacts
+from harness.promises import INTERNAL_TOPICS, NO_WITNESS, SEGMENTS, Promises, final_readers, observer
 from harness.runner import schedule as schedules
+from harness.runner.faults import FaultTargets, Nemesis
 from harness.runner.processes import Clock
 from harness.runner.run import Test
-from harness.runner.schedule import FaultTargets, Nemesis, Schedule
+from harness.runner.schedule import Schedule
 from harness.settings.options import Options
 from harness.settings.test_toml import Plan
+from workloads.defects import policy_of
+from workloads.program import PythonProgram
 
 if TYPE_CHECKING:
     from workloads.model import Workload
 
 SPARE_SLOTS = 2
 """Client slots beyond one a worker and those that faults keep: for workers that end by themselves."""
+PROCESS = "fencepost.process"
+"""The module that every process of ours runs."""
+
+
+def facts_of(options: Options, workload: "Workload") -> PipelineFacts:
+    """What the workload is in a run of these options. Raises `UsageError` where it cannot have the defect."""
+    if options.defect:
+        registry.defects()[options.defect].require(workload)
+    return workload.facts(options, policy=policy_of(options.defect), txn_timeout_ms=TRANSACTION_TIMEOUT_MS)
 
 
 def draw(options: Options, workload: "Workload") -> Schedule:
@@ -34,77 +49,65 @@ def draw(options: Options, workload: "Workload") -> Schedule:
     elif defect is not None:
         names = defect.nemesis
     else:
-        names = tuple(nemeses)
-    workers = workers_of(options, workload)
-    grounds = FaultTargets(
+        names = tuple(name for name, nemesis in nemeses.items() if nemesis.by_default)
+    facts = facts_of(options, workload)
+    workers = workers_of(facts)
+    ids = {worker: own for stage in facts.stages for worker, own in stage.transactional_ids.items()}
+    targets = FaultTargets(
         brokers=tuple(range(1, options.brokers + 1)),
-        places=tuple((topic, p) for topic in workload.topics for p in range(options.partitions)),
+        places=tuple(facts.places),
         workers=workers,
-        groups=tuple(stage.group for stage in workload.stages),
+        steps={stage.name: stage.steps for stage in facts.stages},
+        groups=tuple(stage.group for stage in facts.stages if stage.group is not None),
+        transactional_ids=tuple(ids[worker] for stage in sorted(workers) for worker in workers[stage]),
         slots=tuple(f"w{n}" for n in range(sum(map(len, workers.values())))),
-        stage=defect.stage if defect and not named else None,
+        can=CLUSTERS[options.cluster].can,
+        stage=defect.stage_of(workload) if defect and not named else None,
         step=defect.step.value if defect and defect.step and not named else None,
     )
     rng = Random(f"{options.seed}/schedule")
     chosen: list[Nemesis] = [nemeses[name] for name in names]
-    return schedules.draw(chosen, grounds, options.time_limit_s, rng, named=named or defect is not None)
+    return schedules.draw(chosen, targets, options.time_limit_s, rng, named=named or defect is not None)
 
 
-def workers_of(options: Options, workload: "Workload") -> dict[str, tuple[str, ...]]:
+def workers_of(facts: PipelineFacts) -> dict[str, tuple[str, ...]]:
     """The workers of each stage, by name."""
-    return {
-        stage.name: tuple(f"{stage.name}-{n}" for n in range(1, options.workers + 1))
-        for stage in workload.stages
-    }
+    return {stage.name: tuple(stage.transactional_ids) for stage in facts.stages}
 
 
 def plan_test(options: Options, workload: "Workload", drawn: Schedule, folder: Path) -> Test:
     """Everything that is fixed before the run begins."""
-    workers = workers_of(options, workload)
+    facts = facts_of(options, workload)
+    workers = workers_of(facts)
     nemeses = registry.nemeses()
-    kept = sum(nemeses[strike.fault].keeps_slot for strike in drawn.injections)
+    kept = sum(nemeses[injection.fault].keeps_slot for injection in drawn.injections)
     slots = sum(map(len, workers.values())) + kept + SPARE_SLOTS
-    return Test(
-        options=options,
-        folder=folder,
-        topics=workload.topics,
-        outputs=workload.outputs,
-        stages=tuple(
-            StageFacts(stage.name, stage.group, stage.in_topic, stage.promised.value, stage.ordered)
-            for stage in workload.stages
-        ),
-        workers=workers,
-        worker_slots=tuple(f"w{n}" for n in range(slots)),
-        injections=drawn.injections,
-        nemeses=nemeses,
-        common={
+    ours = PythonProgram(
+        PROCESS,
+        {
             "workload": workload.name,
             "defect": options.defect,
+            "client": options.client,
             "txn_size": options.txn_size,
             "abort_share": options.abort_share,
             "seed": options.seed,
         },
     )
-
-
-def described(workload: "Workload", stages: Sequence[StageFacts]) -> dict[str, Any]:
-    """What `test.toml` says of the workload: all that the checkers need to know."""
-    return {
-        "name": workload.name,
-        "topics": list(workload.topics),
-        "allowed": sorted(workload.allowed),
-        "stages": [vars(facts) for facts in stages],
-    }
+    return Test(
+        options=options,
+        folder=folder,
+        pipeline=facts,
+        workers=workers,
+        worker_slots=tuple(f"w{n}" for n in range(slots)),
+        injections=drawn.injections,
+        nemeses=nemeses,
+        programs={stage.name: ours for stage in facts.stages},
+        own=ours,
+    )
 
 
 def plan_run(
-    options: Options,
-    test: Test,
-    drawn: Schedule,
-    workload: "Workload",
-    command: str,
-    started: datetime,
-    clock: Clock,
+    options: Options, test: Test, drawn: Schedule, command: str, started: datetime, clock: Clock
 ) -> Plan:
     """All that is needed to repeat the run, and the one wall-clock time."""
     return Plan(
@@ -116,7 +119,25 @@ def plan_run(
             "command": command,
             "wall_ms_at_zero": clock.wall_ms_at_zero,
             "session_timeout_ms": SESSION_TIMEOUT_MS,
+            "promises": asdict(promises_of(options, test)),
         },
-        [strike.as_table() for strike in drawn.injections],
-        described(workload, test.stages),
+        [injection.as_table() for injection in drawn.injections],
+        test.pipeline.as_table(),
+    )
+
+
+def promises_of(options: Options, test: Test) -> Promises:
+    """The evidence that the run will leave."""
+    kind = CLUSTERS[options.cluster]
+    topics = [topic.name for topic in test.pipeline.topics]
+    segments = Ability.SEGMENTS in kind.can
+    broken = {premise for one in test.injections for premise in test.nemeses[one.fault].breaks}
+    return Promises(
+        journaled=tuple(stage.name for stage in test.pipeline.stages if stage.journaled),
+        witness=SEGMENTS if segments else NO_WITNESS,
+        internal_logs=INTERNAL_TOPICS if segments else (),
+        replicas=segments,
+        readers=(*final_readers(topics), observer(test.pipeline.written)),
+        broken_premises=tuple(sorted(broken)),
+        one_clock=kind.one_clock,
     )

@@ -7,22 +7,23 @@ import json
 import signal
 import socket
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.clients.control import Control
 from harness.clients.feeder import Feeder
-from harness.clients.readers import Expectation, FinalReader, Observer
+from harness.clients.interface import Client
+from harness.clients.librdkafka_client import LibrdkafkaClient
+from harness.clients.readers import FinalReader, Observer
 from harness.history import Isolation, Role
 from harness.record.journal import Journal, NoJournal
-from harness.record.naming import digest, output_headers
 from workloads.defects import policy_of
 from workloads.loop import Settings, Worker
-from workloads.model import Output, Transform, Workload
+from workloads.model import group_of, transactional_id
 from workloads.registry import WORKLOADS
+
+CLIENTS: Mapping[str, Client] = {"librdkafka": LibrdkafkaClient()}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -47,91 +48,32 @@ def build(
     spec: dict[str, Any], journal: Journal, control: Control
 ) -> Worker | Feeder | Observer | FinalReader:
     """The object that does the work of a role."""
-    workload = renamed(WORKLOADS[spec["workload"]], spec.get("renamed"))
+    tag = spec.get("tag", "")
+    workload = WORKLOADS[spec["workload"]].tagged(tag)
     places = [(topic, partition) for topic, partition in spec.get("places", ())]
     match Role(spec["role"]):
         case Role.WORKER:
             settings = Settings(
                 bootstrap=spec["bootstrap"],
-                worker=spec["worker"],
+                group=group_of(spec["stage"], tag),
+                transactional_id=transactional_id(spec["worker"], tag),
                 process=spec["process"],
                 txn_size=spec["txn_size"],
                 abort_share=spec["abort_share"],
                 seed=spec["seed"],
-                policy=policy_of(spec["defect"]),
+                policy=policy_of(spec.get("defect")),
+                place=workload.place_of(spec["stage"]),
             )
-            return Worker(workload.stage(spec["stage"]), settings, journal, control)
+            client = CLIENTS[spec.get("client", "librdkafka")]
+            return Worker(workload.stage(spec["stage"]), settings, client, journal, control)
         case Role.FEEDER:
-            return Feeder(
-                spec["bootstrap"],
-                workload.fed,
-                workload.make_input,
-                spec["rate"],
-                spec["seed"],
-                journal,
-                control,
-            )
+            return Feeder(spec["bootstrap"], workload.feeds(), spec["rate"], spec["seed"], journal, control)
         case Role.OBSERVER:
             return Observer(spec["bootstrap"], places, journal, control)
         case Role.FINAL:
             isolation = Isolation(spec["isolation"])
-            return FinalReader(spec["bootstrap"], places, isolation, journal, control, expectation(workload))
-
-
-def renamed(workload: Workload, prefix: str | None) -> Workload:
-    """The same workload on topics of its own, for many rounds on one cluster."""
-    if prefix is None:
-        return workload
-
-    def elsewhere(transform: Transform, key: bytes, value: bytes) -> list[Output]:
-        return [replace(out, topic=f"{prefix}-{out.topic}") for out in transform(key, value)]
-
-    return replace(
-        workload,
-        topics=tuple(f"{prefix}-{topic}" for topic in workload.topics),
-        fed=f"{prefix}-{workload.fed}",
-        stages=tuple(
-            replace(
-                stage,
-                in_topic=f"{prefix}-{stage.in_topic}",
-                transform=partial(elsewhere, stage.transform),
-                aggregate=stage.aggregate
-                and replace(stage.aggregate, topic=f"{prefix}-{stage.aggregate.topic}"),
-            )
-            for stage in workload.stages
-        ),
-    )
-
-
-def expectation(workload: Workload) -> Expectation:
-    """What the workload says of a record."""
-    sums = {stage.aggregate.topic: stage.aggregate.state for stage in workload.stages if stage.aggregate}
-
-    def outputs(topic: str, key: bytes, value: bytes) -> list[tuple[str, str, str, Any]]:
-        return [
-            (stage.name, out.slot, out.topic, partial(held, topic, out))
-            for stage in workload.stages
-            if stage.in_topic == topic
-            for out in stage.transform(key, value)
-        ]
-
-    def adds(topic: str, key: bytes, value: bytes) -> list[tuple[str, str, bytes, int]]:
-        return [
-            (stage.name, stage.aggregate.topic, to, amount)
-            for stage in workload.stages
-            if stage.in_topic == topic and stage.aggregate
-            for to, amount in stage.aggregate.adds(key, value)
-        ]
-
-    def state(topic: str, key: bytes, value: bytes) -> int | None:
-        return sums[topic](key, value) if topic in sums else None
-
-    return Expectation(outputs, adds, state)
-
-
-def held(topic: str, out: Output, partition: int, offset: int) -> int:
-    """The digest of the output that the input at that place must lead to."""
-    return digest(out.key, out.value, output_headers("", out.slot, [(topic, partition, offset)]))
+            expectation = workload.expectation()
+            return FinalReader(spec["bootstrap"], places, isolation, journal, control, expectation)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 from harness.settings.options import Known
 
 if TYPE_CHECKING:
-    from harness.runner.schedule import Nemesis
+    from harness.runner.faults import Nemesis
     from workloads.defects import Defect
     from workloads.model import Workload
 
-CLUSTERS: Mapping[str, str] = {
-    "local": "three Kafka nodes as processes of this machine, no root and no Docker"
-}
+
+def clusters() -> Mapping[str, str]:
+    """The kinds of cluster, and what each is."""
+    from fencepost.clusters import CLUSTERS
+
+    return {kind.name: kind.summary for kind in CLUSTERS.values()}
 
 
 def workloads() -> "Mapping[str, Workload]":

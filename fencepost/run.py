@@ -4,6 +4,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from checkers.spark.interrupts import interruptible
 from fencepost import registry
+from fencepost.clusters import CLUSTERS, ClusterParts
 from fencepost.drawing import draw_report
 from fencepost.judge import judge_one, open_evidence
 from fencepost.planning import draw, plan_run, plan_test
@@ -20,12 +22,15 @@ from harness.facts import Facts
 from harness.processes.spawn import Supervisor
 from harness.record import store
 from harness.runner import schedule as schedules
+from harness.runner.ends import SentinelEnds
+from harness.runner.faults import Injection
 from harness.runner.interrupt import Interrupt, Stage
-from harness.runner.processes import Clock
+from harness.runner.processes import OBSERVER_SLOT, Clock
 from harness.runner.progress import Progress
+from harness.runner.quiescence import Quiet
 from harness.runner.run import Running, Test, perform
 from harness.runner.run_log import RunLog
-from harness.runner.schedule import Injection, Schedule
+from harness.runner.schedule import Schedule
 from harness.runner.tabulate import Ends, rows_of, tabulate, unexpected_errors
 from harness.settings.options import Options
 from harness.settings.test_toml import Plan
@@ -48,10 +53,15 @@ def run(
         else draw(options, workload)
     )
     progress.say("planned, in seconds after the first input:" if drawn.injections else _no_faults(options))
-    for strike in drawn.injections:
-        progress.say(f"  {strike}")
+    for injection in drawn.injections:
+        progress.say(f"  {injection}")
     with Interrupt() as interrupt, ExitStack() as stack:
-        return _run(options, progress, command, workload, drawn, interrupt, stack)
+        early = Early(options, stack)
+        performed = perform_run(options, progress, command, workload, drawn, interrupt, stack, early.begin)
+        verdict = _judge(performed.folder, performed.run_log, early.pending)
+        performed.facts().save(performed.folder / "facts.json")
+        _leave(performed.folder, verdict, performed.run_log)
+        return verdict, performed.folder
 
 
 def _no_faults(options: Options) -> str:
@@ -61,7 +71,41 @@ def _no_faults(options: Options) -> str:
     return "no faults are planned"
 
 
-def _run(
+class Early:
+    """Spark, begun while the run's last seconds pass."""
+
+    def __init__(self, options: Options, stack: ExitStack) -> None:
+        self._options = options
+        self._stack = stack
+        self._pending: Pending | None = None
+
+    def begin(self, prepared: "Prepared") -> None:
+        """Start it; it ends with the stack."""
+        from fencepost.spark import begin_early
+
+        options = self._options
+        inputs = options.rate * options.time_limit_s
+        self._pending = begin_early(prepared.java, options.master, options.spark_conf, inputs)
+        self._stack.callback(self._pending.close)
+
+    @property
+    def pending(self) -> "Pending":
+        """What was begun."""
+        assert self._pending is not None, "no run has come near its end"
+        return self._pending
+
+
+@dataclass(frozen=True)
+class Performed:
+    """A run that is over, with its tables: it can be judged now, or with others."""
+
+    folder: Path
+    plan: Plan
+    run_log: RunLog
+    facts: Callable[[], Facts]
+
+
+def perform_run(
     options: Options,
     progress: Progress,
     command: str,
@@ -69,9 +113,9 @@ def _run(
     drawn: Schedule,
     interrupt: Interrupt,
     stack: ExitStack,
-) -> tuple[Verdict, Path]:
-    from fencepost.spark import begin_early
-    from harness.cluster.local import LocalCluster
+    near_the_end: Callable[["Prepared"], None],
+) -> Performed:
+    """Run the pipeline under faults, and turn what it left into tables. Nothing is judged."""
     from harness.environment.cache import cache_folder
     from harness.environment.doctor import DISK_MB, MEMORY_MB
     from harness.environment.ports import PortBlock
@@ -84,58 +128,56 @@ def _run(
     prepared = _prepare(options, cache, progress.say)
     started = datetime.now(UTC)
     folder = store.create(root, options.run_name, started)
-    require(MEMORY_MB, DISK_MB, folder)
+    require(MEMORY_MB, DISK_MB + planned_mb(options), folder)
     for left in sweep_leftovers():
         progress.say(f"ended what an earlier run had left: {left}")
     test = plan_test(options, workload, drawn, folder)
     clock = Clock(time.monotonic_ns(), time.time() * 1000)
-    plan = plan_run(options, test, drawn, workload, command, started, clock)
+    plan = plan_run(options, test, drawn, command, started, clock)
     plan.save(folder / store.PLAN)
     stack.enter_context(store.going_on(folder))
     store.point_latest(root, folder)
     run_log = RunLog(progress, clock)
     if options.nemesis is None and not drawn.injections and not options.defect:
-        run_log.unmet_goals["faults"] = schedules.too_short(registry.nemeses().values(), options.time_limit_s)
+        nemeses = registry.nemeses().values()
+        run_log.unmet_goals["faults"] = schedules.too_short(nemeses, options.time_limit_s)
     supervisor = stack.enter_context(Supervisor())
     ports = stack.enter_context(PortBlock(cache, first_port=options.first_port))
-    spec = _cluster_of(options, test)
-    early: list[Pending] = []
-
-    def start_spark() -> None:
-        pending = begin_early(
-            prepared.java, options.master, options.spark_conf, options.rate * options.time_limit_s
-        )
-        stack.callback(pending.close)
-        early.append(pending)
 
     def facts() -> Facts:
         return run_log.facts(interrupt.came, drawn.unscheduled, _versions(options, prepared))
 
     with ExitStack() as up:
         with run_log.phase("cluster"):
-            cluster = up.enter_context(LocalCluster(spec, folder, prepared, supervisor, ports.take))
+            parts = ClusterParts(_cluster_of(options, test), folder, prepared, supervisor, ports.take)
+            cluster = up.enter_context(CLUSTERS[options.cluster].open(parts))
         try:
-            quiet = perform(
-                test, Running(cluster, cluster.network, supervisor, interrupt), run_log, start_spark
-            )
+            running = Running(cluster, supervisor, interrupt, SentinelEnds(cluster))
+            quiet = perform(test, running, run_log, lambda: near_the_end(prepared))
         except FencepostError as error:
-            run_log.evidence_problems.append(f"the run failed: {error}")
+            run_log.problem("run-failed", f"the run failed: {error}")
             facts().save(folder / "facts.json")
             raise
     interrupt.stage = Stage.JUDGING
-    _tabulate(folder, plan, run_log, Ends(quiet.leaders, quiet.high_watermarks), keep=options.keep == "logs")
+    _tabulate(folder, plan, run_log, quiet, keep=options.keep == "logs")
     facts().save(folder / "facts.json")
-    verdict = _judge(folder, run_log, early[0])
-    facts().save(folder / "facts.json")
-    _leave(folder, verdict, run_log)
-    return verdict, folder
+    return Performed(folder, plan, run_log, facts)
+
+
+BYTES_AN_INPUT = 6_000
+"""Of all that a run leaves, for each input: three replicas of each record, journals and tables. Measured."""
+
+
+def planned_mb(options: Options) -> int:
+    """About what the run will leave on the disk."""
+    return round(options.rate * options.time_limit_s * BYTES_AN_INPUT / 1e6)
 
 
 def _cluster_of(options: Options, test: Test) -> ClusterSpec:
     """The cluster that these options ask for, with a listener for each client slot."""
     return ClusterSpec(
         brokers=options.brokers,
-        slots=("aside", *test.worker_slots),
+        slots=(OBSERVER_SLOT, *test.worker_slots),
         kafka=options.kafka,
         settings=options.settings,
         heap_mb=options.heap_mb,
@@ -175,11 +217,11 @@ def _leave(folder: Path, verdict: Verdict, run_log: RunLog) -> None:
         draw_report(folder, verdict, run_log.now_s())
 
 
-def _tabulate(folder: Path, plan: Plan, run_log: RunLog, ends: Ends, *, keep: bool) -> None:
+def _tabulate(folder: Path, plan: Plan, run_log: RunLog, quiet: Quiet, *, keep: bool) -> None:
     """Turn what the run left into tables; the segment files go unless they are to be kept."""
     with run_log.phase("tables"):
-        tabulate(folder, plan, ends)
-        run_log.rows = rows_of(folder)
+        tabulate(folder, plan, Ends(quiet.leaders, quiet.high_watermarks, quiet.compacted))
+        run_log.rows, run_log.compacted = rows_of(folder), quiet.compacted
         run_log.unexpected_errors += unexpected_errors(folder)
         if not keep:
             _drop_segments(folder)

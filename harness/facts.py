@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UnreadableInput
+from harness.reasons import Reason
 from harness.verdict import FaultReport
 
 EARLIER_NAMES = {
@@ -43,16 +44,23 @@ class Facts:
     unmet_goals: Mapping[str, str] = field(
         default_factory=dict
     )  # goals of the run that were not reached: why
-    evidence_problems: Sequence[str] = ()  # why the evidence is not complete (not drained, a leftover, ...)
+    evidence_problems: Sequence[
+        Reason
+    ] = ()  # why the evidence is not complete (not drained, a leftover, ...)
     interrupted: bool = False
     unexpected_errors: Sequence[str] = ()  # what the one broad except of the workers caught
     versions: Mapping[str, str] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)  # by table, as written; {}: nobody counted
+    compacted: Mapping[str, bool] = field(default_factory=dict)  # by topic, as it was configured at the end
+    clock_drift_ms: float | None = (
+        None  # how far the wall clock moved from the monotonic one; None: not measured
+    )
 
     def save(self, path: Path) -> None:
         """Write it whole or not at all."""
         part = path.with_suffix(".part")
-        part.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
+        body = asdict(self) | {"evidence_problems": [reason.as_json() for reason in self.evidence_problems]}
+        part.write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n")
         part.replace(path)
 
     @classmethod
@@ -66,6 +74,7 @@ class Facts:
             known = {one.name for one in fields(cls)}  # another version may have said more
             rows = dict(body.pop("rows", {}))
             told = {key: body[key] for key in body.keys() & known}
+            told["evidence_problems"] = [Reason.from_json(one) for one in told.get("evidence_problems", ())]
             return cls(phases=phases, faults=faults, rows=rows, **told)
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UnreadableInput(f"{path} cannot be read: {error}") from error

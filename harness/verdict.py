@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import ExitStatus, UnreadableInput
+from harness.reasons import Reason
 
 SCHEMA_VERSION = 1
 
@@ -58,9 +59,10 @@ class Found:
     allowed: bool = False  # the workload's guarantee permits it
     warning: bool = False  # listed, and never decides; then `allowed` is true as well
     because: str | None = None  # the anomaly that this one follows from
-    allowed_by: str | None = (
-        None  # who permits it, where it is allowed: Kafka, subscribe, --allow, the workload
-    )
+    allowed_by: str | None = None  # who permits it: Kafka, subscribe, --allow, the workload
+    sentences: Sequence[str] = ()  # each example, told
+    words: str = ""  # how many, of what: "3 outputs were made twice for one input"
+    meaning: str = ""  # what the anomaly is
 
     @property
     def example(self) -> Mapping[str, Any] | None:
@@ -81,7 +83,11 @@ class Found:
             body["because"] = self.because
         if self.allowed_by:
             body["allowed_by"] = self.allowed_by
+        for key, words in (("words", self.words), ("meaning", self.meaning)):
+            if words:
+                body[key] = words
         body["examples"] = [dict(example) for example in self.examples]
+        body["sentences"] = list(self.sentences)
         return body
 
 
@@ -95,6 +101,7 @@ class FaultReport:
     end_s: float | None
     acted: bool
     evidence: str
+    past_tense: str = ""  # completes "broker 2 ...": "was killed"
 
     def as_json(self) -> dict[str, Any]:
         """As it stands in `faults`."""
@@ -105,21 +112,28 @@ class FaultReport:
             "end_s": self.end_s,
             "acted": self.acted,
             "evidence": self.evidence,
+            **({"past_tense": self.past_tense} if self.past_tense else {}),
         }
 
 
-ELSEWHERE = "looked for in histories from elsewhere alone"
+EXTERNAL_ONLY = Reason("external-only", "looked for in external histories alone")
 """Why a check that a stored run is not put to stands in `not_checked`."""
-NO_ORDER = "the workload promises no order"
-NO_AGGREGATE = "the workload states no aggregate"
+NO_ORDER = Reason("no-order", "the workload promises no order")
+NO_AGGREGATE = Reason("no-aggregate", "the workload states no aggregate")
 """And one of what the workload does not do."""
-BESIDE = frozenset({ELSEWHERE, NO_ORDER, NO_AGGREGATE})
-"""Reasons for which nothing is missing."""
+NOT_APPLICABLE = frozenset({EXTERNAL_ONLY.code, NO_ORDER.code, NO_AGGREGATE.code})
+"""Codes of reasons for which nothing is missing."""
+_EARLIER = {
+    "looked for in histories from elsewhere alone": EXTERNAL_ONLY,
+    NO_ORDER.text: NO_ORDER,
+    NO_AGGREGATE.text: NO_AGGREGATE,
+}
+"""Reasons as stores of earlier versions have them, which had texts alone."""
 
 
-def lacking(not_checked: Mapping[str, str]) -> dict[str, str]:
+def lacking(not_checked: Mapping[str, Reason]) -> dict[str, Reason]:
     """The checks that had no evidence; not those that are not for this kind of history or of workload."""
-    return {name: reason for name, reason in not_checked.items() if reason not in BESIDE}
+    return {name: reason for name, reason in not_checked.items() if reason.code not in NOT_APPLICABLE}
 
 
 @dataclass(frozen=True)
@@ -139,12 +153,13 @@ class Judgement:
     """What the checkers say of one run, before the run's own circumstances are weighed."""
 
     anomalies: Mapping[str, Found]
-    not_checked: Mapping[str, str]  # without evidence: alone it changes nothing
+    not_checked: Mapping[str, Reason]  # without evidence: alone it changes nothing
     broken: Mapping[
-        str, str
-    ]  # checks that had their evidence and did not run, reader short of the end: unknown
-    coverage: Mapping[str, int]
-    stats: Mapping[str, int]
+        str, Reason
+    ]  # checks that had their evidence and did not run, evidence that is short: unknown
+    checked: Sequence[str] = ()  # the anomalies that were looked for
+    coverage: Mapping[str, int] = field(default_factory=dict)
+    stats: Mapping[str, int] = field(default_factory=dict)
     unsettled: Unsettled = field(default_factory=Unsettled)
 
 
@@ -158,9 +173,13 @@ class Verdict:
     valid: Validity
     summary: str
     anomalies: Mapping[str, Found] = field(default_factory=dict)
-    not_checked: Mapping[str, str] = field(default_factory=dict)
+    not_checked: Mapping[str, Reason] = field(default_factory=dict)
     not_exercised: Mapping[str, str] = field(default_factory=dict)
-    unknown_because: Sequence[str] = ()  # each reason that keeps a run from being valid, in a sentence
+    unknown_because: Sequence[Reason] = ()  # each reason that keeps a run from being valid
+    warnings: Sequence[
+        Reason
+    ] = ()  # what changes nothing, and is to be known: workers that ended by themselves
+    checked: Sequence[str] = ()  # the anomalies that were looked for
     faults: Sequence[FaultReport] = ()
     coverage: Mapping[str, int] = field(default_factory=dict)
     stats: Mapping[str, int] = field(default_factory=dict)
@@ -176,9 +195,12 @@ class Verdict:
             "valid": self.valid.json,
             "summary": self.summary,
             "anomalies": {name: found.as_json() for name, found in self.anomalies.items()},
-            "not_checked": dict(self.not_checked),
+            "not_checked": {name: reason.text for name, reason in self.not_checked.items()},
+            "not_checked_because": {name: reason.as_json() for name, reason in self.not_checked.items()},
             "not_exercised": dict(self.not_exercised),
-            "unknown_because": list(self.unknown_because),
+            "unknown_because": [reason.as_json() for reason in self.unknown_because],
+            "warnings": [reason.as_json() for reason in self.warnings],
+            "checked": list(self.checked),
             "faults": [fault.as_json() for fault in self.faults],
             "coverage": dict(self.coverage),
             "stats": dict(self.stats),
@@ -196,9 +218,14 @@ class Verdict:
                 valid=Validity.parse(body["valid"]),
                 summary=body["summary"],
                 anomalies={name: Found(**found) for name, found in body["anomalies"].items()},
-                not_checked=body["not_checked"],
+                not_checked={
+                    name: _reason(text, body.get("not_checked_because", {}).get(name))
+                    for name, text in body["not_checked"].items()
+                },
                 not_exercised=body["not_exercised"],
-                unknown_because=body["unknown_because"],
+                unknown_because=[Reason.from_json(reason) for reason in body["unknown_because"]],
+                warnings=[Reason.from_json(reason) for reason in body.get("warnings", ())],
+                checked=body.get("checked", ()),
                 faults=[FaultReport(**fault) for fault in body["faults"]],
                 coverage=body["coverage"],
                 stats=body["stats"],
@@ -220,6 +247,11 @@ class Verdict:
     def line(self) -> str:
         """The document in one line, for `--json`."""
         return json.dumps(self.as_json(), ensure_ascii=False)
+
+
+def _reason(text: str, body: Mapping[str, Any] | None) -> Reason:
+    """Why something was not checked; earlier versions had the text alone."""
+    return Reason.from_json(body) if body else _EARLIER.get(text) or Reason.from_json(text)
 
 
 def worst_status(statuses: Iterable[ExitStatus]) -> ExitStatus:

@@ -33,3 +33,32 @@ def wait_for(
         if time.monotonic() >= deadline:
             raise WaitTimeout(awaited, timeout_s, last_seen() if last_seen else answer)
         time.sleep(every_s)
+
+
+def wait_while_progressing(
+    probe: Callable[[], T | None],
+    progress: Callable[[], object],
+    awaited: str,
+    patience_s: float,
+    *,
+    every_s: float = 0.2,
+    last_seen: Callable[[], object] | None = None,
+) -> T:
+    """As `wait_for`, but the time begins again whenever `progress` gives something else than before.
+
+    For work whose length nobody knows: it is given up once nothing has moved for `patience_s`.
+    """
+    deadline = time.monotonic() + patience_s
+    before = progress()
+    while True:
+        answer = probe()
+        if answer:
+            return answer
+        now = progress()
+        if now != before:
+            before, deadline = now, time.monotonic() + patience_s
+        elif time.monotonic() >= deadline:
+            raise WaitTimeout(
+                f"{awaited}, without any progress", patience_s, last_seen() if last_seen else answer
+            )
+        time.sleep(every_s)

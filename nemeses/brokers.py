@@ -7,7 +7,7 @@ from functools import partial
 
 from harness.cluster import Broker
 from harness.errors import FaultFailed, WaitTimeout
-from harness.runner.schedule import Effect, FaultContext, Injection
+from harness.runner.faults import Effect, FaultContext, Injection
 from harness.waiting import wait_for
 from nemeses.targets import broker_in_role
 
@@ -22,13 +22,13 @@ def struck(
     hit: Callable[[Broker], str],
     heal: Callable[[Broker], object],
 ) -> Iterator[Effect]:
-    """Injection the broker that fills a role, wait until another fills it, and put it right."""
+    """Strike the broker that fills a role, wait until another fills it, and put it right."""
     who = broker_in_role(context.cluster, injection.target)
     first = wait_for(lambda: max(who(), 0), f"a broker to be {injection.target}", MOVE_TIMEOUT_S, every_s=0.2)
     broker = next((broker for broker in context.cluster.brokers if broker.id == first), None)
     if broker is None:
         raise FaultFailed(f"{injection.target} is broker {first}, which is not of this cluster")
-    effect = Effect(target=f"broker {broker.id}, {injection.target.replace(':', ' of ', 1)}")
+    effect = Effect(target=f"broker {broker.id}, {injection.target.role} of {injection.target.name}")
     begun_s = time.monotonic()
     try:
         proof = hit(broker)
@@ -47,7 +47,7 @@ def struck(
         yield effect
     finally:
         heal(broker)
-    context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S)
+    context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
     effect.proof.append(f"in every ISR again after {time.monotonic() - begun_s:.1f} s")
 
 

@@ -2,7 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from harness.runner.schedule import Effect, FaultContext, Injection, Lane, Nemesis
+from harness.cluster import Ability
+from harness.runner.faults import Effect, FaultContext, Injection, Nemesis, all_brokers
 from nemeses.brokers import kill, restart, struck
 from nemeses.targets import any_group_coordinator
 
@@ -15,7 +16,9 @@ def kill_group_coordinator(context: FaultContext, injection: Injection) -> Abstr
 NEMESIS = Nemesis(
     name="kill-group-coordinator",
     summary="kill -9 the coordinator of a stage's consumer group, and start it again",
-    lane=Lane.CLUSTER,
+    past_tense="was killed",
+    needs=frozenset({Ability.KILL}),
+    occupies=all_brokers,
     hold_s=8.0,
     recovery_s=10.0,
     draw=any_group_coordinator,

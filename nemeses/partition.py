@@ -5,57 +5,71 @@ that holds bytes and delivers them late is another one: it makes librdkafka itse
 (KAFKA-17754).
 """
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from random import Random
 
-from harness.cluster import Cut
+from harness.cluster import Ability
 from harness.errors import FaultFailed
-from harness.runner.schedule import Effect, FaultContext, FaultTargets, Injection, Lane, Nemesis
+from harness.network import LinkEffect
+from harness.network.links import around, between, client_link
+from harness.runner.faults import (
+    Drawn,
+    Effect,
+    FaultContext,
+    FaultTargets,
+    Injection,
+    Nemesis,
+    Target,
+    all_brokers,
+)
 from nemeses.targets import worker_at
 
 IN_SYNC_TIMEOUT_S = 60.0
 
 
-def draw(rng: Random, grounds: FaultTargets) -> tuple[str, None]:
+def draw(rng: Random, targets: FaultTargets) -> Drawn:
     """A broker from all its peers, two brokers from each other, or a worker from a broker."""
     kind = rng.choice(("isolate", "pair", "client"))
-    one, other = rng.sample(grounds.brokers, 2)
+    one, other = rng.sample(targets.brokers, 2)
     if kind == "isolate":
-        return f"isolate:{one}", None
+        return Drawn(Target(kind, str(one)))
     if kind == "pair":
-        return f"pair:{min(one, other)}-{max(one, other)}", None
-    return f"client:{rng.choice(grounds.slots)}-{one}", None
+        return Drawn(Target(kind, f"{min(one, other)}-{max(one, other)}"))
+    return Drawn(Target(kind, f"{rng.choice(targets.slots)}-{one}"))
 
 
 @contextmanager
 def partition(context: FaultContext, injection: Injection) -> Iterator[Effect]:
-    """It acted if the links were in use when they were cut and let nothing through while they were."""
-    cut_off, words = _cut(context, injection.target)
+    """It acted if a link was in use when it was cut, and was silent while what is behind it answered."""
+    links, words = _links(context, injection.target)
     effect = Effect(target=words)
-    with cut_off as cut:
+    with context.cluster.network.impose(links, LinkEffect.SILENT) as cut:
         yield effect
         effect.saw(cut.evidence())
-    context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S)
+    context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
 
 
-def _cut(context: FaultContext, target: str) -> tuple[AbstractContextManager[Cut], str]:
-    kind, _, names = target.partition(":")
-    one, _, other = names.rpartition("-")
-    if kind == "isolate":
-        return context.network.isolate(int(names)), f"broker {names} from its peers"
-    if kind == "pair":
-        return context.network.cut_peers(int(one), int(other)), f"broker {one} from broker {other}"
-    if kind == "client":
+def _links(context: FaultContext, target: Target) -> tuple[Sequence[str], str]:
+    """Which links are cut, and in words: whom from whom."""
+    one, _, other = target.name.rpartition("-")
+    if target.role == "isolate":
+        brokers = [broker.id for broker in context.cluster.brokers]
+        return around(int(target.name), brokers), f"broker {target.name} from its peers"
+    if target.role == "pair":
+        return between(int(one), int(other)), f"broker {one} from broker {other}"
+    if target.role == "client":
         member = worker_at(context.processes, one)
-        return context.network.cut_client(member.slot, int(other)), f"{member.journal} from broker {other}"
+        return [client_link(member.slot, int(other))], f"{member.journal} from broker {other}"
     raise FaultFailed(f"no cut is called {target}")
 
 
 NEMESIS = Nemesis(
     name="partition",
     summary="cut a broker from its peers, or a client from a broker, losing what is in flight",
-    lane=Lane.CLUSTER,
+    past_tense="was cut off",
+    needs=frozenset({Ability.LINKS}),
+    occupies=all_brokers,
     hold_s=10.0,
     recovery_s=5.0,
     draw=draw,

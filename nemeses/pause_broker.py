@@ -5,7 +5,8 @@ It keeps its sockets and believes that it still leads; when it goes on, its firs
 
 from contextlib import AbstractContextManager
 
-from harness.runner.schedule import Effect, FaultContext, Injection, Lane, Nemesis
+from harness.cluster import Ability
+from harness.runner.faults import Effect, FaultContext, Injection, Nemesis, all_brokers
 from nemeses.brokers import pause, resume, struck
 from nemeses.targets import any_leader
 
@@ -18,7 +19,9 @@ def pause_broker(context: FaultContext, injection: Injection) -> AbstractContext
 NEMESIS = Nemesis(
     name="pause-broker",
     summary="SIGSTOP the leader of a partition until another leads it, then SIGCONT",
-    lane=Lane.CLUSTER,
+    past_tense="was paused",
+    needs=frozenset({Ability.PAUSE}),
+    occupies=all_brokers,
     hold_s=9.0,
     recovery_s=6.0,
     draw=any_leader,

@@ -11,9 +11,10 @@ from random import Random
 
 from harness.errors import WaitTimeout
 from harness.history import Step
+from harness.processes.control_line import Claims
 from harness.record.naming import split_partition
+from harness.runner.faults import Drawn, Effect, FaultContext, FaultTargets, Injection, Nemesis, all_workers
 from harness.runner.processes import Member
-from harness.runner.schedule import Effect, FaultContext, FaultTargets, Injection, Lane, Nemesis
 from harness.waiting import wait_for
 from nemeses.targets import any_worker, worker_in_role
 
@@ -21,42 +22,53 @@ STEPS = (Step.AFTER_SEND, Step.AFTER_OFFSETS, Step.BEFORE_COMMIT)
 STEP_TIMEOUT_S = 45.0
 TAKE_OVER_TIMEOUT_S = 60.0
 COME_BACK_TIMEOUT_S = 60.0
+GOAL = "zombie"
 
 
-def draw(rng: Random, grounds: FaultTargets) -> tuple[str, str | None]:
+def draw(rng: Random, targets: FaultTargets) -> Drawn:
     """Any worker, at a step at which its transaction is open."""
-    return any_worker(rng, grounds, STEPS)
+    return any_worker(rng, targets, STEPS)
 
 
 @contextmanager
 def pause_worker(context: FaultContext, injection: Injection) -> Iterator[Effect]:
-    """It acted if others had committed what it held when it came back."""
-    member = worker_in_role(context.processes, injection.target)
+    """It acted if others had committed what it held, and it then came back and went on with its transaction."""
+    processes = context.processes
+    member = worker_in_role(processes, injection.target)
     step = Step(injection.step or Step.AFTER_SEND)
     effect = Effect(target=f"worker {member.journal} at {step.value}")
-    # Only in a transaction that is to commit: a zombie that would abort anyway proves nothing.
-    claims = context.processes.wait_at_step(member, step, STEP_TIMEOUT_S, asked="commit")
-    fenced_before = _fenced(member)
+    try:
+        # Only in a transaction that is to commit: a zombie that would abort anyway proves nothing.
+        claims = processes.wait_at_step(member, step, STEP_TIMEOUT_S, asked="commit")
+    except WaitTimeout as error:  # a worker that has nothing to do comes to no step: nothing was struck
+        effect.lacking[GOAL] = str(error)
+        yield effect
+        return
+    before = dict(member.heard.counts)
     begun_s = time.monotonic()
     stopped = member.child.pause()
     try:
-        replacement = context.processes.replace(member)
-        context.processes.await_ready([replacement])
+        replacement = processes.replace(member)
+        processes.await_ready([replacement])
         taken = _await_taken(context, member, claims)
-        if taken:
-            effect.saw(
-                f"it stood at {step.value}; {stopped}; {taken} after {time.monotonic() - begun_s:.1f} s"
-            )
-        else:
-            effect.lacking["zombie"] = f"{member.journal} was paused, but nobody went on in its place"
+        waited_s = time.monotonic() - begun_s
         yield effect
     finally:
         member.send(replaced=True, go=True)
         member.child.resume()
-    effect.proof.append(_came_back(member, fenced_before))
+    came_back = _came_back(member, before)
+    if not taken:
+        effect.lacking[GOAL] = f"{member.journal} was paused, but nobody went on in its place"
+    elif not came_back:
+        effect.lacking[GOAL] = (
+            f"{member.journal} was paused and replaced, but it did not go on with its transaction"
+        )
+    else:
+        effect.saw(f"it stood at {step.value}; {stopped}; {taken} after {waited_s:.1f} s")
+        effect.saw(came_back)
 
 
-def _await_taken(context: FaultContext, member: Member, claims: Mapping[str, list[int]]) -> str:
+def _await_taken(context: FaultContext, member: Member, claims: Claims) -> str:
     """Wait until the group has committed past what the zombie holds; empty: it never did."""
     assert member.group is not None
     group = member.group
@@ -74,29 +86,40 @@ def _await_taken(context: FaultContext, member: Member, claims: Mapping[str, lis
         return ""
 
 
-def _fenced(member: Member) -> int:
-    return int(member.told.get("counts", {}).get("fenced", 0))
+def _came_back(member: Member, before: Mapping[str, int]) -> str:
+    """What the zombie met when it went on; empty: it never ended the transaction that it was in.
 
+    Each end of a transaction is counted, so a zombie that dies at once, before it has asked a broker for anything,
+    has counted nothing.
+    """
 
-def _came_back(member: Member, fenced_before: int) -> str:
-    """What the zombie was told when it went on."""
-
-    def told() -> str | None:
-        if _fenced(member) > fenced_before:
+    def ended() -> str | None:
+        counts = member.heard.counts
+        if counts.get("fenced", 0) > before.get("fenced", 0):
             return f"{member.journal} came back and was fenced"
-        if not member.alive:
-            return f"{member.journal} came back and ended, having met no fence"
-        return None
+        if any(
+            counts.get(name, 0) > before.get(name, 0) for name in ("committed", "failed", "aborted", "info")
+        ):
+            return f"{member.journal} came back and ended its transaction, having met no fence"
+        return "" if member.alive else "nothing"
 
-    return wait_for(
-        told, f"{member.journal} to come back", COME_BACK_TIMEOUT_S, last_seen=lambda: member.told
-    )
+    try:
+        words = wait_for(
+            ended,
+            f"{member.journal} to come back",
+            COME_BACK_TIMEOUT_S,
+            last_seen=lambda: member.heard,
+        )
+    except WaitTimeout:
+        return ""
+    return "" if words == "nothing" else words
 
 
 NEMESIS = Nemesis(
     name="pause-worker",
     summary="SIGSTOP a worker inside a transaction, SIGCONT once others have its partitions: a zombie",
-    lane=Lane.WORKER,
+    past_tense="was paused and replaced",
+    occupies=all_workers,
     hold_s=1.0,
     recovery_s=14.0,
     keeps_slot=True,

@@ -1,6 +1,6 @@
 """The faults by name: a new one is one file and one line here."""
 
-from harness.runner.schedule import Nemesis
+from harness.runner.faults import Nemesis
 from nemeses import (
     kill_broker,
     kill_group_coordinator,

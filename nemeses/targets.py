@@ -1,71 +1,70 @@
-"""Targets by role, drawn before a run and resolved when a fault injections."""
+"""Targets by role, drawn before a run and found out when a fault strikes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from random import Random
 
 from harness.cluster import Cluster
 from harness.errors import FaultFailed
 from harness.history import Step
+from harness.runner.faults import Drawn, FaultTargets, Target
 from harness.runner.processes import Member, Processes
-from harness.runner.schedule import FaultTargets
 
 
-def any_leader(rng: Random, grounds: FaultTargets) -> tuple[str, None]:
+def any_leader(rng: Random, targets: FaultTargets) -> Drawn:
     """The leader of one of the pipeline's partitions."""
-    topic, partition = rng.choice(grounds.places)
-    return f"leader:{topic}/{partition}", None
+    topic, partition = rng.choice(targets.places)
+    return Drawn(Target("leader", f"{topic}/{partition}"))
 
 
-def any_txn_coordinator(rng: Random, grounds: FaultTargets) -> tuple[str, None]:
+def any_txn_coordinator(rng: Random, targets: FaultTargets) -> Drawn:
     """The coordinator of one worker's transactional id."""
-    workers = [worker for stage in sorted(grounds.workers) for worker in grounds.workers[stage]]
-    return f"txn-coordinator:{rng.choice(workers)}", None
+    return Drawn(Target("txn-coordinator", rng.choice(targets.transactional_ids)))
 
 
-def any_group_coordinator(rng: Random, grounds: FaultTargets) -> tuple[str, None]:
+def any_group_coordinator(rng: Random, targets: FaultTargets) -> Drawn:
     """The coordinator of one stage's consumer group."""
-    return f"group-coordinator:{rng.choice(grounds.groups)}", None
+    return Drawn(Target("group-coordinator", rng.choice(targets.groups)))
 
 
-def any_worker(rng: Random, grounds: FaultTargets, steps: tuple[Step, ...]) -> tuple[str, str]:
-    """A worker, and the step at which it is struck."""
-    stage = grounds.stage or rng.choice(sorted(grounds.workers))
-    worker = rng.choice(grounds.workers[stage])
-    step = rng.choice(steps).value
-    return f"worker:{stage}/{worker}", grounds.step or step
+def any_worker(rng: Random, targets: FaultTargets, steps: Collection[Step]) -> Drawn:
+    """A worker, and the step at which it is struck: one of these, that its loop comes to."""
+    stage = rng.choice(targets.stages)
+    worker = rng.choice(targets.workers[stage])
+    step = rng.choice([step.value for step in steps if step.value in targets.steps[stage]])
+    return Drawn(Target("worker", f"{stage}/{worker}"), {"step": targets.step or step})
 
 
-def broker_in_role(cluster: Cluster, role: str) -> Callable[[], int]:
+def broker_in_role(cluster: Cluster, target: Target) -> Callable[[], int]:
     """Who fills a role now: a question that may be asked again; -1 means nobody does."""
-    kind, _, name = role.partition(":")
-    if kind == "leader":
+    name = target.name
+    if target.role == "leader":
         topic, _, partition = name.rpartition("/")
         return lambda: cluster.describe(topic)[int(partition)].leader
-    if kind == "txn-coordinator":
+    if target.role == "txn-coordinator":
         return lambda: cluster.txn_coordinator(name)
-    if kind == "group-coordinator":
+    if target.role == "group-coordinator":
         return lambda: cluster.group_coordinator(name)
-    if kind == "controller":
+    if target.role == "controller":
         return cluster.controller
-    raise FaultFailed(f"no broker has the role {role}")
+    raise FaultFailed(f"no broker has the role {target}")
 
 
-def worker_in_role(processes: Processes, role: str) -> Member:
+def worker_in_role(processes: Processes, target: Target) -> Member:
     """The living worker of that name, or one of its stage that has work if it has none."""
-    stage, _, worker = role.removeprefix("worker:").partition("/")
-    living = processes.workers(stage)
-    if not living:
-        raise FaultFailed(f"no worker of {stage} is alive")
-    named = [member for member in living if member.worker == worker]
-    busy = [member for member in living if "counts" in member.told]
-    return next(iter([member for member in named if member in busy] or busy or named or living))
+    stage, _, worker = target.name.partition("/")
+    return _busiest(
+        processes.workers(stage), lambda member: member.worker == worker, f"no worker of {stage} is alive"
+    )
 
 
 def worker_at(processes: Processes, slot: str) -> Member:
     """The living worker in a client slot; if it has nothing to do, one that has: else nothing is hit."""
-    living = processes.workers()
+    none = "no worker is alive whose link could be cut"
+    return _busiest(processes.workers(), lambda member: member.slot == slot, none)
+
+
+def _busiest(living: list[Member], named: Callable[[Member], bool], none: str) -> Member:
+    """The one that is named, if it has work to do; else one that has; else the one that is named, or any."""
     if not living:
-        raise FaultFailed("no worker is alive whose link could be cut")
-    named = [member for member in living if member.slot == slot]
-    at_work = [member for member in living if member.told.get("counts", {}).get("inputs")]
-    return next(iter([member for member in named if member in at_work] or at_work or named or living))
+        raise FaultFailed(none)
+    return min(living, key=lambda member: (not member.heard.counts.get("inputs"), not named(member)))

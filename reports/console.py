@@ -10,6 +10,7 @@ from reports.summary import causes_first
 from reports.words import printable, several
 
 WORDS = {Validity.VALID: "valid", Validity.INVALID: "INVALID", Validity.UNKNOWN: "unknown"}
+MOST_WARNINGS = 5
 
 
 def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
@@ -24,7 +25,8 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
         lines.append(f"  {name:<24} {note}{counted(name, found.count)}{because}")
         if found.example:
             lines.append(f"    first: {sentence(anomaly, found.example)}")
-    lines += [f"  unknown: {printable(reason, 300)}" for reason in verdict.unknown_because]
+    lines += [f"  unknown: {printable(reason.text, 300)}" for reason in verdict.unknown_because]
+    lines += [f"  warning: {printable(reason.text, 300)}" for reason in verdict.warnings[:MOST_WARNINGS]]
     left, blind = verdict.not_exercised, lacking(verdict.not_checked)
     open_ends = [
         several(len(blind), "check") + " had no evidence" if blind else "",
@@ -64,4 +66,4 @@ def beside(verdict: Verdict) -> Iterator[str]:
     if said:
         yield f"allowed: {', '.join(said)}"
     if len(verdict.unknown_because) > 1:
-        yield from (f"unknown: {printable(reason, 300)}" for reason in verdict.unknown_because)
+        yield from (f"unknown: {printable(reason.text, 300)}" for reason in verdict.unknown_because)

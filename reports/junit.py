@@ -5,12 +5,11 @@ each reason that keeps the run from being valid. Failure: an anomaly that the gu
 Error: something is unknown. Skipped: not checked, or not exercised.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from xml.etree import ElementTree
 
 from harness.verdict import FaultReport, Found, Validity, Verdict
-from reports.meanings import SPINE, counted
+from reports.meanings import counted
 from reports.sentences import sentence
 from reports.words import printable
 
@@ -18,19 +17,18 @@ MOST_EXAMPLES = 10
 Case = ElementTree.Element
 
 
-def junit(verdicts: Sequence[tuple[Verdict, float]], checks: Iterable[str] = SPINE) -> str:
-    """An XML document of (verdict, duration in seconds); `checks` are the names of all that was asked."""
+def junit(verdicts: Sequence[tuple[Verdict, float]]) -> str:
+    """An XML document of (verdict, duration in seconds)."""
     root = ElementTree.Element("testsuites", {"name": "fencepost"})
-    checks = list(checks)
     for verdict, duration_s in verdicts:
-        _suite(root, verdict, duration_s, checks)
+        _suite(root, verdict, duration_s)
     _count(root, root.iter("testcase"))
     root.set("time", f"{sum(duration for _, duration in verdicts):.3f}")
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _suite(root: Case, verdict: Verdict, duration_s: float, checks: Sequence[str]) -> None:
+def _suite(root: Case, verdict: Verdict, duration_s: float) -> None:
     name = printable(verdict.name, 80)
     suite = ElementTree.SubElement(root, "testsuite", {"name": name, "time": f"{duration_s:.3f}"})
     properties = ElementTree.SubElement(suite, "properties")
@@ -38,7 +36,7 @@ def _suite(root: Case, verdict: Verdict, duration_s: float, checks: Sequence[str
         ElementTree.SubElement(properties, "property", {"name": key, "value": printable(value, 400)})
     cases = _Cases(suite, name)
     _verdict_case(cases.add("verdict", "verdict", duration_s), verdict)
-    named = dict.fromkeys([*verdict.anomalies, *verdict.not_checked, *checks])
+    named = dict.fromkeys([*verdict.anomalies, *verdict.not_checked, *verdict.checked])
     for check in named:
         _check_case(cases.add("checks", check), check, verdict)
     for number, fault in enumerate(verdict.faults, 1):
@@ -46,7 +44,7 @@ def _suite(root: Case, verdict: Verdict, duration_s: float, checks: Sequence[str
     for goal, why in verdict.not_exercised.items():
         _add(cases.add("goals", goal), "skipped", why)
     for number, reason in enumerate(verdict.unknown_because, 1):
-        _add(cases.add("evidence", f"{number} {reason}"), "error", reason, kind="unknown")
+        _add(cases.add("evidence", f"{number} {reason.text}"), "error", reason.text, kind=reason.code)
     _count(suite, suite.iter("testcase"))
 
 
@@ -65,7 +63,13 @@ def _verdict_case(case: Case, verdict: Verdict) -> None:
     if verdict.valid is Validity.INVALID:
         _add(case, "failure", verdict.summary, kind="invalid")
     elif verdict.valid is Validity.UNKNOWN:
-        _add(case, "error", verdict.summary, "\n".join(verdict.unknown_because), kind="unknown")
+        _add(
+            case,
+            "error",
+            verdict.summary,
+            "\n".join(reason.text for reason in verdict.unknown_because),
+            kind="unknown",
+        )
 
 
 def _check_case(case: Case, check: str, verdict: Verdict) -> None:
@@ -77,11 +81,11 @@ def _check_case(case: Case, check: str, verdict: Verdict) -> None:
         else:
             _add(case, "failure", words, "\n".join(_examples(check, found)), kind=check)
     elif check in verdict.not_checked:
-        _add(case, "skipped", f"not checked: {verdict.not_checked[check]}")
+        _add(case, "skipped", f"not checked: {verdict.not_checked[check].text}")
     else:
         for reason in verdict.unknown_because:
-            if re.search(rf"(?<![\w-]){re.escape(check)}(?![\w-])", reason):
-                _add(case, "error", reason, kind="unknown")
+            if reason.subject == check:
+                _add(case, "error", reason.text, kind=reason.code)
                 break
 
 

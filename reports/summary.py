@@ -7,20 +7,11 @@ all that the clock can say; it does not say "because".
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from harness.reasons import Reason
 from harness.verdict import CALLER, FaultReport, Found, Validity, lacking
 from reports.example import Example
 from reports.meanings import counted
 from reports.words import listed, printable, several
-
-_STRUCK = {
-    "kill-broker": "was killed",
-    "pause-broker": "was paused",
-    "kill-txn-coordinator": "was killed",
-    "kill-group-coordinator": "was killed",
-    "kill-worker": "was killed",
-    "pause-worker": "was paused and replaced",
-    "partition": "was cut off",
-}
 
 
 def summary(
@@ -28,16 +19,16 @@ def summary(
     anomalies: Mapping[str, Found],
     faults: Sequence[FaultReport] = (),
     *,
-    unknown_because: Sequence[str] = (),
+    unknown_because: Sequence[Reason] = (),
     coverage: Mapping[str, int] | None = None,
-    not_checked: Mapping[str, str] | None = None,
+    not_checked: Mapping[str, Reason] | None = None,
     committed: str = "committed transaction",
 ) -> str:
     """The sentence, without a full stop, from the parts of a verdict. `committed`: what is counted there."""
     if valid is Validity.INVALID:
         return _what_was_found(anomalies, faults)
     if valid is Validity.UNKNOWN:
-        reasons = [printable(reason, 300).rstrip(".") for reason in unknown_because]
+        reasons = [printable(reason.text, 300).rstrip(".") for reason in unknown_because]
         if not reasons:
             return "there is not enough evidence to say"
         more = f" (and {several(len(reasons) - 1, 'more reason')})" if len(reasons) > 1 else ""
@@ -78,8 +69,8 @@ def struck(fault: FaultReport) -> str:
     """`worker shop-2.0 was paused and replaced`: the target without its role, and what happened to it."""
     target = fault.target.split(",")[0].split(" at ")[0]
     one, cut, other = target.partition(" from ")
-    who, verb = printable(one, 80) or "its target", _STRUCK.get(fault.fault)
-    if verb is None:
+    who, verb = printable(one, 80) or "its target", printable(fault.past_tense, 80)
+    if not verb:
         return f"{printable(fault.fault, 60)} struck {printable(target, 80) or 'its target'}"
     return f"{who} {verb}" + (f" from {printable(other, 80)}" if cut else "")
 

@@ -4,11 +4,12 @@ A run with a defect must find at least one anomaly of the set and nothing outsid
 `because` of another aside): this is how the harness is seen to catch something.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from harness.errors import UsageError
 from harness.history import Isolation, Step
-from workloads.model import Policy
+from workloads.model import Workload
+from workloads.policy import RIGHT, Policy
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,21 @@ class Defect:
     anomalies: frozenset[str]
     nemesis: tuple[str, ...] = ()  # the faults that provoke it; none: it shows by itself
     step: Step | None = None  # where those faults must strike
-    stage: str | None = None  # and in which stage
-    references: Mapping[str, str] = field(default_factory=dict)
+    stage: int | None = None  # and in which stage, counted from 0
+    stages: int = 1  # how many a workload needs at least for the defect to show
+
+    def stage_of(self, workload: Workload) -> str | None:
+        """The name of the stage in which its faults must strike; None: in any."""
+        return None if self.stage is None else workload.stages[self.stage].name
+
+    def require(self, workload: Workload) -> None:
+        """Raise `UsageError` where the workload cannot have it."""
+        if len(workload.stages) < self.stages:
+            fitting = f"a workload with {self.stages} stages or more"
+            raise UsageError(
+                f"the defect {self.name} needs {fitting}, and {workload.name} has {len(workload.stages)}: "
+                "choose another --workload or --defect"
+            )
 
 
 _ALL = (
@@ -50,15 +64,16 @@ _ALL = (
         ),
         nemesis=("pause-worker",),
         step=Step.AFTER_SEND,
-        stage="shop",
+        stage=0,
     ),
     Defect(
         name="read-uncommitted",
-        summary="the second stage reads uncommitted records, and acts on them",
-        policy=Policy(isolation={"payments": Isolation.READ_UNCOMMITTED}),
+        summary="every stage but the first reads uncommitted records, and acts on them",
+        policy=Policy(downstream=Isolation.READ_UNCOMMITTED),
         anomalies=frozenset(
             {"phantom", "reprocessed-input", "torn-transaction", "aborted-read", "dirty-read"}
         ),
+        stages=2,
     ),
 )
 
@@ -67,4 +82,4 @@ DEFECTS: dict[str, Defect] = {defect.name: defect for defect in _ALL}
 
 def policy_of(defect: str | None) -> Policy:
     """How the loop works under a defect; without one, right."""
-    return DEFECTS[defect].policy if defect else Policy()
+    return DEFECTS[defect].policy if defect else RIGHT

@@ -12,17 +12,16 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-
-from harness.clients import librdkafka
 from harness.clients.control import Control
-from harness.clients.messages import Record, consume
+from harness.clients.interface import Client, ClientError, ConsumerSettings, Failure, GroupConsumer, Position
 from harness.clients.offsets import Positions
-from harness.clients.producing import TransactionalProducer
+from harness.clients.records import Record, as_input
+from harness.clients.transactions import TransactionalProducer
 from harness.history import Outcome, Step
 from harness.record.journal import Journal
 from harness.record.naming import digest, operation_name, output_headers, partition_key, value_name
-from workloads.model import Output, Policy, Stage
+from workloads.model import Output, Stage
+from workloads.policy import Policy
 
 PROCESS_STRIDE = 1_000
 """After an info a worker goes on under a new process number, this much higher."""
@@ -45,34 +44,40 @@ class Settings:
     """What one worker is told at its start."""
 
     bootstrap: str
-    worker: str  # the slot: its name outlives a restart
+    group: str
+    transactional_id: str  # it outlives a restart
     process: int
     txn_size: int
     abort_share: float
     seed: int
     policy: Policy
+    place: int = 0  # which stage of the workload it is, from 0
 
 
 class Worker:
     """One worker of one stage."""
 
-    def __init__(self, stage: Stage, settings: Settings, journal: Journal, control: Control) -> None:
+    def __init__(
+        self, stage: Stage, settings: Settings, client: Client, journal: Journal, control: Control
+    ) -> None:
         self.stage = stage
         self.settings = settings
+        self.client = client
         self.journal = journal
         self.control = control
         self.process = settings.process
         self.counts = Counts()
         self.rng = Random(f"{settings.seed}/{journal.name}")
-        stable = settings.policy.stable_id
-        self.transactional_id = settings.worker if stable else f"{journal.name}-{self.rng.getrandbits(64):x}"
-        isolation = settings.policy.isolation.get(stage.name, stage.promised)
-        self._consumer_settings = librdkafka.group_consumer(
-            settings.bootstrap, stage.group, journal.name, isolation
+        policy = settings.policy
+        own = (
+            settings.transactional_id if policy.stable_id else f"{journal.name}-{self.rng.getrandbits(64):x}"
+        )
+        self._consumer_settings = ConsumerSettings(
+            settings.bootstrap, settings.group, journal.name, policy.isolation(settings.place, stage.promised)
         )
         self.consumer = self._new_consumer()
-        self.stranger = None if settings.policy.member_metadata else Consumer(self._consumer_settings)
-        self.producer = TransactionalProducer(settings.bootstrap, self.transactional_id, journal, control)
+        self.stranger = None if policy.member_metadata else client.stranger(self._consumer_settings)
+        self.producer = TransactionalProducer(client, settings.bootstrap, own, journal, control)
 
     def run(self) -> None:
         """Work until told to stop, or until fenced and replaced."""
@@ -87,15 +92,16 @@ class Worker:
         """One batch: poll, transform, transact."""
         self.control.reach(Step.BEFORE_POLL)
         call_ns = self.journal.now_ns()
-        batch = consume(self.consumer, self.settings.txn_size, 0.2, self._met)
+        batch = self.consumer.poll(self.settings.txn_size, 0.2)
+        if self._dead:
+            self.consumer.close()
+            self.consumer = self._new_consumer()
         if not batch:
             return
         positions = Positions.of(batch)
         self._record_poll(call_ns, batch)
         self.control.reach(Step.AFTER_POLL, claims=positions.claims)
-        outputs = [
-            (message, self.stage.transform(message.key() or b"", message.value() or b"")) for message in batch
-        ]
+        outputs = [(message, self.stage.transform(as_input(message))) for message in batch]
         self.control.reach(Step.AFTER_TRANSFORM, claims=positions.claims)
         asked = "abort" if self.rng.random() < self.settings.abort_share else "commit"
         outcome = self.transact(outputs, positions, asked)
@@ -114,6 +120,7 @@ class Worker:
             self.process,
             {
                 "asked": asked,
+                "transactional_id": self.producer.transactional_id,
                 "sends": [
                     [out.topic, out.slot, crc, partition_key(m.topic(), m.partition()), m.offset()]
                     for m, out, crc in planned
@@ -132,7 +139,7 @@ class Worker:
             if self.settings.policy.offsets == "in-transaction":
                 member = self.stranger or self.consumer
                 metadata = operation_name(self.journal.name, op)
-                txn.send_offsets(positions.to_commit(metadata), member.consumer_group_metadata())
+                txn.send_offsets(positions.to_commit(metadata), member.membership())
                 reach(Step.AFTER_OFFSETS)
             if asked == "abort":
                 txn.abort()
@@ -165,8 +172,8 @@ class Worker:
             known = positions.firsts if outcome is Outcome.FAIL else None
             try:
                 positions.rewind(self.consumer, known)
-            except KafkaException as error:
-                self.journal.write("note", {"error": librdkafka.words(librdkafka.error_of(error))})
+            except ClientError as error:
+                self.journal.write("note", {"error": str(error)})
                 self.consumer.close()
                 self.consumer = self._new_consumer()
 
@@ -177,35 +184,29 @@ class Worker:
         done: dict[str, Any] = {"f": "commit-offsets", "process": self.process, "op": outside}
         try:
             metadata = operation_name(self.journal.name, op)
-            self.consumer.commit(offsets=positions.to_commit(metadata), asynchronous=False)
+            self.consumer.commit(positions.to_commit(metadata))
             self.journal.write(Outcome.OK, done)
-        except KafkaException as error:
-            self.journal.write(Outcome.INFO, done | {"error": librdkafka.words(librdkafka.error_of(error))})
+        except ClientError as error:
+            self.journal.write(Outcome.INFO, done | {"error": str(error)})
 
-    def _new_consumer(self) -> Consumer:
-        consumer = Consumer(self._consumer_settings)
-        consumer.subscribe(
-            [self.stage.in_topic],
-            on_assign=partial(self._assigned, True),
-            on_revoke=partial(self._assigned, False),
-            on_lost=partial(self._assigned, False),
-        )
-        return consumer
+    def _new_consumer(self) -> GroupConsumer:
+        self._dead = False
+        return self.client.consumer(self._consumer_settings, self.stage.reads, self._moved, self._met)
 
-    def _assigned(self, gained: bool, _: Consumer, partitions: list[TopicPartition]) -> None:
-        keys = [partition_key(p.topic, p.partition) for p in partitions]
-        self.journal.write("assign", {"process": self.process, "gained": gained, "partitions": keys})
+    def _moved(self, gained: bool, positions: Sequence[Position]) -> None:
+        keys = [partition_key(place.topic, place.partition) for place in positions]
+        event = {"process": self.process, "gained": gained, "partitions": keys}
+        starts = {"starts": [place.offset for place in positions]} if gained else {}
+        self.journal.write("assign", event | starts)
 
     def _record_poll(self, call_ns: int, batch: Sequence[Record]) -> None:
         event = {"f": "poll", "process": self.process, "op": self.journal.number(), "call": call_ns}
         self.journal.write(Outcome.OK, event | {"records": Positions.delivered(batch)})
 
-    def _met(self, error: KafkaError) -> None:
+    def _met(self, error: ClientError) -> None:
         """A consumer's error is noted; after a fatal one there is a new consumer."""
-        self.journal.write("note", {"error": librdkafka.words(error)})
-        if error.fatal():
-            self.consumer.close()
-            self.consumer = self._new_consumer()
+        self.journal.write("note", {"error": str(error)})
+        self._dead = self._dead or error.failure in (Failure.FATAL, Failure.FENCED)
 
 
 def digest_of(message: Record, output: Output) -> int:

@@ -1,15 +1,36 @@
-"""What a workload is: its stages, its inputs, and the statement of what each input must lead to.
+"""What a workload of ours is: its stages, its feeds, and the statement of what each input must lead to.
 
-The expectation is the transform itself, run once more by the final reader on every input that
-stands in the log: each input must lead to exactly those outputs, once. It is stated for the
-checkers as rows (input, slot, topic, digest), so they know nothing of what a workload is about.
+The expectation is the transform itself, run once more by the final reader on every input that stands in the log:
+each input must lead to exactly those outputs, once. It is stated for the checkers as rows (input, slot, topic,
+digest), so they know nothing of what a workload is about.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from random import Random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from harness.history import Isolation
+from harness.pipeline import (
+    Adds,
+    Due,
+    Feed,
+    Goal,
+    Guarantee,
+    Input,
+    PipelineFacts,
+    Service,
+    StageFacts,
+    TopicFacts,
+)
+from harness.record.naming import digest, output_headers
+from workloads.policy import RIGHT, Policy
+
+if TYPE_CHECKING:
+    from harness.settings.options import Options
+
+TOPIC_CONFIG: Mapping[str, str] = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
+MOST_REPLICAS = 3
 
 
 @dataclass(frozen=True)
@@ -18,12 +39,12 @@ class Output:
 
     topic: str
     slot: str
-    key: bytes
-    value: bytes
+    key: bytes | None
+    value: bytes | None
 
 
-Transform = Callable[[bytes, bytes], Sequence[Output]]
-"""From key and value of an input to its outputs: deterministic, and without a memory."""
+Transform = Callable[[Input], Sequence[Output]]
+"""From an input to its outputs: deterministic, and without a memory."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +52,8 @@ class Aggregate:
     """A stage that keeps a sum for each key, and writes a key's new sum whenever inputs have changed it."""
 
     topic: str  # of the sums
-    adds: Callable[[bytes, bytes], Sequence[tuple[bytes, int]]]  # what an input adds to which key
-    state: Callable[[bytes, bytes], int | None]  # the sum in a record of `topic`, by its key and value
+    adds: Callable[[Input], Sequence[tuple[bytes, int]]]  # what an input adds to which key
+    state: Callable[[Input], int | None]  # the sum that a record of `topic` states
 
 
 @dataclass(frozen=True)
@@ -40,46 +61,171 @@ class Stage:
     """One consume-transform-produce loop, run by several workers in one group."""
 
     name: str
-    in_topic: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
     transform: Transform
     promised: Isolation = Isolation.READ_COMMITTED
     ordered: bool = False  # outputs of one key and slot stand in the order of their inputs of one partition
     aggregate: Aggregate | None = None
 
-    @property
-    def group(self) -> str:
-        """Its consumer group."""
-        return f"fencepost-{self.name}"
-
 
 @dataclass(frozen=True)
 class Workload:
-    """A pipeline under test."""
+    """A pipeline of ours: see `harness.pipeline.Pipeline`."""
 
     name: str
     summary: str
-    topics: tuple[str, ...]
-    fed: str  # the topic that the feeder writes
-    make_input: Callable[[Random, int], tuple[bytes, bytes]]  # the n-th input: key and value
+    feed: tuple[Feed, ...]
     stages: tuple[Stage, ...]
-    allowed: frozenset[str] = frozenset()  # anomalies that its guarantee permits
+    guarantee: Guarantee = Guarantee.EXACTLY_ONCE
+    allowed: frozenset[str] = frozenset()  # anomalies that the guarantee permits
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """All topics: those that are fed, then those that the stages write."""
+        fed = (feed.topic for feed in self.feed)
+        return tuple(dict.fromkeys([*fed, *(topic for stage in self.stages for topic in stage.writes)]))
 
     def stage(self, name: str) -> Stage:
         """The stage of that name."""
         return next(stage for stage in self.stages if stage.name == name)
 
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """The topics that stages write."""
-        return tuple(topic for topic in self.topics if topic != self.fed)
+    def place_of(self, stage: str) -> int:
+        """Which stage it is, from 0."""
+        return [one.name for one in self.stages].index(stage)
+
+    def facts(
+        self, options: "Options", tag: str = "", *, policy: Policy = RIGHT, txn_timeout_ms: int = 0
+    ) -> PipelineFacts:
+        """What it is in a run of these options."""
+        mine = self.tagged(tag)
+        replication = min(MOST_REPLICAS, options.brokers)
+        config = {**TOPIC_CONFIG, "min.insync.replicas": str(max(1, replication - 1))}
+        topics = tuple(TopicFacts(name, options.partitions, replication, config) for name in mine.topics)
+        stages = tuple(
+            StageFacts(
+                name=stage.name,
+                reads=stage.reads,
+                writes=stage.writes,
+                group=group_of(stage.name, tag),
+                promised=stage.promised.value,
+                ordered=stage.ordered,
+                transactional_ids={
+                    f"{stage.name}-{n}": transactional_id(f"{stage.name}-{n}", tag)
+                    for n in range(1, options.workers + 1)
+                },
+                txn_timeout_ms=txn_timeout_ms,
+                steps=tuple(step.value for step in policy.steps),
+            )
+            for stage in mine.stages
+        )
+        allowed = tuple(sorted(self.allowed))
+        return PipelineFacts(self.name, topics, stages, self.guarantee, (aborts(options),), allowed)
+
+    def tagged(self, tag: str) -> "Workload":
+        """The same workload on topics of its own."""
+        if not tag:
+            return self
+
+        def elsewhere(topic: str) -> str:
+            return f"{tag}-{topic}"
+
+        def back(record: Input) -> Input:
+            return replace(record, topic=record.topic.removeprefix(f"{tag}-"))
+
+        def transform(stage: Stage, record: Input) -> list[Output]:
+            return [replace(out, topic=elsewhere(out.topic)) for out in stage.transform(back(record))]
+
+        def moved(aggregate: Aggregate) -> Aggregate:
+            return Aggregate(
+                elsewhere(aggregate.topic),
+                lambda record: aggregate.adds(back(record)),
+                lambda record: aggregate.state(back(record)),
+            )
+
+        return replace(
+            self,
+            feed=tuple(replace(feed, topic=elsewhere(feed.topic)) for feed in self.feed),
+            stages=tuple(
+                replace(
+                    stage,
+                    reads=tuple(map(elsewhere, stage.reads)),
+                    writes=tuple(map(elsewhere, stage.writes)),
+                    transform=partial(transform, stage),
+                    aggregate=moved(stage.aggregate) if stage.aggregate else None,
+                )
+                for stage in self.stages
+            ),
+        )
+
+    def feeds(self) -> Sequence[Feed]:
+        """Where its inputs come from."""
+        return self.feed
+
+    def services(self) -> Sequence[Service]:
+        """None of ours needs more than Kafka yet."""
+        return ()
+
+    def expectation(self) -> "StatedByTransform":
+        """What its inputs must lead to."""
+        return StatedByTransform(self.stages)
+
+
+def group_of(stage: str, tag: str = "") -> str:
+    """The consumer group of a stage."""
+    return f"fencepost-{tag}-{stage}" if tag else f"fencepost-{stage}"
+
+
+def transactional_id(worker: str, tag: str = "") -> str:
+    """The transactional id of a worker: it outlives a restart."""
+    return f"{tag}-{worker}" if tag else worker
+
+
+def aborts(options: "Options") -> Goal:
+    """That a transaction was aborted: without one nobody can say that aborted records stay hidden."""
+    return Goal(
+        name="aborted-read",
+        counted="aborted",
+        text="no transaction was aborted",
+        remedy="a longer --time-limit or a higher abort-share helps",
+        waived="" if options.abort_share > 0 else "no transaction was to be aborted: abort-share is 0",
+    )
 
 
 @dataclass(frozen=True)
-class Policy:
-    """How the loop works: the default is right, and each defect is one change to it."""
+class StatedByTransform:
+    """An `Expectation`: the stages' own transforms, run once more."""
 
-    offsets: str = "in-transaction"  # or "after-commit": by the consumer, outside the transaction
-    rewind: bool = True  # seek back after an abort
-    stable_id: bool = True  # the transactional id outlives a restart of the worker
-    member_metadata: bool = True  # send_offsets bears the metadata of the consumer that polls
-    isolation: Mapping[str, Isolation] = field(default_factory=dict)  # by stage, where not as promised
+    stages: Sequence[Stage]
+
+    @cached_property
+    def _readers(self) -> Mapping[str, Sequence[Stage]]:
+        topics = {topic for stage in self.stages for topic in stage.reads}
+        return {topic: [stage for stage in self.stages if topic in stage.reads] for topic in topics}
+
+    @cached_property
+    def _sums(self) -> Mapping[str, Aggregate]:
+        return {stage.aggregate.topic: stage.aggregate for stage in self.stages if stage.aggregate}
+
+    def due(self, record: Input) -> Iterator[Due]:
+        """The outputs that it must lead to."""
+        for stage in self._readers.get(record.topic, ()):
+            for out in stage.transform(record):
+                yield Due(stage.name, out.slot, out.topic, partial(_held, record.topic, out))
+
+    def adds(self, record: Input) -> Iterator[Adds]:
+        """What it adds to sums."""
+        for stage in self._readers.get(record.topic, ()):
+            if stage.aggregate:
+                for key, amount in stage.aggregate.adds(record):
+                    yield Adds(stage.name, stage.aggregate.topic, key, amount)
+
+    def state(self, record: Input) -> int | None:
+        """The sum that it states."""
+        aggregate = self._sums.get(record.topic)
+        return aggregate.state(record) if aggregate else None
+
+
+def _held(topic: str, out: Output, partition: int, offset: int) -> int:
+    """The digest of the output that the input at that place must lead to."""
+    return digest(out.key, out.value, output_headers("", out.slot, [(topic, partition, offset)]))

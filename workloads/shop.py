@@ -12,12 +12,13 @@ import json
 from collections.abc import Sequence
 from random import Random
 
+from harness.pipeline import Fed, Feed, Input
 from workloads.model import Output, Stage, Workload
 
 GOODS = ("apple", "book", "chair", "door", "engine")
 
 
-def purchase(rng: Random, n: int) -> tuple[bytes, bytes]:
+def purchase(rng: Random, n: int) -> Fed:
     """The n-th purchase: the customer is the key."""
     customer = f"customer-{rng.randrange(1000)}"
     goods = rng.choice(GOODS)
@@ -29,12 +30,12 @@ def purchase(rng: Random, n: int) -> tuple[bytes, bytes]:
         "pieces": pieces,
         "price": rng.randint(1, 500),
     }
-    return customer.encode(), json.dumps(body).encode()
+    return Fed(customer.encode(), json.dumps(body).encode())
 
 
-def bill_and_ship(key: bytes, value: bytes) -> Sequence[Output]:
+def bill_and_ship(record: Input) -> Sequence[Output]:
     """An invoice and a shipment for one purchase."""
-    bought = json.loads(value)
+    bought = json.loads(record.value or b"")
     invoice = {
         "purchase": bought["purchase"],
         "customer": bought["customer"],
@@ -42,26 +43,24 @@ def bill_and_ship(key: bytes, value: bytes) -> Sequence[Output]:
     }
     shipment = {"purchase": bought["purchase"], "goods": bought["goods"], "pieces": bought["pieces"]}
     return (
-        Output("invoices", "invoice", key, json.dumps(invoice).encode()),
+        Output("invoices", "invoice", record.key, json.dumps(invoice).encode()),
         Output("shipments", "shipment", bought["goods"].encode(), json.dumps(shipment).encode()),
     )
 
 
-def pay(key: bytes, value: bytes) -> Sequence[Output]:
+def pay(record: Input) -> Sequence[Output]:
     """A payment for one invoice."""
-    invoice = json.loads(value)
+    invoice = json.loads(record.value or b"")
     body = {"purchase": invoice["purchase"], "paid": invoice["amount"]}
-    return (Output("payments", "payment", key, json.dumps(body).encode()),)
+    return (Output("payments", "payment", record.key, json.dumps(body).encode()),)
 
 
 SHOP = Workload(
     name="shop",
     summary="purchases -> invoices + shipments; invoices -> payments",
-    topics=("purchases", "invoices", "shipments", "payments"),
-    fed="purchases",
-    make_input=purchase,
+    feed=(Feed("purchases", purchase),),
     stages=(
-        Stage("shop", "purchases", bill_and_ship, ordered=True),
-        Stage("payments", "invoices", pay, ordered=True),
+        Stage("shop", ("purchases",), ("invoices", "shipments"), bill_and_ship, ordered=True),
+        Stage("payments", ("invoices",), ("payments",), pay, ordered=True),
     ),
 )

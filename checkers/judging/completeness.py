@@ -15,8 +15,10 @@ from checkers.registry import EDGES, NEEDS
 from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.producers import TRANSACTIONS_TOPIC
 from harness.history import Isolation, Role
+from harness.reasons import Reason
 
 Row = Mapping[str, Any]
+REPEAT = "repeat the run: this evidence is gone, and cannot be had again"
 
 
 @dataclass
@@ -59,19 +61,19 @@ class Facts:
 
 
 @dataclass
-class Gaps:
+class Incomplete:
     """What is wrong with the evidence of one run."""
 
-    sentences: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, Reason] = field(default_factory=dict)
     tables: set[str] = field(default_factory=set)  # those whose absences prove nothing
 
     def add(self, name: str, sentence: str, *tables: str) -> None:
         """Note it; the first sentence under a name stays."""
-        self.sentences.setdefault(name, sentence)
+        self.reasons.setdefault(name, Reason("incomplete-evidence", sentence, name, REPEAT))
         self.tables.update(tables)
 
 
-def missing_needs(facts: Facts, *, healed: bool = True) -> dict[str, str]:
+def missing_needs(facts: Facts, *, healed: bool = True) -> dict[str, Reason]:
     """The keys of NEEDS that this run has not, each with its reason. `healed`: its last heal is known."""
     has = {
         "log": any(facts.logs(None)),
@@ -86,9 +88,9 @@ def missing_needs(facts: Facts, *, healed: bool = True) -> dict[str, str]:
     return {need: NEEDS[need] for need, there in has.items() if not there}
 
 
-def gaps(facts: Facts, has_log: bool, *, had_log: bool = False) -> Gaps:
+def completeness(facts: Facts, has_log: bool, *, had_log: bool = False) -> Incomplete:
     """Hold one run's tables against each other. `had_log`: the brokers' logs were read, and must be there."""
-    found = Gaps()
+    found = Incomplete()
     for topic in (None, OFFSETS_TOPIC, TRANSACTIONS_TOPIC) if had_log else ():
         if not (has_log and facts.logs(topic)):
             name = topic or "the pipeline's topics"
@@ -105,7 +107,7 @@ def gaps(facts: Facts, has_log: bool, *, had_log: bool = False) -> Gaps:
     return found
 
 
-def _journals(facts: Facts, found: Gaps) -> None:
+def _journals(facts: Facts, found: Incomplete) -> None:
     if not facts.journals and (facts.numbers["ops"] or facts.numbers["sent"]):
         found.add(
             "journals",
@@ -142,7 +144,7 @@ def _journals(facts: Facts, found: Gaps) -> None:
         found.add("stages", "the table stages is empty, though workers ran", "stages")
 
 
-def _final_reads(facts: Facts, found: Gaps) -> None:
+def _final_reads(facts: Facts, found: Incomplete) -> None:
     if not facts.partitions:
         found.add("partitions", "the table partitions is empty", "partitions")
     data = {tp for tp, row in facts.partitions.items() if not row["internal"]}
@@ -182,7 +184,7 @@ def _final_reads(facts: Facts, found: Gaps) -> None:
                 )
 
 
-def _nothing_done(facts: Facts, found: Gaps) -> None:
+def _nothing_done(facts: Facts, found: Incomplete) -> None:
     numbers = facts.numbers
     if not facts.total("read"):
         found.add(
@@ -204,13 +206,13 @@ def _nothing_done(facts: Facts, found: Gaps) -> None:
             found.add("claims", "the table claims is empty, though offsets were committed", "claims")
 
 
-def _logs(facts: Facts, found: Gaps) -> None:
+def _logs(facts: Facts, found: Incomplete) -> None:
     acknowledged = facts.numbers["acknowledged"]
     if facts.partitions and not any(row["logged"] for row in facts.partitions.values()):
         found.add("replicas", "the table replicas names no leader with a whole log", "replicas", "batches")
     for tp, row in sorted(facts.partitions.items()):
         name = facts.name(tp)
-        if "replicas" not in found.sentences and not row["logged"]:
+        if "replicas" not in found.reasons and not row["logged"]:
             found.add(f"log of {name}", f"the leader's log of {name} is not here, or is damaged", "replicas")
         if row.get("read_not_in_log"):
             found.add(
@@ -240,7 +242,7 @@ def _logs(facts: Facts, found: Gaps) -> None:
         found.add("offsets", "the table offsets is empty, though offsets were committed", "offsets")
 
 
-def _edges(name: str, row: Row, found: Gaps) -> None:
+def _edges(name: str, row: Row, found: Incomplete) -> None:
     """A partition of the pipeline is whole from offset 0 to what the final reader was given last."""
     if row["internal"]:
         return

@@ -20,21 +20,25 @@ from checkers.registry import CHECKERS, HISTORY_CHECKERS, SUBSCRIBED, UNSETTLED,
 from harness.errors import UnreadableInput
 from harness.history_files.names import shown
 from harness.history_files.schema import NAMES, NAMES_FROM, OPS, OUTCOMES
+from harness.reasons import Reason
 from harness.verdict import CALLER, Found, Judgement
 
 OPERATION_COLUMNS = ("op", "process", "f", "outcome", "invoked", "invoke_ns", "complete_ns")
 OPERATION = pa.schema([OPS.field(name) for name in ("run", *OPERATION_COLUMNS)])
 CYCLES = {graph.name for graph in GRAPHS}
-TOO_LARGE = (
+TOO_LARGE = Reason(
+    "graph-too-large",
     "looked for in parts of the dependency graph alone: edges that go back hold millions of operations "
-    "together, more than one task can take"
+    "together, more than one task can take",
 )
 NO_OPERATIONS = "there is no operation of a numbered process in it: nothing was read"
 SAME_PLACE = (
     "micro.parquet has two records of one key in the same place (op, polled, n): a row stands twice, or "
     "nobody knows in which order they were sent or given"
 )
-NOT_TOLD = "a history from elsewhere names no markers, no inputs and no final readers"
+NOT_TOLD = Reason("external-history", "an external history names no markers, no inputs and no final readers")
+NOTHING_READ = "nothing-read"
+"""The code of the reason of a history in which nothing was read."""
 
 
 def judge_external(
@@ -96,12 +100,13 @@ def _judgement(
     broken = dict(found.crashed)
     if not numbers["read"]:
         no_read = "no ok operation was given any record: nothing was read"
-        broken["nothing read"] = no_read if numbers["ops"] else NO_OPERATIONS
+        broken[NOTHING_READ] = Reason(NOTHING_READ, no_read if numbers["ops"] else NO_OPERATIONS)
     return Judgement(
         anomalies={name: with_cause(run, name, anomalies, found.caused) for name in anomalies},
         not_checked={name: NOT_TOLD for checker in CHECKERS for name in checker.anomalies if name not in told}
         | {graph.name: TOO_LARGE for graph in GRAPHS if graph.kinds & left_out},
         broken=broken,
+        checked=[name for checker in HISTORY_CHECKERS for name in checker.anomalies],
         coverage={
             "outputs": numbers["records"],
             "committed": numbers["committed"],

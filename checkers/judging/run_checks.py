@@ -29,6 +29,7 @@ from checkers.spark.errors import SPARK_ERRORS, has_ended
 from checkers.spark.jvm import cause
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
+from harness.reasons import Reason
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ one, for it looks at a union as a whole each time that another is added.
 """
 FEW = 5_000
 """Findings that are ranked here, without Spark."""
+BUG = "hand it over as a bug report: the check had its evidence and broke"
 T = TypeVar("T")
 
 
@@ -47,7 +49,7 @@ class Materialised:
 
     findings: dict[tuple[int, str, bool], Finding]  # by run, anomaly, absence
     facts: dict[int, list[tuple[str, str]]]  # by run: kind and detail of `evidence`
-    crashed: dict[str, str]  # by anomaly: the first line of what went wrong
+    crashed: dict[str, Reason]  # by anomaly: the first line of what went wrong
     caused: set[
         tuple[int, str, str]
     ]  # run, effect, cause: every finding of the effect shares an operation with it
@@ -66,7 +68,7 @@ class Collected:
     """What the checkers found, before anything is explained."""
 
     rows: dict[tuple[int, str, bool], Finding]
-    crashed: dict[str, str]
+    crashed: dict[str, Reason]
     caused: set[tuple[int, str, str]]
 
 
@@ -101,7 +103,7 @@ def explain_all(
 
 def collect(t: Tables | ExternalTables, checkers: Sequence[Checker], examples: int) -> Collected:
     """Run all checkers on the shared tables; keep the first findings of each."""
-    crashed: dict[str, str] = {}
+    crashed: dict[str, Reason] = {}
     with ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="checkers") as pool:
         told = pool.map(lambda checker: _guarded(checker, lambda: _found(checker.find(t)), crashed), checkers)
         parts = [found for found in told if found is not None]
@@ -122,7 +124,7 @@ def _found(findings: DataFrame) -> Found:
     return Found(few=[row.asDict() for row in few]) if len(few) <= FEW else Found(many=keep(findings))
 
 
-def _guarded(checker: Checker, act: Callable[[], T], crashed: dict[str, str]) -> T | None:
+def _guarded(checker: Checker, act: Callable[[], T], crashed: dict[str, Reason]) -> T | None:
     """What `act` gives; None, and a note, if the checker crashes; raises where Spark itself is gone."""
     try:
         return act()
@@ -131,7 +133,8 @@ def _guarded(checker: Checker, act: Callable[[], T], crashed: dict[str, str]) ->
             raise
         log.error("checker %s crashed", checker.module, exc_info=error)
         for anomaly in checker.anomalies:
-            crashed[anomaly] = f"the check crashed: {cause(str(error))}"
+            text = f"the check of {anomaly} crashed: {cause(str(error))}"
+            crashed[anomaly] = Reason("check-crashed", text, anomaly, BUG)
         return None
 
 

@@ -7,14 +7,14 @@ from pyspark.sql import SparkSession
 
 from checkers.findings.form import Finding
 from checkers.judging.bisect import Answers, each
-from checkers.judging.completeness import Facts, Gaps, gaps, missing_needs
+from checkers.judging.completeness import Facts, Incomplete, completeness, missing_needs
 from checkers.judging.run_checks import Materialised, materialise
 from checkers.registry import CHECKERS, HISTORIES, STORE_CHECKERS, UNSETTLED, Checker, checker_of
 from checkers.spark.errors import errors_of_ours
 from checkers.stored.sources import StoredRun, read_sources
 from checkers.stored.tables import make_tables
 from harness.errors import FencepostError
-from harness.verdict import ELSEWHERE, Found, Judgement, Unsettled
+from harness.verdict import EXTERNAL_ONLY, Found, Judgement, Unsettled
 
 __all__ = ["StoredRun", "judge", "judge_each"]
 
@@ -50,11 +50,14 @@ def _bring(spark: SparkSession, runs: Sequence[StoredRun], examples: int) -> Mat
 def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgement:
     facts = Facts.gather(brought.facts.get(run.run, ()))
     lacking = missing_needs(facts, healed=run.healed_ns is not None)
-    found = gaps(facts, run.has_log, had_log=run.had_log)
+    found = completeness(facts, run.has_log, had_log=run.had_log)
     if run.incomplete:
         found.add("run", "; ".join(run.incomplete))
     not_checked = {
-        name: ELSEWHERE for checker in CHECKERS if checker.judges == HISTORIES for name in checker.anomalies
+        name: EXTERNAL_ONLY
+        for checker in CHECKERS
+        if checker.judges == HISTORIES
+        for name in checker.anomalies
     }
     anomalies: dict[str, Found] = {}
     for checker in STORE_CHECKERS:
@@ -75,7 +78,8 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
     return Judgement(
         anomalies={name: with_cause(run.run, name, anomalies, brought.caused) for name in anomalies},
         not_checked=not_checked,
-        broken={**brought.crashed, **found.sentences},
+        broken={**brought.crashed, **found.reasons},
+        checked=[name for checker in STORE_CHECKERS for name in checker.anomalies if name not in not_checked],
         coverage={
             "inputs": facts.total("inputs"),
             "outputs": facts.total("outputs"),
@@ -95,7 +99,7 @@ def unsettled(run: int, findings: Mapping[tuple[int, str, bool], Finding]) -> Un
 
 
 def _weigh(
-    run: StoredRun, checker: Checker, name: str, brought: Materialised, found: Gaps, examples: int
+    run: StoredRun, checker: Checker, name: str, brought: Materialised, found: Incomplete, examples: int
 ) -> Finding | None:
     """The findings that count: those that rest on absence only where the evidence is whole."""
     blind = bool(run.incomplete) or bool(found.tables.intersection(checker.rests_on))

@@ -43,7 +43,7 @@ def command(kind: str, names: tuple[str, ...]) -> ExitStatus:
 
 def _entries(kind: str) -> Mapping[str, str]:
     if kind == "clusters":
-        return registry.CLUSTERS
+        return registry.clusters()
     if kind == "checkers":
         return registry.checkers()
     if kind == "anomalies":

@@ -5,12 +5,12 @@ it with records in hand, it tells the step and waits there until it is struck (k
 and told to go on). So no strike is missed, and none hits beside its step.
 """
 
-import json
 import select
 import socket
 from typing import Any
 
 from harness.history import Step
+from harness.processes.control_line import Command, Report
 
 
 class Control:
@@ -29,11 +29,11 @@ class Control:
             self._poll.register(channel, select.POLLIN)
 
     def tell(self, **message: Any) -> None:
-        """Send one message; a run that has gone away is no reason to fail."""
+        """Send a `Report` of these fields; a run that has gone away is no reason to fail."""
         if self._channel is None:
             return
         try:
-            self._channel.sendall(json.dumps(message).encode() + b"\n")
+            self._channel.sendall(Report(**message).line())
         except (BrokenPipeError, ConnectionResetError):
             self.stopping = True
 
@@ -72,11 +72,10 @@ class Control:
             return False
         *lines, self._buffer = (self._buffer + received).split(b"\n")
         for line in lines:
-            message = json.loads(line)
-            self._armed = message.get("arm", self._armed)
-            if "arm" in message:
-                self._asked = message.get("asked")
-            self._go = message.get("go", self._go)
-            self.replaced = message.get("replaced", self.replaced)
-            self.stopping = message.get("stop", self.stopping)
+            command = Command.parse(line)
+            if command.arm or command.disarm:
+                self._armed, self._asked = command.arm, command.asked
+            self._go = self._go or command.go
+            self.replaced = self.replaced or command.replaced
+            self.stopping = self.stopping or command.stop
         return True

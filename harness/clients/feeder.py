@@ -4,7 +4,7 @@ What stands in the input log at the end is the input, whatever the feeder was to
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -15,11 +15,22 @@ from confluent_kafka import KafkaError, Message, Producer
 from harness.clients import librdkafka
 from harness.clients.control import Control
 from harness.history import VALUE_HEADER, Outcome
+from harness.pipeline import Fed, Feed
 from harness.record.journal import Journal
 from harness.record.naming import Headers, digest, value_name
 
 TICK_S = 0.05
 FLUSH_TIMEOUT_S = 60.0
+
+
+@dataclass
+class Line:
+    """One feed under way."""
+
+    feed: Feed
+    rate: float  # inputs a second
+    rng: Random
+    sent: int = 0
 
 
 @dataclass
@@ -33,26 +44,25 @@ class Chunk:
 
 
 class Feeder:
-    """Feeds one topic until it is told to stop."""
+    """Feeds its topics until it is told to stop."""
 
     def __init__(
         self,
         bootstrap: str,
-        topic: str,
-        make_input: Callable[[Random, int], tuple[bytes, bytes]],
+        feeds: Sequence[Feed],
         rate: float,
         seed: int,
         journal: Journal,
         control: Control,
     ) -> None:
-        self._topic = topic
-        self._make_input = make_input
-        self._rate = rate
-        self._rng = Random(f"{seed}/inputs")
+        shares = sum(feed.share for feed in feeds)
+        self._lines = [
+            Line(feed, rate * feed.share / shares, Random(f"{seed}/inputs" + (f"/{n}" if n else "")))
+            for n, feed in enumerate(feeds)
+        ]
         self._journal = journal
         self._control = control
         self._producer = Producer(librdkafka.idempotent_producer(bootstrap))
-        self.sent = 0
         self.acked = 0
 
     def run(self) -> None:
@@ -60,35 +70,34 @@ class Feeder:
         self._control.tell(ready=True)
         begun = time.monotonic()
         while not self._control.stopping:
-            due = int((time.monotonic() - begun) * self._rate) - self.sent
-            if due > 0:
-                self._send(due)
+            for line in self._lines:
+                due = int((time.monotonic() - begun) * line.rate) - line.sent
+                if due > 0:
+                    self._send(line, due)
             self._producer.poll(TICK_S)
             self._control.listen()
             self._control.tell(fed=self.acked)
         self._producer.flush(FLUSH_TIMEOUT_S)
         self._control.tell(fed=self.acked)
 
-    def _send(self, count: int) -> None:
-        inputs = [self._make_input(self._rng, self.sent + i) for i in range(count)]
-        self.sent += count
-        sends = [[self._topic, None, digest(key, value, ())] for key, value in inputs]
+    def _send(self, line: Line, count: int) -> None:
+        topic = line.feed.topic
+        inputs = [line.feed.make(line.rng, line.sent + i) for i in range(count)]
+        line.sent += count
+        sends = [[topic, None, digest(fed.key, fed.value, list(fed.headers))] for fed in inputs]
         chunk = Chunk(self._journal.begin("send", 0, {"sends": sends}), [None] * count)
-        for n, (key, value) in enumerate(inputs):
-            headers: Headers = [(VALUE_HEADER, value_name(self._journal.name, chunk.op, n).encode())]
-            self._produce(key, value, headers, partial(self._answered, chunk, n))
+        for n, fed in enumerate(inputs):
+            name = value_name(self._journal.name, chunk.op, n)
+            headers: Headers = [(VALUE_HEADER, name.encode()), *fed.headers]
+            self._produce(topic, fed, headers, partial(self._answered, chunk, n))
 
     def _produce(
-        self,
-        key: bytes,
-        value: bytes,
-        headers: Headers,
-        answered: Callable[[KafkaError | None, Message], None],
+        self, topic: str, fed: Fed, headers: Headers, answered: Callable[[KafkaError | None, Message], None]
     ) -> None:
         deadline = time.monotonic() + FLUSH_TIMEOUT_S
         while True:
             try:
-                self._producer.produce(self._topic, value, key, headers=headers, on_delivery=answered)
+                self._producer.produce(topic, fed.value, fed.key, headers=headers, on_delivery=answered)
             except BufferError:
                 if time.monotonic() > deadline:
                     raise

@@ -9,13 +9,11 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from harness.history import Isolation, Outcome
+from harness.history import Isolation
 
 TRANSACTION_TIMEOUT_MS = 30_000
 """Longer than the pause that makes a zombie, so that fencing and not the time-out decides."""
 SESSION_TIMEOUT_MS = 2_000
-COMMIT_PATIENCE_S = 40.0
-"""How long a commit is asked for again before its outcome is called unknown."""
 
 _COMMON: dict[str, Any] = {
     "socket.timeout.ms": 10_000,
@@ -110,13 +108,3 @@ _FENCED = frozenset(
 def is_fencing(error: KafkaError) -> bool:
     """Whether the words are those of fencing; a transaction that timed out is told the same."""
     return error.code() in _FENCED
-
-
-def outcome_of_error(commit_invoked: bool) -> Outcome:
-    """What an error proves of the transaction in which it came.
-
-    Before the commit was invoked, EndTxn(commit) cannot have been sent: it failed. After, every
-    error is `info`, fencing included: a retry of a commit that had succeeded is answered
-    INVALID_PRODUCER_EPOCH once a successor has begun.
-    """
-    return Outcome.INFO if commit_invoked else Outcome.FAIL

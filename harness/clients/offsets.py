@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
-
-from harness.clients.messages import Record
+from harness.clients.interface import GroupConsumer, Position
+from harness.clients.records import Record
 from harness.history import VALUE_HEADER
 from harness.record.naming import header, partition_key
 
@@ -33,31 +32,30 @@ class Positions:
         return cls(claims, partitions)
 
     @property
-    def firsts(self) -> list[TopicPartition]:
+    def firsts(self) -> list[Position]:
         """Where the batch began."""
-        return [TopicPartition(*self.partitions[key], first) for key, (first, _) in self.claims.items()]
+        return [Position(*self.partitions[key], first) for key, (first, _) in self.claims.items()]
 
-    def to_commit(self, metadata: str) -> list[TopicPartition]:
+    def to_commit(self, metadata: str) -> list[Position]:
         """The offsets that say that the batch is done; the metadata names the operation."""
         return [
-            TopicPartition(*self.partitions[key], following, metadata)
+            Position(*self.partitions[key], following, metadata)
             for key, (_, following) in self.claims.items()
         ]
 
-    def rewind(self, consumer: Consumer, known: Sequence[TopicPartition] | None) -> None:
+    def rewind(self, consumer: GroupConsumer, known: Sequence[Position] | None) -> None:
         """Seek back: to `known`, or to what the group has committed.
 
         Partitions that were taken away meanwhile are left alone: their new owner asks for itself.
-        Raises KafkaException.
+        Raises `ClientError`.
         """
-        owned = {(p.topic, p.partition) for p in consumer.assignment()}
+        owned = consumer.assigned()
         if known is None:
-            asked = [TopicPartition(*place) for place in self.partitions.values() if place in owned]
-            known = consumer.committed(asked, timeout=COMMITTED_TIMEOUT_S) if asked else []
-        for place in known:
-            if (place.topic, place.partition) in owned:
-                offset = place.offset if place.offset >= 0 else OFFSET_BEGINNING
-                consumer.seek(TopicPartition(place.topic, place.partition, offset))
+            asked = [place for place in self.partitions.values() if place in owned]
+            known = consumer.committed(asked, COMMITTED_TIMEOUT_S)
+        for position in known:
+            if (position.topic, position.partition) in owned:
+                consumer.seek(position)
 
     @staticmethod
     def delivered(batch: Sequence[Record]) -> dict[str, list[Any]]:

@@ -1,35 +1,23 @@
 """Readers that are not under test: observers during the run, final readers at its end."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
 from harness.clients import librdkafka
 from harness.clients.control import Control
-from harness.clients.messages import Record, consume
 from harness.clients.offsets import Positions
+from harness.clients.records import Record, as_input, consume
 from harness.history import SENTINEL_VALUE, SLOT_HEADER, SOURCE_HEADER, VALUE_HEADER, Isolation, Outcome
+from harness.pipeline import Expectation
 from harness.record.journal import Journal
 from harness.record.naming import digest, header, key_name, parse_sources, partition_key
 
 BATCH = 2_000
 BEGINNINGS_TIMEOUT_S = 20.0
 """For all partitions together: whoever told the reader to stop waits for its last words."""
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """What the workload says of a record, by its topic, key and value."""
-
-    outputs: Callable[[str, bytes, bytes], Sequence[tuple[str, str, str, Callable[[int, int], int]]]]
-    """What it must lead to: stage, slot, topic, and the digest by partition and offset."""
-    adds: Callable[[str, bytes, bytes], Sequence[tuple[str, str, bytes, int]]]
-    """What it adds to an aggregate: stage, topic, key, amount."""
-    state: Callable[[str, bytes, bytes], int | None]
-    """What it says of its key, if it is an aggregate's; else None."""
 
 
 class Observer:
@@ -150,13 +138,13 @@ class FinalReader:
             if is_sentinel(message):
                 tell("states", None)
                 continue
-            record = message.topic(), message.key() or b"", message.value() or b""
-            tell("states", self._expect.state(*record))
-            for stage, slot, topic, held in self._expect.outputs(*record):
-                crc = held(message.partition(), message.offset())
-                tell("expected", [message.offset(), stage, slot, topic, crc])
-            for stage, topic, to, adds in self._expect.adds(*record):
-                tell("adds", [message.offset(), stage, topic, key_name(to), adds])
+            record = as_input(message)
+            tell("states", self._expect.state(record))
+            for due in self._expect.due(record):
+                crc = due.digest(message.partition(), message.offset())
+                tell("expected", [message.offset(), due.stage, due.slot, due.topic, crc])
+            for add in self._expect.adds(record):
+                tell("adds", [message.offset(), add.stage, add.topic, key_name(add.key), add.amount])
         told["states"] = {
             place: states
             for place, states in told["states"].items()

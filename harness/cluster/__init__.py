@@ -5,21 +5,24 @@ leads what, who coordinates whom, where the data lies, who is in sync in whose v
 on connections that no fault can cut.
 """
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from harness.network import Network
+from harness.pipeline import TopicFacts
+from harness.witness import Witness
 
-@dataclass(frozen=True)
-class TopicSpec:
-    """A topic that a run needs before its clock starts."""
 
-    name: str
-    partitions: int = 6
-    replication: int = 3
-    config: Mapping[str, str] = field(default_factory=dict)
+class Ability(StrEnum):
+    """What can be done to a cluster; a fault is drawn only where its needs are met."""
+
+    KILL = "kill"  # end a broker at once, and start it again
+    PAUSE = "pause"  # stop a broker in its tracks, and let it go on
+    LINKS = "links"  # every link can be struck alone
+    SEGMENTS = "segments"  # the segment files of every replica can be read
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,20 @@ class Cluster(Protocol):
     """A running Kafka cluster."""
 
     @property
+    def can(self) -> frozenset[Ability]:
+        """What can be done to it."""
+        ...
+
+    @property
+    def network(self) -> Network:
+        """Its links."""
+        ...
+
+    def witness(self) -> Witness | None:
+        """How its logs can be read; None: not at all."""
+        ...
+
+    @property
     def brokers(self) -> Sequence[Broker]: ...
     @property
     def bootstrap(self) -> str:
@@ -105,7 +122,7 @@ class Cluster(Protocol):
         """The listener of one client slot, behind proxies of its own."""
         ...
 
-    def create_topics(self, topics: Sequence[TopicSpec], timeout_s: float) -> None:
+    def create_topics(self, topics: Sequence[TopicFacts], timeout_s: float) -> None:
         """Create them, and both internal topics; returns when all replicas are in sync."""
         ...
 
@@ -122,14 +139,20 @@ class Cluster(Protocol):
         """The broker that leads the group's partition of `__consumer_offsets`; -1: none."""
         ...
 
-    def out_of_sync(self) -> list[str]:
+    def offsets_place(self, group: str) -> tuple[str, int]:
+        """The partition of `__consumer_offsets` in which the group's offsets stand."""
+        ...
+
+    def out_of_sync(self, topics: Collection[str] | None = None) -> list[str]:
         """What is not as it should be, in every live broker's own view; empty: all is well.
+
+        `topics`: look at these alone, and at the internal ones. None: at all that there are.
 
         Sentences such as `orders/3 lacks broker 2 in broker 1's view`, `broker 3 does not answer`.
         """
         ...
 
-    def await_in_sync(self, timeout_s: float) -> None:
+    def await_in_sync(self, timeout_s: float, topics: Collection[str] | None = None) -> None:
         """Wait until every broker is up and every ISR is full in every broker's own view."""
         ...
 
@@ -137,45 +160,10 @@ class Cluster(Protocol):
         """By (topic, partition): log start, last stable offset, high watermark."""
         ...
 
+    def compacted(self, topics: Sequence[str]) -> Mapping[str, bool]:
+        """Whether records may be compacted away, by the topics' real configuration."""
+        ...
+
     def committed(self, group: str) -> Mapping[tuple[str, int], int]:
         """A group's committed offsets by (topic, partition)."""
-        ...
-
-
-class Network(Protocol):
-    """The links of a cluster, each through proxies of its own."""
-
-    @property
-    def alive(self) -> bool:
-        """Whether what carries the links still runs."""
-        ...
-
-    def cut_peers(self, one: int, other: int) -> AbstractContextManager["Cut"]:
-        """Cut two brokers from each other, both ways; what is in flight is lost."""
-        ...
-
-    def isolate(self, broker: int) -> AbstractContextManager["Cut"]:
-        """Cut a broker from all its peers, both ways."""
-        ...
-
-    def cut_client(self, slot: str, broker: int) -> AbstractContextManager["Cut"]:
-        """Cut a client slot from a broker, both ways."""
-        ...
-
-    def heal(self) -> None:
-        """Remove every cut; idempotent."""
-        ...
-
-
-class Cut(Protocol):
-    """A cut that is on, or was."""
-
-    @property
-    def links(self) -> Sequence[str]: ...
-    def evidence(self) -> str:
-        """How it is known that nothing passes: asked while the cut is on; empty if it leaks.
-
-        Says for each link whether a connection stood on it when it was cut, and that a probe
-        through the proxy stayed without an answer.
-        """
         ...

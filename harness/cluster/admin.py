@@ -4,18 +4,19 @@ Every question is bounded: a broker that is killed, paused or stalled costs a ti
 others answer meanwhile.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kafka.protocol.admin import CreateTopicsRequest, DescribeQuorumRequest
+from kafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest, DescribeQuorumRequest
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
 from harness.clients.wire import WireError, ask
-from harness.cluster import PartitionView, TopicSpec
+from harness.cluster import PartitionView
+from harness.pipeline import TopicFacts
 
 ASK_TIMEOUT_S = 2.0
 NO_ERROR = 0
@@ -25,6 +26,8 @@ EARLIEST = -2
 LATEST = -1
 GROUP = 0
 TRANSACTION = 1
+INTERNAL = ("__consumer_offsets", "__transaction_state")
+OF_TOPIC, OF_BROKER = 2, 4  # kinds of resource that have settings
 
 T = TypeVar("T")
 
@@ -81,8 +84,13 @@ def at_once(ports: Mapping[int, int], question: Callable[[int], T]) -> dict[int,
         return dict(zip(ports, pool.map(answer, ports.values()), strict=True))
 
 
-def complaints(seen: Mapping[int, View | WireError], brokers: Sequence[int]) -> Iterator[str]:
-    """What is not as it should be, one sentence each; nothing if all is well in every view."""
+def complaints(
+    seen: Mapping[int, View | WireError], brokers: Sequence[int], topics: Collection[str] | None = None
+) -> Iterator[str]:
+    """What is not as it should be, one sentence each; nothing if all is well in every view.
+
+    `topics`: those that are looked at, beside the internal ones; None: all.
+    """
     told: dict[tuple[str, int], tuple[int, tuple[int, int]]] = {}
     for broker, view in seen.items():
         if isinstance(view, WireError):
@@ -91,6 +99,8 @@ def complaints(seen: Mapping[int, View | WireError], brokers: Sequence[int]) -> 
         for missing in sorted(set(brokers) - set(view.brokers)):
             yield f"broker {missing} is not registered in broker {broker}'s view"
         for topic, partitions in sorted(view.topics.items()):
+            if topics is not None and topic not in topics and topic not in INTERNAL:
+                continue
             for number, partition in sorted(partitions.items()):
                 name, whose = f"{topic}/{number}", f"in broker {broker}'s view"
                 if partition.leader == NONE:
@@ -120,7 +130,7 @@ def quorum_leader(port: int, timeout_s: float = ASK_TIMEOUT_S) -> tuple[int, int
     return told.leader_epoch, told.leader_id
 
 
-def create_topics(port: int, topics: Sequence[TopicSpec], timeout_s: float) -> None:
+def create_topics(port: int, topics: Sequence[TopicFacts], timeout_s: float) -> None:
     """Create topics; those that exist are left as they are. Raises `Refused`."""
     kind: Any = CreateTopicsRequest.CreatableTopic
     wanted = [
@@ -226,3 +236,24 @@ def list_offsets(
                 raise Refused(f"asking for the end of {topic.name}/{part.partition_index}", part.error_code)
             offsets[topic.name, part.partition_index] = part.offset
     return offsets
+
+
+def settings_of(
+    port: int, kind: int, names: Sequence[str], keys: Sequence[str], timeout_s: float = ASK_TIMEOUT_S
+) -> dict[str, dict[str, str]]:
+    """Some settings of topics or brokers (OF_TOPIC, OF_BROKER), by name, as they hold now; raises `Refused`."""
+    resource: Any = DescribeConfigsRequest.DescribeConfigsResource
+    asked = [
+        resource(resource_type=kind, resource_name=name, configuration_keys=list(keys)) for name in names
+    ]
+    request = DescribeConfigsRequest(
+        resources=asked, include_synonyms=False, include_documentation=False, version=4
+    )
+    found: dict[str, dict[str, str]] = {}
+    for answer in ask(port, request, timeout_s).results:
+        if answer.error_code != NO_ERROR:
+            raise Refused(
+                f"asking for the settings of {answer.resource_name}", answer.error_code, answer.error_message
+            )
+        found[answer.resource_name] = {one.name: one.value for one in answer.configs}
+    return found

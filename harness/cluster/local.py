@@ -13,7 +13,7 @@ from types import TracebackType
 import psutil
 
 from harness.clients.wire import WireError
-from harness.cluster import ClusterSpec, admin
+from harness.cluster import Ability, ClusterSpec, admin
 from harness.cluster.config import Layout, lay_out, properties
 from harness.cluster.node import START_TIMEOUT_S, LocalBroker, PortTaken
 from harness.cluster.questions import Questions
@@ -28,6 +28,8 @@ from harness.network.toxiproxy import HOST, Toxiproxy, ToxiproxyError
 from harness.processes.child import Child
 from harness.processes.spawn import Supervisor
 from harness.waiting import wait_for
+from harness.witness.replicas import ReplicaSource
+from harness.witness.segment_witness import SegmentWitness
 
 TOXIPROXY_TIMEOUT_S = 15.0
 _log = logging.getLogger(__name__)
@@ -76,6 +78,12 @@ class LocalCluster(Questions):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._end()
+
+    can = frozenset(Ability)
+
+    def witness(self) -> SegmentWitness:
+        """The segment files of every broker."""
+        return SegmentWitness([ReplicaSource(node.id, node.data_dir) for node in self._nodes])
 
     @property
     def brokers(self) -> Sequence[LocalBroker]:

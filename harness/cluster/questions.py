@@ -1,14 +1,15 @@
 """What a cluster answers about itself, once asked in the right places: retried, and bounded."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
 from harness.clients.wire import WireError
-from harness.cluster import PartitionView, TopicSpec, admin
+from harness.cluster import PartitionView, admin
 from harness.cluster.admin import NONE, at_once
 from harness.cluster.coordinators import partition_for
 from harness.errors import WaitTimeout
+from harness.pipeline import TopicFacts
 from harness.waiting import wait_for
 
 TRANSACTION_STATE = "__transaction_state"
@@ -54,18 +55,22 @@ class Questions:
         """The broker that leads the group's partition of `__consumer_offsets`; -1: none."""
         return self._leader_for(CONSUMER_OFFSETS, group)
 
-    def out_of_sync(self) -> list[str]:
+    def offsets_place(self, group: str) -> tuple[str, int]:
+        """The partition of `__consumer_offsets` in which the group's offsets stand."""
+        return CONSUMER_OFFSETS, partition_for(group, max(1, len(self.describe(CONSUMER_OFFSETS))))
+
+    def out_of_sync(self, topics: Collection[str] | None = None) -> list[str]:
         """What is not as it should be, in every broker's own view; empty: all is well."""
         live = self._live(self._brokers)
         down = [f"broker {broker} is not running" for broker in self._brokers if broker not in live]
-        return down + list(admin.complaints(admin.views(live), sorted(self._brokers)))
+        return down + list(admin.complaints(admin.views(live), sorted(self._brokers), topics))
 
-    def await_in_sync(self, timeout_s: float) -> None:
+    def await_in_sync(self, timeout_s: float, topics: Collection[str] | None = None) -> None:
         """Wait until every broker answers and every ISR is full in every broker's own view."""
         seen: list[str] = []
 
         def all_well() -> bool:
-            seen[:] = self.out_of_sync()
+            seen[:] = self.out_of_sync(topics)
             return not seen
 
         wait_for(all_well, "every ISR to be full", timeout_s, last_seen=lambda: "; ".join(seen[:5]))
@@ -105,7 +110,24 @@ class Questions:
 
         return _persist(offsets, f"the offsets of {group}")
 
-    def create_topics(self, topics: Sequence[TopicSpec], timeout_s: float) -> None:
+    def compacted(self, topics: Sequence[str]) -> Mapping[str, bool]:
+        """Whether records may be compacted away: the topic's policy says so, and a broker's cleaner runs."""
+
+        def answer() -> dict[str, bool]:
+            live = self._live(self._brokers)
+            cleans = False
+            for broker, port in live.items():
+                told = admin.settings_of(port, admin.OF_BROKER, [str(broker)], ["log.cleaner.enable"])
+                cleans = cleans or told[str(broker)].get("log.cleaner.enable") != "false"
+            some = next(iter(live.values()))
+            policies = admin.settings_of(some, admin.OF_TOPIC, topics, ["cleanup.policy"])
+            return {
+                topic: cleans and "compact" in policies[topic].get("cleanup.policy", "") for topic in topics
+            }
+
+        return _persist(answer, f"the settings of {', '.join(topics)}")
+
+    def create_topics(self, topics: Sequence[TopicFacts], timeout_s: float) -> None:
         """Create them and both internal topics, and use those once; returns when all is in sync."""
         some = next(iter(self._live(self._brokers).values()))
         _persist(partial(admin.create_topics, some, topics, timeout_s), "the topics", timeout_s)

@@ -1,1 +1,51 @@
-"""The links of a local cluster, each through a proxy of its own, and the cuts made in them."""
+"""The links of a cluster, and what may be imposed on them.
+
+A link is directed: `peer:1->2:int` is how broker 1 dials broker 2. Which links a cut between two ends means, or one
+around a broker, is worked out in `harness.network.links`; a network only imposes an effect on the links it is given.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from enum import StrEnum
+from typing import Protocol
+
+
+class LinkEffect(StrEnum):
+    """What happens to bytes on a link."""
+
+    SILENT = "silent"  # nothing passes in either direction; what was in flight is lost, never delivered late
+
+
+class Imposed(Protocol):
+    """An effect that is on some links, or was."""
+
+    @property
+    def links(self) -> Sequence[str]:
+        """Their names."""
+        ...
+
+    def evidence(self) -> str:
+        """How it is known that the effect acts; empty if there is no proof. Ask while it is on."""
+        ...
+
+
+class Network(Protocol):
+    """The links of a cluster, each of which can be struck alone."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether what carries the links still runs."""
+        ...
+
+    @property
+    def links(self) -> Sequence[str]:
+        """The names of all links."""
+        ...
+
+    def impose(self, links: Sequence[str], effect: LinkEffect) -> AbstractContextManager[Imposed]:
+        """Put an effect on links for the length of a `with`. Raises `FaultFailed`."""
+        ...
+
+    def heal(self) -> None:
+        """Remove every effect; idempotent. Raises `FaultFailed`."""
+        ...

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Lock
+from typing import Protocol
 
 import psutil
 
 from harness.clients.wire import answers
-from harness.cluster import Cut
 from harness.errors import FencepostError, UsageError
-from harness.network.links import around, between, client_link, proxy_name
+from harness.network import LinkEffect
+from harness.network.links import proxy_name
 from harness.network.toxiproxy import Proxy, Toxiproxy, ToxiproxyError
 
 PROBE_TIMEOUT_S = 0.4
@@ -51,24 +52,6 @@ class LocalNetwork:
         """The names of all links."""
         return tuple(self._links)
 
-    @contextmanager
-    def cut_peers(self, one: int, other: int) -> Iterator[Cut]:
-        """Cut two brokers from each other, both ways; what is in flight is lost."""
-        with self._cut(between(one, other)) as cut:
-            yield cut
-
-    @contextmanager
-    def isolate(self, broker: int) -> Iterator[Cut]:
-        """Cut a broker from all its peers, both ways."""
-        with self._cut(around(broker, self._brokers)) as cut:
-            yield cut
-
-    @contextmanager
-    def cut_client(self, slot: str, broker: int) -> Iterator[Cut]:
-        """Cut a client slot from a broker, both ways."""
-        with self._cut([client_link(slot, broker)]) as cut:
-            yield cut
-
     def heal(self) -> None:
         """Remove every cut; idempotent. Raises `FaultFailed` if one stays."""
         with self._lock:
@@ -96,7 +79,10 @@ class LocalNetwork:
         return answers(self._links[link].upstream_port, timeout_s)
 
     @contextmanager
-    def _cut(self, links: Sequence[str]) -> Iterator[Cut]:
+    def impose(self, links: Sequence[str], effect: LinkEffect) -> Iterator["LinkCut"]:
+        """Silence links, both ways; what is in flight is lost."""
+        if effect is not LinkEffect.SILENT:
+            raise UsageError(f"these links cannot be made {effect.value}")
         for link in links:
             if link not in self._links:
                 raise UsageError(f"there is no link {link} in this cluster")
@@ -137,10 +123,22 @@ class LocalNetwork:
                     _log.error("%s could not be healed: %s", link, error)
 
 
+class Probes(Protocol):
+    """What a cut asks the links by."""
+
+    def passes(self, link: str) -> bool:
+        """Whether a request through the link's proxy is answered."""
+        ...
+
+    def reaches(self, link: str) -> bool:
+        """Whether the same request is answered when it goes round the proxy."""
+        ...
+
+
 class LinkCut:
     """Some links that are cut, or were."""
 
-    def __init__(self, network: LocalNetwork, links: Sequence[str], stood: Mapping[str, int]) -> None:
+    def __init__(self, network: Probes, links: Sequence[str], stood: Mapping[str, int]) -> None:
         self._network = network
         self._links = links
         self._stood = stood
@@ -153,20 +151,20 @@ class LinkCut:
     def evidence(self) -> str:
         """How it is known that nothing passes, link by link.
 
-        Empty if one of them leaks, or if none was in use: then nothing was cut.
-
-        Ask while the cut is on. The same request is also sent round each proxy: that it is
-        answered there shows that the cut is what silences it. (It is not if the broker is down.)
+        The same request is sent through each proxy and round it. Only a link on which a connection stood, that
+        stays silent, and behind which the broker answers, proves that the cut is what silences it: a broker that
+        is down answers nobody. Empty if no link proves it, or if one leaks.
         """
         with ThreadPoolExecutor(2 * len(self._links)) as pool:
-            around_it = list(pool.map(self._network.reaches, self._links))
+            around_it = dict(zip(self._links, pool.map(self._network.reaches, self._links), strict=True))
             through_it = list(pool.map(self._network.passes, self._links))
-        if any(through_it) or not any(self._stood[link] for link in self._links):
+        if any(through_it):
             return ""
+        proven = [link for link in self._links if self._stood[link] and around_it[link]]
         return "; ".join(
-            f"{link}: {_connections(self._stood[link])} when it was cut, a request through it stays "
-            f"unanswered, and round it is {'answered' if reached else 'unanswered too'}"
-            for link, reached in zip(self._links, around_it, strict=True)
+            f"{link}: {_connections(self._stood[link])} when it was cut, a request through it stays unanswered, "
+            "and round it is answered"
+            for link in proven
         )
 
 

@@ -15,23 +15,13 @@ from typing import Any
 import orjson
 
 from harness.history import SENTINEL_VALUE, Isolation, Outcome
+from harness.pipeline import StageFacts
 from harness.record.naming import operation_name, split_partition, value_name
 from harness.record.parquet_writer import ParquetWriter, open_parquet
 from harness.record.partitions import PartitionIds
 from harness.record.schema import HISTORY
 
 INTERNAL = ("__consumer_offsets", "__transaction_state")
-
-
-@dataclass(frozen=True)
-class StageFacts:
-    """What the tables say of one stage of the workload."""
-
-    name: str
-    group: str
-    in_topic: str
-    promised: str
-    ordered: bool = False
 
 
 @dataclass
@@ -84,15 +74,16 @@ class Tabulator:
                     path = folder / f"{table}.parquet"
                     self._sheets[table] = stack.enter_context(open_parquet(path, schema))
             for stage in self._stages.values():
-                self._row("stages", stage.name, stage.group, stage.in_topic, stage.promised, stage.ordered)
+                for topic in stage.reads:
+                    self._row("stages", stage.name, stage.group, topic, stage.promised, stage.ordered)
             for path in sorted(journals):
                 self._journal(path)
 
-    def write_partitions(self, folder: Path) -> None:
-        """Write the names of all partitions that any table has, `log/` included. Our brokers compact none."""
+    def write_partitions(self, folder: Path, compacted: Mapping[str, bool]) -> None:
+        """Write the names of all partitions that any table has, `log/` included. `compacted`: by topic."""
         with open_parquet(folder / "partitions.parquet", HISTORY["partitions"]) as sheet:
             for tp, topic, partition in self._names:
-                sheet.append((self.run, tp, topic, partition, topic in INTERNAL, False))
+                sheet.append((self.run, tp, topic, partition, topic in INTERNAL, compacted.get(topic, False)))
 
     def _row(self, table: str, *cells: object) -> None:
         self._sheets[table].append((self.run, *cells))

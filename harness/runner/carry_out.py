@@ -1,4 +1,4 @@
-"""Carry out a schedule: each lane in a thread of its own, one after the other."""
+"""Carry out a schedule: injections that share a resource one after the other, the others side by side."""
 
 import threading
 import time
@@ -7,22 +7,23 @@ from dataclasses import dataclass, field
 
 from harness.errors import FaultFailed, FencepostError
 from harness.record.journal import Journal
-from harness.runner.schedule import Effect, FaultContext, Injection, Lane, Nemesis
+from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
+from harness.runner.schedule import sequences
 from harness.verdict import FaultReport
 
 
 @dataclass
-class Struck:
-    """What has become of a schedule so far; filled by the lanes."""
+class Injected:
+    """What has become of a schedule so far."""
 
     reports: list[FaultReport] = field(default_factory=list)
-    lacking: dict[str, str] = field(default_factory=dict)
+    unmet_goals: dict[str, str] = field(default_factory=dict)
     errors: list[FencepostError] = field(default_factory=list)
-    on: dict[str, str] = field(default_factory=dict)  # the faults that are on, and their targets
+    on: dict[int, str] = field(default_factory=dict)  # the faults that are on, by place in the schedule
 
 
-class Lanes:
-    """The threads that strike; `stop` heals what is on and injects no more."""
+class CarryingOut:
+    """The threads that inject; `stop` heals what is on and injects no more."""
 
     def __init__(
         self,
@@ -32,39 +33,36 @@ class Lanes:
         journal: Journal,
         begun_s: float,
     ) -> None:
-        self.struck = Struck()
-        self._scene = context
+        self.injected = Injected()
+        self._context = context
         self._journal = journal
         self._begun_s = begun_s  # on the monotonic clock: the zero of the schedule
         self._nemeses = nemeses
+        self._numbers = {id(injection): number for number, injection in enumerate(injections)}
         self._stop = threading.Event()
-        self._writing = threading.Lock()  # the lanes share the journal
+        self._writing = threading.Lock()  # the threads share the journal
         self._threads = [
-            threading.Thread(
-                target=self._lane,
-                args=([injection for injection in injections if nemeses[injection.fault].lane is lane],),
-                name=f"{lane.value} faults",
-            )
-            for lane in Lane
+            threading.Thread(target=self._one_after_another, args=(sequence,), name=f"faults {number}")
+            for number, sequence in enumerate(sequences(injections, nemeses))
         ]
 
     def start(self) -> None:
-        """Begin to injection."""
+        """Begin to inject."""
         for thread in self._threads:
             thread.start()
 
     @property
     def done(self) -> bool:
-        """Whether every strike was carried out and healed."""
+        """Whether every injection was carried out and healed."""
         return not any(thread.is_alive() for thread in self._threads)
 
     def stop(self) -> None:
-        """Heal what is on, strike no more, and wait for it."""
+        """Heal what is on, inject no more, and wait for it."""
         self._stop.set()
         for thread in self._threads:
             thread.join()
 
-    def _lane(self, injections: Sequence[Injection]) -> None:
+    def _one_after_another(self, injections: Sequence[Injection]) -> None:
         for injection in injections:
             late_s = time.monotonic() - self._begun_s - injection.start_s
             if self._stop.wait(max(0.0, -late_s)):
@@ -73,30 +71,29 @@ class Lanes:
                 f"{injection.fault} ended in a mistake of Fencepost's own"
             )
             try:
-                self._strike(injection)
+                self._inject(injection)
                 error = None
             except FencepostError as known:
                 error = known
-            finally:  # a lane that dies unsaid would leave its faults unstruck, and the run in good faith
+            finally:  # a thread that dies unsaid would leave its faults undone, and the run in good faith
+                self.injected.on.pop(self._numbers[id(injection)], None)
                 if error is not None:
-                    self.struck.errors.append(error)
-                    self.struck.on.pop(injection.fault, None)
+                    self.injected.errors.append(error)
             if error is not None:
                 return
 
-    def _strike(self, injection: Injection) -> None:
+    def _inject(self, injection: Injection) -> None:
         nemesis = self._nemeses[injection.fault]
+        number = self._numbers[id(injection)]
         with self._writing:
-            op = self._journal.begin(
-                injection.fault, -1, {"target": injection.target, "step": injection.step}
-            )
+            words = {"target": str(injection.target), **injection.parameters}
+            op = self._journal.begin(injection.fault, -1, words)
         start_ns = self._journal.now_ns()
-        self.struck.on[injection.fault] = injection.target
-        effect = Effect(injection.target)
+        self.injected.on[number] = injection.fault
+        effect = Effect(str(injection.target))
         end_ns: int | None = None
         try:
-            with nemesis.strike(self._scene, injection) as effect:
-                self.struck.on[injection.fault] = effect.target
+            with nemesis.strike(self._context, injection) as effect:
                 elapsed_s = (self._journal.now_ns() - start_ns) / 1e9
                 self._stop.wait(max(0.0, injection.hold_s - elapsed_s))
             end_ns = self._journal.now_ns()
@@ -114,10 +111,15 @@ class Lanes:
             with self._writing:
                 self._journal.write("ok" if end_ns is not None else "info", done)
             end_s = round(end_ns / 1e9, 3) if end_ns is not None else None
-            self.struck.reports.append(
+            self.injected.reports.append(
                 FaultReport(
-                    injection.fault, effect.target, round(start_ns / 1e9, 3), end_s, effect.acted, evidence
+                    fault=injection.fault,
+                    target=effect.target,
+                    start_s=round(start_ns / 1e9, 3),
+                    end_s=end_s,
+                    acted=effect.acted,
+                    evidence=evidence,
+                    past_tense=nemesis.past_tense,
                 )
             )
-            self.struck.lacking.update(effect.lacking)
-        self.struck.on.pop(injection.fault, None)
+            self.injected.unmet_goals.update(effect.lacking)

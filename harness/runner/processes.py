@@ -5,9 +5,7 @@ that is gone, or that a fault has made a zombie, is replaced by the next incarna
 slot of its own: the same worker, so the same transactional id.
 """
 
-import json
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -15,22 +13,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.errors import FaultFailed, StartFailed, WaitTimeout
+from harness.errors import StartFailed, WaitTimeout
 from harness.history import Role, Step
+from harness.pipeline import Program, Seat, StageFacts
 from harness.processes.child import Child
+from harness.processes.control_line import Claims, Command, Heard, Report
 from harness.processes.spawn import Supervisor
 from harness.waiting import wait_for
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 75.0
 """Longer than a client's own patience: whoever is still waiting for a broker may finish."""
-MOST_UNEXPECTED_ERRORS = 20
+MOST_UNEXPECTED_ENDS = 20
 """Workers that may end by themselves before the run is given up."""
+OBSERVER_SLOT = "aside"
 
 
 @dataclass
 class Member:
-    """One process of the processes."""
+    """One process of the run."""
 
     journal: str
     role: Role
@@ -40,20 +41,22 @@ class Member:
     stage: str | None = None
     worker: str | None = None
     group: str | None = None
-    told: dict[str, Any] = field(default_factory=dict)  # the last message of each kind
+    heard: Heard = field(default_factory=Heard)
+    hearing: threading.Thread | None = None
     expected_to_end: bool = False
+    seat: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # what it was started with, to start another like it
 
-    def send(self, **message: Any) -> None:
-        """Tell it something; what a dead process does not hear is of no matter."""
-        try:
-            self.channel.sendall(json.dumps(message).encode() + b"\n")
-        except OSError:
-            self.told.setdefault("deaf", True)
+    def send(self, **command: Any) -> None:
+        """Give it a `Command` of these fields; what a dead process does not hear is of no matter."""
+        with suppress(OSError):
+            self.channel.sendall(Command(**command).line())
 
     @property
     def alive(self) -> bool:
-        """Whether its process exists, stopped or not."""
-        return self.child.poll() is None
+        """Whether its process exists, stopped or not, or has said something that was not yet heard."""
+        return self.child.poll() is None or (self.hearing is not None and self.hearing.is_alive())
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class Clock:
 
 
 class Processes:
-    """Starts, injections, replaces and stops the processes of a run."""
+    """Starts, strikes, replaces and stops the processes of a run."""
 
     def __init__(
         self,
@@ -74,20 +77,22 @@ class Processes:
         clock: Clock,
         bootstrap_for: Callable[[str], str],
         worker_slots: Sequence[str],
-        groups: Mapping[str, str],
-        common: Mapping[str, Any],
+        stages: Sequence[StageFacts],
+        programs: Mapping[str, Program],
+        own: Program,
     ) -> None:
         self._supervisor = supervisor
         self._folder = folder
         self._clock = clock
         self._bootstrap_for = bootstrap_for
         self._worker_slots = tuple(worker_slots)
-        self._groups = groups  # by stage
-        self._common = dict(common)
+        self._stages = {stage.name: stage for stage in stages}
+        self._programs = programs  # by stage
+        self._own = own  # feeder, observers, readers
         self._lock = threading.RLock()
         self._incarnations: dict[str, int] = {}
         self.members: list[Member] = []
-        self.unexpected_errors: list[str] = []
+        self.unexpected_ends: list[str] = []
         (folder / "journals").mkdir(exist_ok=True)
         (folder / "workers").mkdir(exist_ok=True)
 
@@ -103,60 +108,62 @@ class Processes:
             if slot is None:
                 raise StartFailed(f"no client slot is free for {worker}: {len(held)} are held")
             process = sum(self._incarnations.values()) - 1
-            spec = {"stage": stage, "worker": worker, "process": process}
-            return self._start(Role.WORKER, f"{worker}.{incarnation}", slot, spec, stage, worker)
+            seat = {"stage": stage, "worker": worker, "process": process}
+            return self._start(self._programs[stage], Role.WORKER, f"{worker}.{incarnation}", slot, seat)
 
-    def start_other(self, role: Role, journal: str, slot: str, **spec: Any) -> Member:
-        """Start a feeder, an observer or a final reader."""
-        return self._start(role, journal, slot, spec)
+    def start_other(self, role: Role, journal: str, slot: str, **more: Any) -> Member:
+        """Start a feeder, an observer or a final reader; `more`: what it alone is told."""
+        return self._start(self._own, role, journal, slot, {"more": more})
 
     def _start(
-        self,
-        role: Role,
-        journal: str,
-        slot: str,
-        spec: Mapping[str, Any],
-        stage: str | None = None,
-        worker: str | None = None,
+        self, program: Program, role: Role, journal: str, slot: str, given: Mapping[str, Any]
     ) -> Member:
         ours, theirs = socket.socketpair()
-        body = {
-            **self._common,
-            **spec,
-            "role": role.value,
-            "journal": journal,
-            "path": str(self._folder / "journals" / f"{journal}.jsonl"),
-            "bootstrap": self._bootstrap_for(slot),
-            "zero_ns": self._clock.zero_ns,
-            "channel": theirs.fileno(),
-        }
-        command = [sys.executable, "-P", "-m", "fencepost.process", json.dumps(body)]
-        log_file = self._folder / "workers" / f"{journal}.log"
-        child = self._supervisor.spawn(command, log_file=log_file, name=journal, pass_fds=(theirs.fileno(),))
+        seat = Seat(
+            role=role,
+            journal=journal,
+            path=self._folder / "journals" / f"{journal}.jsonl",
+            bootstrap=self._bootstrap_for(slot),
+            zero_ns=self._clock.zero_ns,
+            channel=theirs.fileno(),
+            **given,
+        )
+        launch = program.launch(seat)
+        child = self._supervisor.spawn(
+            launch.argv,
+            log_file=self._folder / "workers" / f"{journal}.log",
+            name=journal,
+            env=launch.env,
+            pass_fds=launch.pass_fds,
+            cwd=launch.cwd,
+        )
         theirs.close()
-        group = self._groups[stage] if stage else None
-        member = Member(journal, role, slot, child, ours, stage, worker, group)
+        group = self._stages[seat.stage].group if seat.stage else None
+        member = Member(journal, role, slot, child, ours, seat.stage, seat.worker, group, seat=given)
+        member.hearing = threading.Thread(
+            target=self._hear, args=(member,), name=f"hear {journal}", daemon=True
+        )
         with self._lock:
             self.members.append(member)
-        threading.Thread(target=self._hear, args=(member,), name=f"hear {journal}", daemon=True).start()
+        member.hearing.start()
         return member
 
     def _hear(self, member: Member) -> None:
         """Take in what a member tells, until it ends or is killed."""
         with suppress(ConnectionResetError), member.channel.makefile("rb") as lines:
             for line in lines:
-                member.told.update(json.loads(line))
+                member.heard.take(Report.parse(line))
 
     def await_ready(self, members: Sequence[Member]) -> None:
         """Wait until each has said that it is ready; raises StartFailed for one that ended."""
 
         def ready() -> bool:
             for member in members:
-                if not member.alive and "ready" not in member.told:
+                if not member.alive and not member.heard.ready:
                     raise StartFailed(f"{member.journal} ended at its start: {self.last_words(member)}")
-            return all("ready" in member.told for member in members)
+            return all(member.heard.ready for member in members)
 
-        waiting = lambda: [m.journal for m in members if "ready" not in m.told]  # noqa: E731
+        waiting = lambda: [m.journal for m in members if not m.heard.ready]  # noqa: E731
         wait_for(ready, "all workers to be ready", START_TIMEOUT_S, last_seen=waiting)
 
     def last_words(self, member: Member) -> str:
@@ -181,35 +188,33 @@ class Processes:
         """Transactions and inputs of all workers that ever were, summed."""
         total: dict[str, int] = {}
         for member in list(self.members):
-            for name, count in member.told.get("counts", {}).items():
+            for name, count in member.heard.counts.items():
                 total[name] = total.get(name, 0) + count
         return total
 
     # -- striking ---------------------------------------------------------------------------
 
-    def wait_at_step(
-        self, member: Member, step: Step, timeout_s: float, asked: str | None = None
-    ) -> Mapping[str, Any]:
+    def wait_at_step(self, member: Member, step: Step, timeout_s: float, asked: str | None = None) -> Claims:
         """Have it come to a step and wait there; returns the inputs that it has in hand, by partition.
 
-        With `asked` it waits only in a transaction that is to end so: commit or abort.
+        With `asked` it waits only in a transaction that is to end so: commit or abort. Raises `WaitTimeout`
+        where it does not come, because it has nothing to do or has ended.
         """
-        member.told.pop("at", None)
+        member.heard.at = None
         member.send(arm=step.value, asked=asked)
+        awaited = f"{member.journal} to come to {step.value}"
 
         def at() -> bool:
             if not member.alive:
-                raise FaultFailed(f"{member.journal} ended before it came to {step.value}")
-            return member.told.get("at") == step.value
+                raise WaitTimeout(awaited, timeout_s, f"it ended: {self.last_words(member)}")
+            return member.heard.at == step.value
 
         try:
-            wait_for(
-                at, f"{member.journal} to come to {step.value}", timeout_s, last_seen=lambda: member.told
-            )
+            wait_for(at, awaited, timeout_s, last_seen=lambda: member.heard)
         except WaitTimeout:
-            member.send(arm=None, go=True)  # nobody will strike it there any more
+            member.send(disarm=True, go=True)  # nobody will strike it there any more
             raise
-        return dict(member.told.get("claims", {}))
+        return dict(member.heard.claims)
 
     def replace(self, member: Member) -> Member:
         """Put the next incarnation in the place of one that is dead or paused."""
@@ -217,15 +222,15 @@ class Processes:
         member.expected_to_end = True
         return self.start_worker(member.stage, member.worker)
 
-    def mend(self) -> None:
-        """Replace workers that ended by themselves, and keep what they said as a surprise."""
+    def replace_dead(self) -> None:
+        """Replace workers that ended by themselves, and keep what they said."""
         for member in list(self.members):
             if member.alive or member.expected_to_end:
                 continue
             words = f"{member.journal} ended by itself: {self.last_words(member)}"
             if member.role is Role.WORKER:
-                self.unexpected_errors.append(words)
-                if len(self.unexpected_errors) > MOST_UNEXPECTED_ERRORS:
+                self.unexpected_ends.append(words)
+                if len(self.unexpected_ends) > MOST_UNEXPECTED_ENDS:
                     raise StartFailed(f"workers keep ending by themselves; the last one: {words}")
                 self.replace(member)
             elif member.role is Role.OBSERVER:

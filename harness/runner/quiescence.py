@@ -1,132 +1,161 @@
 """Bring a run to rest, so that what is then read is everything.
 
 Heal; drain; stop and reap every worker, zombies too; wait until no transaction is open, or until
-the longest time-out has passed; then sentinels and the final readers. What does not come to rest
-is told as a shortfall: the run is then at best unknown.
+the longest time-out has passed; then mark the ends and run the final readers. What does not come to rest
+is an evidence problem: the run is then at best unknown.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
-from harness.clients.ends import unread, write_sentinels
-from harness.clients.librdkafka import TRANSACTION_TIMEOUT_MS
 from harness.cluster import Cluster
 from harness.errors import EnvironmentFailure, FencepostError, WaitTimeout
 from harness.history import Isolation, Role
-from harness.record.tables import StageFacts
+from harness.pipeline import OffsetsKept, PipelineFacts, Place, StageFacts
+from harness.runner.ends import Ends
+from harness.runner.faults import FaultContext
 from harness.runner.processes import Member, Processes
 from harness.runner.run_log import RunLog
-from harness.runner.schedule import FaultContext
-from harness.waiting import wait_for
+from harness.waiting import wait_for, wait_while_progressing
 
-Place = tuple[str, int]
-IN_SYNC_TIMEOUT_S = 90.0
-DRAIN_TIMEOUT_S = 60.0
-CLEAN_UP_INTERVAL_S = 1.0
-MARGIN_S = 5.0
-SENTINEL_TIMEOUT_S = 30.0
-READ_PATIENCE_S = 60.0
+INTERNAL = ("__consumer_offsets", "__transaction_state")
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long each part of the end may take, in seconds; most of it without any progress."""
+
+    in_sync_s: float = 90.0
+    drain_s: float = 60.0  # without a commit
+    clean_up_s: float = (
+        6.0  # beyond the longest transaction time-out: the coordinator's interval and a margin
+    )
+    reads_s: float = 60.0  # without a record
+    every_s: float = 0.2
 
 
 @dataclass(frozen=True)
 class Quiet:
     """What the cluster looked like once nothing moved any more."""
 
-    leaders: Mapping[Place, int]
-    high_watermarks: Mapping[Place, int]
+    leaders: Mapping[Place, int] = field(default_factory=dict)
+    high_watermarks: Mapping[Place, int] = field(default_factory=dict)
+    compacted: Mapping[str, bool] = field(default_factory=dict)
 
 
 def quiesce(
-    places: Sequence[Place], stages: Sequence[StageFacts], context: FaultContext, run_log: RunLog
+    pipeline: PipelineFacts, context: FaultContext, ends: Ends, run_log: RunLog, patience: Patience
 ) -> Quiet:
-    """Bring everything to rest and read it; what fails is a shortfall, and the rest is still done."""
+    """Bring everything to rest and read it; what fails is an evidence problem, and the rest is still done."""
     cluster, processes = context.cluster, context.processes
+    topics = [topic.name for topic in pipeline.topics]
     attempt = partial(_attempt, run_log)
     with run_log.phase("heal"):
-        attempt("the network was not healed", context.network.heal)
-        attempt("the cluster did not recover", partial(cluster.await_in_sync, IN_SYNC_TIMEOUT_S))
-    with run_log.phase("drain"):
-        for facts in stages:
-            attempt(f"{facts.name} did not finish its inputs", partial(_drain, cluster, processes, facts))
-        run_log.evidence_problems += processes.stop(list(processes.others(Role.WORKER)))
-        attempt("a transaction stayed open", partial(_await_no_transaction, cluster, places))
-        for facts in stages:
-            attempt(f"{facts.name} left inputs behind", partial(_require_drained, cluster, facts))
-        run_log.evidence_problems += processes.stop(list(processes.others(Role.OBSERVER, Role.FEEDER)))
-    with run_log.phase("final reads"):
+        attempt("not-healed", "the network was not healed", cluster.network.heal)
         attempt(
-            "the sentinels were not written",
-            partial(write_sentinels, cluster.bootstrap, places, SENTINEL_TIMEOUT_S),
+            "not-in-sync",
+            "the cluster did not recover",
+            partial(cluster.await_in_sync, patience.in_sync_s, topics),
         )
-        attempt("the final readers did not come to the end", partial(_read_all, processes, places))
-        return _look(cluster, places, run_log)
+    with run_log.phase("drain"):
+        for stage in pipeline.stages:
+            attempt(
+                "not-drained",
+                f"{stage.name} did not finish its inputs",
+                partial(_drain, processes, ends, stage, patience),
+                stage.name,
+            )
+        _stop(run_log, processes, Role.WORKER)
+        attempt(
+            "transaction-open",
+            "a transaction stayed open",
+            partial(_await_no_transaction, ends, pipeline, patience),
+        )
+        for stage in pipeline.stages:
+            attempt(
+                "inputs-left",
+                f"{stage.name} left inputs behind",
+                partial(_require_drained, ends, stage, patience),
+                stage.name,
+            )
+        _stop(run_log, processes, Role.OBSERVER, Role.FEEDER)
+    with run_log.phase("final reads"):
+        attempt("no-sentinels", "the sentinels were not written", partial(ends.mark, pipeline.places))
+        attempt(
+            "reader-short",
+            "the final readers did not come to the end",
+            partial(_read_all, processes, pipeline.places, patience),
+        )
+        return _look(cluster, topics, run_log)
 
 
-def _attempt(run_log: RunLog, what: str, act: Callable[[], None]) -> None:
+def _attempt(run_log: RunLog, code: str, what: str, act: Callable[[], None], subject: str = "") -> None:
     try:
         act()
     except FencepostError as error:
-        run_log.evidence_problems.append(f"{what}: {error}")
+        run_log.problem(code, f"{what}: {error}", subject)
 
 
-def _drain(cluster: Cluster, processes: Processes, facts: StageFacts) -> None:
-    """Wait until the group has committed everything that is visible in its input."""
-    left: list[int] = []
+def _stop(run_log: RunLog, processes: Processes, *roles: Role) -> None:
+    for killed in processes.stop(list(processes.others(*roles))):
+        run_log.problem("did-not-end", killed)
+
+
+def _drain(processes: Processes, ends: Ends, stage: StageFacts, patience: Patience) -> None:
+    """Wait until the stage has committed everything that is visible in its inputs, as long as it gets on."""
+    left: list[int | None] = [None]
 
     def drained() -> bool:
-        processes.mend()
-        ends = cluster.last_stable([facts.in_topic])
-        if any(stable < high for _, stable, high in ends.values()):
-            return False  # what is not committed yet may still become an input
-        left[:] = [_inputs_left(cluster, facts)]
-        return left == [0]
+        processes.replace_dead()
+        left[0] = ends.left(stage)
+        return left[0] == 0
 
-    wait_for(
+    wait_while_progressing(
         drained,
-        f"{facts.group} to commit all of {facts.in_topic}",
-        DRAIN_TIMEOUT_S,
-        every_s=0.2,
-        last_seen=lambda: f"{left[0] if left else 'an unknown number of'} inputs left",
+        lambda: (left[0], tuple(sorted(processes.counts().items()))),
+        f"{stage.group or stage.name} to commit all of {', '.join(stage.reads)}",
+        patience.drain_s,
+        every_s=patience.every_s,
+        last_seen=lambda: f"{'an unknown number of' if left[0] is None else left[0]} inputs left",
     )
 
 
-def _inputs_left(cluster: Cluster, facts: StageFacts) -> int:
-    """How many visible inputs the group has not committed."""
-    committed = cluster.committed(facts.group)
-    ends = cluster.last_stable([facts.in_topic])
-    behind = {
-        place: max(committed.get(place, -1), start)
-        for place, (start, stable, _) in ends.items()
-        if max(committed.get(place, -1), start) < stable
-    }
-    return unread(cluster.bootstrap, behind)
-
-
-def _require_drained(cluster: Cluster, facts: StageFacts) -> None:
+def _require_drained(ends: Ends, stage: StageFacts, patience: Patience) -> None:
     """Once nothing moves, no input may be left that no commit has reached."""
-    left = _inputs_left(cluster, facts)
-    if left:
-        raise EnvironmentFailure(f"{left} inputs in {facts.in_topic} that no commit has reached")
+    told = wait_for(
+        lambda: (left,) if (left := ends.left(stage)) is not None else None,
+        f"the inputs that {stage.name} has left to be known",
+        patience.drain_s,
+        every_s=patience.every_s,
+    )
+    if told[0]:
+        raise EnvironmentFailure(f"{told[0]} inputs in {', '.join(stage.reads)} that no commit has reached")
 
 
-def _await_no_transaction(cluster: Cluster, places: Sequence[Place]) -> None:
-    """Wait until the last stable offset is the high watermark everywhere."""
-    topics = sorted({topic for topic, _ in places})
+def _await_no_transaction(ends: Ends, pipeline: PipelineFacts, patience: Patience) -> None:
+    """Wait until no transaction is open, in the pipeline's topics and where its groups keep their offsets."""
+    topics = sorted(topic.name for topic in pipeline.topics)
+    groups = [
+        stage.group
+        for stage in pipeline.stages
+        if stage.group is not None and stage.offsets is OffsetsKept.GROUP
+    ]
     open_at: list[str] = []
 
     def closed() -> bool:
-        ends = cluster.last_stable(topics)
-        open_at[:] = [f"{t}/{p} at {stable}" for (t, p), (_, stable, high) in ends.items() if stable < high]
+        open_at[:] = ends.open_transactions(topics, groups)
         return not open_at
 
-    bound_s = TRANSACTION_TIMEOUT_MS / 1000 + CLEAN_UP_INTERVAL_S + MARGIN_S
-    wait_for(closed, "no transaction to be open", bound_s, every_s=0.1, last_seen=lambda: open_at)
+    longest_ms = max((stage.txn_timeout_ms for stage in pipeline.stages), default=0)
+    bound_s = longest_ms / 1000 + patience.clean_up_s
+    wait_for(
+        closed, "no transaction to be open", bound_s, every_s=patience.every_s, last_seen=lambda: open_at
+    )
 
 
-def _read_all(processes: Processes, places: Sequence[Place]) -> None:
-    """Run a final reader at each isolation level, each until it met every sentinel."""
+def _read_all(processes: Processes, places: Sequence[Place], patience: Patience) -> None:
+    """Run a final reader at each isolation level, each until it met every end."""
     readers = [
         processes.start_other(
             Role.FINAL, f"final-{level}", "harness", places=list(places), isolation=level.value
@@ -134,34 +163,44 @@ def _read_all(processes: Processes, places: Sequence[Place]) -> None:
         for level in Isolation
     ]
     processes.await_ready(readers)
-    deadline = time.monotonic() + READ_PATIENCE_S
     try:
-        for reader in readers:
-            wait_for(
-                partial(_ended, reader),
-                f"{reader.journal} to meet every sentinel",
-                deadline - time.monotonic(),
-            )
+        wait_while_progressing(
+            lambda: all(not reader.alive for reader in readers),
+            lambda: [reader.heard.given for reader in readers],
+            "the final readers to come to the end of every partition",
+            patience.reads_s,
+            every_s=0.05,
+            last_seen=lambda: ", ".join(map(_how_far, readers)),
+        )
     except WaitTimeout:
-        processes.stop(readers)  # it then says how far it came, and the checkers take it from there
+        processes.stop(readers)  # each then says how far it came, and the checkers take it from there
         raise
+    for reader in readers:
+        if reader.child.poll() != 0:
+            raise EnvironmentFailure(
+                f"{reader.journal}: {reader.child.ending()}: {processes.last_words(reader)}"
+            )
 
 
-def _ended(reader: Member) -> bool:
-    return not reader.alive
+def _how_far(reader: Member) -> str:
+    return f"{reader.journal} was given {reader.heard.given} records"
 
 
-def _look(cluster: Cluster, places: Sequence[Place], run_log: RunLog) -> Quiet:
-    """Who leads what, and how far each partition goes."""
-    topics = [*sorted({topic for topic, _ in places}), "__consumer_offsets", "__transaction_state"]
+def _look(cluster: Cluster, topics: Sequence[str], run_log: RunLog) -> Quiet:
+    """Who leads what, how far each partition goes, and whether all replicas are still there."""
+    everything = [*topics, *INTERNAL]
     try:
+        missing = cluster.out_of_sync(topics)
         leaders = {
             (topic, partition): view.leader
-            for topic in topics
+            for topic in everything
             for partition, view in cluster.describe(topic).items()
         }
-        ends = cluster.last_stable(topics)
+        ends = cluster.last_stable(everything)
+        compacted = cluster.compacted(everything)
     except FencepostError as error:
-        run_log.evidence_problems.append(f"the ends of the logs could not be asked for: {error}")
-        return Quiet({}, {})
-    return Quiet(leaders, {place: high for place, (_, _, high) in ends.items()})
+        run_log.problem("ends-unknown", f"the ends of the logs could not be asked for: {error}")
+        return Quiet()
+    if missing:
+        run_log.problem("not-in-sync-at-the-end", f"after the final reads {'; '.join(missing[:5])}")
+    return Quiet(leaders, {place: high for place, (_, _, high) in ends.items()}, compacted)

@@ -6,30 +6,31 @@ verdict: journals, tables, and the facts that only the run itself can tell.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from harness.cluster import Cluster, Network, TopicSpec
+from harness.cluster import Cluster
 from harness.errors import EnvironmentFailure
 from harness.history import Role
+from harness.pipeline import PipelineFacts, Program
 from harness.processes.spawn import Supervisor
 from harness.record.journal import Journal
-from harness.record.tables import StageFacts
-from harness.runner.carry_out import Lanes
+from harness.runner.carry_out import CarryingOut
+from harness.runner.ends import Ends
+from harness.runner.faults import FaultContext, Injection, Nemesis
 from harness.runner.interrupt import Interrupt, Stage
-from harness.runner.processes import Clock, Processes
-from harness.runner.progress import Tick
-from harness.runner.quiescence import Quiet, quiesce
+from harness.runner.processes import OBSERVER_SLOT, Clock, Processes
+from harness.runner.quiescence import Patience, Quiet, quiesce
 from harness.runner.run_log import RunLog
-from harness.runner.schedule import FaultContext, Injection, Nemesis
+from harness.runner.watch import Watch
 from harness.settings.options import Options
 
 TOPICS_TIMEOUT_S = 60.0
 OVERTIME_S = 120.0
-"""How long injections that began late may go on beyond the time limit."""
+"""How long faults that began late may go on beyond the time limit."""
 EARLY_S = 12.0
 """What the analysis needs to come up, so it begins so long before the time limit."""
+TICK_S = 0.25
 
 
 @dataclass(frozen=True)
@@ -38,19 +39,14 @@ class Test:
 
     options: Options
     folder: Path
-    topics: tuple[str, ...]
-    outputs: tuple[str, ...]
-    stages: tuple[StageFacts, ...]
+    pipeline: PipelineFacts
     workers: Mapping[str, tuple[str, ...]]  # by stage
     worker_slots: tuple[str, ...]
     injections: Sequence[Injection]
     nemeses: Mapping[str, Nemesis]
-    common: Mapping[str, Any]  # what every process of the processes is told
-
-    @property
-    def places(self) -> list[tuple[str, int]]:
-        """All partitions of the pipeline."""
-        return [(topic, p) for topic in self.topics for p in range(self.options.partitions)]
+    programs: Mapping[str, Program]  # of the workers, by stage
+    own: Program  # of feeder, observer and readers
+    patience: Patience = field(default_factory=Patience)
 
 
 @dataclass(frozen=True)
@@ -58,50 +54,50 @@ class Running:
     """The parts that a run needs, already up: handed in by the front door."""
 
     cluster: Cluster
-    network: Network
     supervisor: Supervisor
     interrupt: Interrupt
+    ends: Ends
 
 
-def perform(test: Test, running: Running, run_log: RunLog, at_the_end: Callable[[], None]) -> Quiet:
+def perform(test: Test, running: Running, run_log: RunLog, near_the_end: Callable[[], None]) -> Quiet:
     """Run the pipeline under faults, and bring everything to rest.
 
-    `at_the_end` is called once, `EARLY_S` before the time limit.
+    `near_the_end` is called once, `EARLY_S` before the time limit.
     Returns what the end looked like. Raises the first error of a fault, once everything is healed.
     """
     with run_log.phase("topics"):
-        config = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
-        topics = [TopicSpec(topic, test.options.partitions, 3, config) for topic in test.topics]
-        running.cluster.create_topics(topics, TOPICS_TIMEOUT_S)
-    processes = _crew(test, running, run_log.clock)
+        running.cluster.create_topics(test.pipeline.topics, TOPICS_TIMEOUT_S)
+    processes = _processes(test, running, run_log.clock)
+    topics = tuple(topic.name for topic in test.pipeline.topics)
+    context = FaultContext(running.cluster, processes, topics)
     with Journal(
         test.folder / "journals" / "nemesis.jsonl", "nemesis", run_log.clock.zero_ns, {"role": "nemesis"}
     ) as journal:
         with run_log.phase("workers"):
             _start_all(test, processes)
         with run_log.phase("faults"):
-            lanes = _under_faults(test, running, processes, journal, run_log, at_the_end)
-    run_log.reports += lanes.struck.reports
-    run_log.unmet_goals |= lanes.struck.lacking
-    quiet = quiesce(
-        test.places, test.stages, FaultContext(running.cluster, running.network, processes), run_log
-    )
-    run_log.unexpected_errors += processes.unexpected_errors
+            carried_out = _under_faults(test, running, context, journal, run_log, near_the_end)
+    injected = carried_out.injected
+    run_log.reports += injected.reports
+    run_log.unmet_goals |= injected.unmet_goals
+    quiet = quiesce(test.pipeline, context, running.ends, run_log, test.patience)
+    run_log.unexpected_errors += processes.unexpected_ends
     run_log.counts = processes.counts()
-    for error in lanes.struck.errors:
+    for error in injected.errors:
         raise error
     return quiet
 
 
-def _crew(test: Test, running: Running, clock: Clock) -> Processes:
+def _processes(test: Test, running: Running, clock: Clock) -> Processes:
     return Processes(
         running.supervisor,
         test.folder,
         clock,
         lambda slot: running.cluster.bootstrap if slot == "harness" else running.cluster.bootstrap_for(slot),
         test.worker_slots,
-        {facts.name: facts.group for facts in test.stages},
-        test.common,
+        test.pipeline.stages,
+        test.programs,
+        test.own,
     )
 
 
@@ -110,91 +106,64 @@ def _start_all(test: Test, processes: Processes) -> None:
     workers = [
         processes.start_worker(stage, worker) for stage, named in test.workers.items() for worker in named
     ]
-    watched = [place for place in test.places if place[0] in test.outputs]
-    observer = processes.start_other(Role.OBSERVER, "observer-1", "aside", places=watched)
+    written = test.pipeline.written
+    watched = [place for place in test.pipeline.places if place[0] in written]
+    observer = processes.start_other(Role.OBSERVER, "observer-1", OBSERVER_SLOT, places=watched)
     processes.await_ready([*workers, observer])
 
 
 def _under_faults(
     test: Test,
     running: Running,
-    processes: Processes,
+    context: FaultContext,
     journal: Journal,
     run_log: RunLog,
     near_the_end: Callable[[], None],
-) -> Lanes:
-    """Feed, strike, watch and mend, until the time is over and every strike is healed."""
-    feeder = processes.start_other(Role.FEEDER, "feeder", "aside", rate=test.options.rate)
+) -> CarryingOut:
+    """Feed, inject, watch and replace, until the time is over and every fault is healed."""
+    processes = context.processes
+    feeder = processes.start_other(Role.FEEDER, "feeder", OBSERVER_SLOT, rate=test.options.rate)
     processes.await_ready([feeder])
     begun_s = time.monotonic()
     running.interrupt.stage = Stage.UNDER_FAULTS
-    context = FaultContext(running.cluster, running.network, processes)
-    lanes = Lanes(test.injections, test.nemeses, context, journal, begun_s)
-    lanes.start()
-    watch = Watch(processes, test, begun_s)
+    carried_out = CarryingOut(test.injections, test.nemeses, context, journal, begun_s)
+    carried_out.start()
+    watch = Watch(processes, test.pipeline, test.options, begun_s)
     told = False
     try:
-        while not running.interrupt.wait(0.25):
+        while not running.interrupt.wait(TICK_S):
             over_s = time.monotonic() - begun_s - test.options.time_limit_s
             if over_s >= -EARLY_S and not told:
                 told = True
                 near_the_end()
-            if lanes.struck.errors or (over_s >= 0 and lanes.done):
+            if carried_out.injected.errors or (over_s >= 0 and carried_out.done):
                 break
             if over_s > OVERTIME_S:
-                run_log.evidence_problems.append(
-                    f"faults were still on {OVERTIME_S:g} s after the time limit"
+                late = ", ".join(carried_out.injected.on.values())
+                run_log.problem(
+                    "faults-late", f"{late} was still on {OVERTIME_S:g} s after the time limit", late
                 )
                 break
-            if not running.supervisor.alive:
-                raise EnvironmentFailure("the guardian process is gone, so nothing would clean up: run again")
-            if not running.network.alive:
-                raise EnvironmentFailure("toxiproxy, through which everything goes, has ended: run again")
+            _require_alive(running)
             if not feeder.alive:
                 raise EnvironmentFailure(f"the feeder ended by itself: {processes.last_words(feeder)}")
-            processes.mend()
-            run_log.progress.tick(watch.tick(tuple(lanes.struck.on)))
+            processes.replace_dead()
+            run_log.compare_clocks()
+            run_log.progress.tick(watch.tick(tuple(carried_out.injected.on.values())))
+            if advice := watch.advice():
+                run_log.progress.say(advice)
     finally:
-        lanes.stop()  # whatever ended the loop, what is broken is put right
-    run_log.evidence_problems += processes.stop([feeder])
+        carried_out.stop()  # whatever ended the loop, what is broken is put right
+    for killed in processes.stop([feeder]):
+        run_log.problem("did-not-end", killed, feeder.journal)
     if not told:
         near_the_end()
-    return lanes
+    return carried_out
 
 
-class Watch:
-    """Reads the state of a run off what its processes have told."""
-
-    def __init__(self, processes: Processes, test: Test, begun_s: float) -> None:
-        self._crew = processes
-        self._first_stage = test.stages[0].name
-        self._limit_s = test.options.time_limit_s
-        self._begun_s = begun_s
-        self._last = (begun_s, 0)
-
-    def tick(self, faults: tuple[str, ...]) -> Tick:
-        """How it goes now."""
-        counts = self._crew.counts()
-        committed = counts.get("committed", 0)
-        now_s = time.monotonic()
-        before_s, before = self._last
-        if now_s - before_s >= 1.0:
-            self._last = (now_s, committed)
-        fed = max((member.told.get("fed", 0) for member in self._crew.members), default=0)
-        done = sum(
-            member.told.get("counts", {}).get("inputs", 0)
-            for member in list(self._crew.members)
-            if member.stage == self._first_stage
-        )
-        return Tick(
-            elapsed_s=now_s - self._begun_s,
-            left_s=max(0.0, self._begun_s + self._limit_s - now_s),
-            inputs=fed,
-            committed=committed,
-            aborted=counts.get("aborted", 0) + counts.get("failed", 0),
-            info=counts.get("info", 0),
-            fenced=counts.get("fenced", 0),
-            rate_tps=(committed - before) / max(now_s - before_s, 0.001),
-            lag=max(0, fed - done),
-            faults=faults,
-        )
+def _require_alive(running: Running) -> None:
+    """What the run stands on is still there; raises `EnvironmentFailure`."""
+    if not running.supervisor.alive:
+        raise EnvironmentFailure("the guardian process is gone, so nothing would clean up: run again")
+    if not running.cluster.network.alive:
+        raise EnvironmentFailure("toxiproxy, through which everything goes, has ended: run again")

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from harness.facts import Facts, Phase
+from harness.reasons import Reason
 from harness.runner.processes import Clock
 from harness.runner.progress import Progress
 from harness.verdict import FaultReport
@@ -18,21 +19,34 @@ class RunLog:
     progress: Progress
     clock: Clock
     phases: list[Phase] = field(default_factory=list)
-    evidence_problems: list[str] = field(default_factory=list)
+    evidence_problems: list[Reason] = field(default_factory=list)
     unmet_goals: dict[str, str] = field(default_factory=dict)
     unexpected_errors: list[str] = field(default_factory=list)
     reports: list[FaultReport] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
+    compacted: Mapping[str, bool] = field(default_factory=dict)
+    clock_drift_ms: float | None = None
 
     def now_s(self) -> float:
         """Seconds since the run began; negative before."""
         return (time.monotonic_ns() - self.clock.zero_ns) / 1e9
 
+    def problem(self, code: str, text: str, subject: str = "", remedy: str = "") -> None:
+        """Something without which the evidence is not complete: the run is then at best unknown."""
+        self.evidence_problems.append(Reason(code, text, subject, remedy))
+
+    def compare_clocks(self) -> None:
+        """Note how far the wall clock has moved from the monotonic one since the run began."""
+        elapsed_ms = (time.monotonic_ns() - self.clock.zero_ns) / 1e6
+        drift_ms = abs(time.time() * 1000 - self.clock.wall_ms_at_zero - elapsed_ms)
+        self.clock_drift_ms = max(self.clock_drift_ms or 0.0, round(drift_ms, 3))
+
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Time a part of the run, and tell of it."""
         self.progress.phase(name)
+        self.compare_clocks()
         start_s = self.now_s()
         try:
             yield
@@ -51,4 +65,6 @@ class RunLog:
             unexpected_errors=self.unexpected_errors,
             versions=versions,
             rows=self.rows,
+            compacted=self.compacted,
+            clock_drift_ms=self.clock_drift_ms,
         )

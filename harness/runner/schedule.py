@@ -1,130 +1,22 @@
-"""The schedule of a run: which fault injections what, when, and for how long.
+"""The schedule of a run: which fault strikes what, when, and for how long.
 
-It is pure, seeded data, drawn before the run, stored with it, and replayed from there: the same
-seed gives the same schedule, byte for byte. Faults of one lane never overlap, and each has the
-time to act and to heal; only one lane touches brokers and their links, so that no partition is
-ever without a leader for want of replicas.
+It is pure, seeded data, drawn before the run, stored with it, and replayed from there: the same seed gives the
+same schedule, byte for byte. Faults that need the same resource never overlap, and each has the time to act and
+to heal.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
-from enum import StrEnum
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any
 
-from harness.cluster import Cluster, Network
-from harness.errors import UnreadableInput, UsageError
-from harness.runner.processes import Processes
+from harness.errors import UsageError
+from harness.runner.faults import FaultTargets, Injection, Nemesis, Resource
 
 LEAD_S = 3.0
 """Undisturbed work before the first fault, so that there is something to break."""
-
-
-class Lane(StrEnum):
-    """Faults of different lanes may overlap, those of one never do."""
-
-    CLUSTER = "cluster"
-    WORKER = "worker"
-
-
-@dataclass(frozen=True)
-class Injection:
-    """One fault. Times are seconds since the feeder began."""
-
-    fault: str
-    target: str  # by role, as `harness.runner.schedule` draws it: leader:TOPIC/P, worker:NAME, ...
-    start_s: float
-    hold_s: float
-    step: str | None = None  # where a worker is struck
-
-    def as_table(self) -> dict[str, Any]:
-        """As it stands in `test.toml`."""
-        return {key: value for key, value in asdict(self).items() if value is not None}
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any]) -> "Injection":
-        """The inverse of `as_table`; raises `UnreadableInput`."""
-        try:
-            return cls(
-                fault=str(table["fault"]),
-                target=str(table["target"]),
-                start_s=float(table["start_s"]),
-                hold_s=float(table["hold_s"]),
-                step=table.get("step"),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise UnreadableInput(
-                f"a strike of the schedule cannot be read: {error!r} in {dict(table)}"
-            ) from error
-
-    def __str__(self) -> str:
-        where = f" at {self.step}" if self.step else ""
-        return f"{self.start_s:5.1f} s  {self.fault}  {self.target}{where}, for {self.hold_s:g} s"
-
-
-@dataclass(frozen=True)
-class FaultTargets:
-    """What can be struck: known before anything runs."""
-
-    brokers: tuple[int, ...]
-    places: tuple[tuple[str, int], ...]  # the partitions of the pipeline's topics
-    workers: Mapping[str, tuple[str, ...]]  # by stage
-    groups: tuple[str, ...]
-    slots: tuple[str, ...]  # the client slots that workers begin in
-    stage: str | None = None  # strike workers of this stage only
-    step: str | None = None  # and at this step
-
-
-@dataclass
-class Effect:
-    """What a fault did: filled in while it is on."""
-
-    target: str
-    proof: list[str] = field(default_factory=list)
-    acted: bool = False
-    lacking: dict[str, str] = field(default_factory=dict)  # goals that it should have reached, and did not
-
-    def saw(self, evidence: str) -> None:
-        """Add a proof that it acted."""
-        if evidence:
-            self.proof.append(evidence)
-            self.acted = True
-
-
-@dataclass(frozen=True)
-class FaultContext:
-    """What a fault may touch."""
-
-    cluster: Cluster
-    network: Network
-    processes: Processes
-
-
-@dataclass(frozen=True)
-class Nemesis:
-    """A fault: how it is drawn, and how it is carried out.
-
-    `strike` is a context manager: entering breaks something and proves it, leaving puts it right,
-    and says in `Effect` whether it acted.
-    """
-
-    name: str
-    summary: str
-    lane: Lane
-    hold_s: float  # shorter would only be a stall
-    recovery_s: float  # from the heal until all is as it was
-    draw: Callable[
-        [Random, FaultTargets], tuple[str, str | None]
-    ]  # the target, and the step if it is a worker's
-    strike: Callable[[FaultContext, Injection], AbstractContextManager[Effect]]
-    keeps_slot: bool = False  # what it injections lives on beside its replacement, which needs a slot more
-
-    @property
-    def room_s(self) -> float:
-        """What it takes from the time limit."""
-        return self.hold_s + self.recovery_s
+MOST_SLACK_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -136,28 +28,30 @@ class Schedule:
 
 
 def draw(
-    nemeses: Sequence[Nemesis], grounds: FaultTargets, time_limit_s: float, rng: Random, *, named: bool
+    nemeses: Sequence[Nemesis], targets: FaultTargets, time_limit_s: float, rng: Random, *, named: bool
 ) -> Schedule:
     """Draw as many injections as fit.
 
-    Each lane takes its faults in a random order, again and again while there is room. Faults that
-    were asked for by name (`named`) must all fit, else `UsageError`; of the others, those without
-    room are told in `unscheduled`.
+    The faults are taken in a random order, again and again while there is room. Faults that were asked for by
+    name (`named`) must all fit, and the cluster must permit them, else `UsageError`; of the others, those that
+    are left out are told in `unscheduled`.
     """
-    injections: list[Injection] = []
-    unscheduled: dict[str, str] = {}
-    for lane in Lane:
-        mine = [nemesis for nemesis in nemeses if nemesis.lane is lane]
-        drawn, missed = _lane(mine, grounds, time_limit_s, rng)
-        injections += drawn
-        unscheduled |= missed
-    if named and unscheduled:
-        names = ", ".join(unscheduled)
-        needed = LEAD_S + max(sum(n.room_s for n in nemeses if n.lane is lane) for lane in Lane)
-        raise UsageError(
-            f"{names} cannot fit in {time_limit_s:g} s; use --time-limit {int(needed) + 1} or fewer faults"
-        )
-    return Schedule(tuple(sorted(injections, key=lambda strike: (strike.start_s, strike.fault))), unscheduled)
+    impossible = {one.name: _lacks(one, targets) for one in nemeses if not one.needs <= targets.can}
+    if named and impossible:
+        raise UsageError(next(f"{name} {why}: choose another fault" for name, why in impossible.items()))
+    possible = [one for one in nemeses if one.name not in impossible]
+    injections = _place(possible, targets, time_limit_s, rng)
+    placed = {injection.fault for injection in injections}
+    missed = [one.name for one in possible if one.name not in placed]
+    if missed:
+        needed_s = _one_round_s(possible, targets)
+        if named:
+            raise UsageError(
+                f"{', '.join(missed)} cannot fit in {time_limit_s:g} s; use --time-limit {needed_s} or fewer faults"
+            )
+        why = f"no room in {time_limit_s:g} s; --time-limit {needed_s} has room for every fault"
+        impossible |= dict.fromkeys(missed, why)
+    return Schedule(tuple(sorted(injections, key=lambda one: (one.start_s, one.fault))), impossible)
 
 
 def too_short(nemeses: Iterable[Nemesis], time_limit_s: float) -> str:
@@ -167,28 +61,58 @@ def too_short(nemeses: Iterable[Nemesis], time_limit_s: float) -> str:
     return f"no fault fits in {time_limit_s:g} s; --time-limit {needed_s} has room for {quickest.name}"
 
 
-def _lane(
-    nemeses: Sequence[Nemesis], grounds: FaultTargets, time_limit_s: float, rng: Random
-) -> tuple[list[Injection], dict[str, str]]:
-    """The injections of one lane, and why each fault that is not among them is not."""
-    injections: list[Injection] = []
-    clock_s = LEAD_S
+def sequences(injections: Sequence[Injection], nemeses: Mapping[str, Nemesis]) -> list[list[Injection]]:
+    """The injections in sequences that share no resource: each can be carried out by itself, one after another."""
+    found: list[tuple[set[Resource], list[Injection]]] = []
+    for injection in sorted(injections, key=lambda one: one.start_s):
+        resources = set(nemeses[injection.fault].occupies(injection))
+        sharing = [one for one in found if one[0] & resources]
+        together = [one for _, sequence in sharing for one in sequence] + [injection]
+        found = [one for one in found if one not in sharing]
+        found.append((resources.union(*(taken for taken, _ in sharing)), together))
+    return [sorted(sequence, key=lambda one: one.start_s) for _, sequence in found]
+
+
+def _lacks(nemesis: Nemesis, targets: FaultTargets) -> str:
+    missing = ", ".join(sorted(nemesis.needs - targets.can))
+    return f"needs a cluster on which one can {missing}"
+
+
+def _place(
+    nemeses: Sequence[Nemesis], targets: FaultTargets, time_limit_s: float, rng: Random
+) -> list[Injection]:
+    """Injections, in the order in which they were drawn."""
+    free_s: dict[Resource, float] = defaultdict(lambda: LEAD_S)
+    placed: list[Injection] = []
     while True:
         order = list(nemeses)
         rng.shuffle(order)
-        before = len(injections)
+        before = len(placed)
         for nemesis in order:
-            if clock_s + nemesis.room_s > time_limit_s:
+            drawn = nemesis.draw(rng, targets)
+            injection = Injection(nemesis.name, drawn.target, 0.0, nemesis.hold_s, drawn.parameters)
+            resources = nemesis.occupies(injection)
+            earliest_s = max((free_s[resource] for resource in resources), default=LEAD_S)
+            slack_s = min(MOST_SLACK_S, time_limit_s - earliest_s - nemesis.room_s)
+            if slack_s < 0:
                 continue
-            slack_s = min(2.0, time_limit_s - clock_s - nemesis.room_s)
-            tight = len(injections) < len(nemeses)  # the first round wastes no room
-            start_s = clock_s if tight else clock_s + rng.uniform(0, slack_s)
-            target, step = nemesis.draw(rng, grounds)
-            injections.append(Injection(nemesis.name, target, round(start_s, 2), nemesis.hold_s, step))
-            clock_s = start_s + nemesis.room_s
-        if len(injections) == before:
-            break
-    drawn = {strike.fault for strike in injections}
-    needed_s = LEAD_S + sum(nemesis.room_s for nemesis in nemeses)
-    why = f"no room in {time_limit_s:g} s; --time-limit {int(needed_s) + 1} has room for every fault"
-    return injections, {nemesis.name: why for nemesis in nemeses if nemesis.name not in drawn}
+            # The first of each fault wastes no room.
+            fresh = nemesis.name not in {one.fault for one in placed}
+            start_s = earliest_s if fresh else earliest_s + rng.uniform(0, slack_s)
+            placed.append(replace(injection, start_s=round(start_s, 2)))
+            free_s |= dict.fromkeys(resources, start_s + nemesis.room_s)
+        if len(placed) == before:
+            return placed
+
+
+def _one_round_s(nemeses: Sequence[Nemesis], targets: FaultTargets) -> int:
+    """The shortest limit with room for each of them once."""
+    taken_s: dict[frozenset[Resource], float] = defaultdict(float)
+    rng = Random(0)
+    for nemesis in nemeses:
+        drawn = nemesis.draw(rng, targets)
+        injection = Injection(nemesis.name, drawn.target, 0.0, nemesis.hold_s, drawn.parameters)
+        taken_s[nemesis.occupies(injection)] += nemesis.room_s
+    resources = {resource for occupied in taken_s for resource in occupied}
+    longest_s = max(sum(s for occupied, s in taken_s.items() if one in occupied) for one in resources)
+    return int(LEAD_S + longest_s) + 1

@@ -5,16 +5,15 @@ of which there are the journals and what lies in its brokers' folders.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
 import pyarrow.parquet as pq
 
-from harness.errors import UnreadableInput
 from harness.record.partitions import PartitionIds
 from harness.record.schema import HISTORY
-from harness.record.tables import StageFacts, Tabulator
+from harness.record.tables import Tabulator
 from harness.settings.test_toml import Plan
 from harness.witness.capture import ReplicaSource, capture
 
@@ -27,23 +26,14 @@ class Ends:
 
     leaders: Mapping[Place, int]
     high_watermarks: Mapping[Place, int]
-
-
-def stages_of(plan: Plan) -> tuple[StageFacts, ...]:
-    """The stages that `test.toml` names; raises `UnreadableInput`."""
-    try:
-        return tuple(StageFacts(**stage) for stage in plan.workload["stages"])
-    except (KeyError, TypeError) as error:
-        raise UnreadableInput(
-            f"test.toml does not say what the stages of the workload are: {error!r}"
-        ) from error
+    compacted: Mapping[str, bool] = field(default_factory=dict)  # by topic
 
 
 def tabulate(folder: Path, plan: Plan, ends: Ends | None = None) -> None:
     """Write `history/` from the journals, and `log/` from the brokers' segments if they are there."""
     run = int(plan.run["id"])
     names = PartitionIds()
-    tables = Tabulator(run, stages_of(plan), names)
+    tables = Tabulator(run, plan.pipeline.stages, names)
     journals = [path for path in (folder / "journals").glob("*.jsonl") if path.stem != "nemesis"]
     tables.write(journals, folder / "history")
     sources = replicas(folder)
@@ -56,10 +46,10 @@ def tabulate(folder: Path, plan: Plan, ends: Ends | None = None) -> None:
             ends.leaders,
             tables.op_of,
             folder / "log",
-            list(plan.workload["topics"]),
+            [topic.name for topic in plan.pipeline.topics],
             ends.high_watermarks,
         )
-    tables.write_partitions(folder / "history")
+    tables.write_partitions(folder / "history", ends.compacted if ends else {})
 
 
 def unexpected_errors(folder: Path) -> list[str]:

@@ -10,6 +10,8 @@ import tomli_w
 
 from harness.errors import UnreadableInput, UsageError
 from harness.names import unknown
+from harness.pipeline import PipelineFacts
+from harness.promises import Promises
 from harness.settings.options import Options, from_toml, to_toml
 
 TABLES = ("options", "run", "schedule", "workload")
@@ -27,6 +29,28 @@ class Plan:
     run: Mapping[str, Any] = field(default_factory=dict)
     schedule: Sequence[Mapping[str, Any]] = ()
     workload: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def pipeline(self) -> PipelineFacts:
+        """The pipeline of the run; raises `UnreadableInput`."""
+        try:
+            return PipelineFacts.from_table(self.workload, self.options.partitions)
+        except (KeyError, TypeError, ValueError) as error:
+            raise UnreadableInput(
+                f"test.toml does not say what the stages of the workload are: {error!r}"
+            ) from error
+
+    @property
+    def promises(self) -> Promises:
+        """The evidence that the run promised; raises `UnreadableInput`."""
+        try:
+            if "promises" in self.run:
+                return Promises.from_table(self.run["promises"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise UnreadableInput(f"test.toml does not say what the run promised: {error!r}") from error
+        pipeline = self.pipeline
+        stages, topics = ([one.name for one in some] for some in (pipeline.stages, pipeline.topics))
+        return Promises.of_earlier_version(stages, topics)
 
     def text(self) -> str:
         """The file."""

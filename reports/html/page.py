@@ -16,16 +16,19 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from harness.verdict import FaultReport, Found, Verdict
-from reports import advice, words
+from harness.reasons import Reason
+from harness.verdict import FaultReport, Found, Verdict, lacking
+from reports import words
 from reports.charts import gantt, over_time, series
 from reports.example import Example, named_offset, named_operation, operations_of, place
 from reports.html import excerpts, folder
-from reports.meanings import SPINE, counted, meaning
+from reports.meanings import counted, meaning
 from reports.sentences import fate, sentence, unsettled
 from reports.summary import causes_first
 
 MOST_EXAMPLES = 10
+FALLBACK = "repeat the run with a longer `--time-limit` or another `--seed`"
+MORE_LOGS = "run it on a local cluster, of which all logs are read"
 WIDTHS = (920, 350)
 """Every drawing is made twice, for a desk and for a hand; the style sheet shows one of them."""
 _HERE = Path(__file__).parent
@@ -114,6 +117,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         phases=_phases(contents),
         open_ends=list(_open_ends(verdict, contents)),
         clean=_clean(verdict),
+        not_applicable=_not_applicable(verdict),
         settings=_settings(contents),
         command=_command(verdict, contents),
         enclosed=folder.enclosed(folder_path),
@@ -206,28 +210,37 @@ def _clean(verdict: Verdict) -> list[str]:
     """What was looked for and not found."""
     if not verdict.stats:
         return []  # nothing was judged
-    return [name for name in SPINE if name not in verdict.anomalies and name not in verdict.not_checked]
+    return [
+        name for name in verdict.checked if name not in verdict.anomalies and name not in verdict.not_checked
+    ]
 
 
 def _open_ends(verdict: Verdict, contents: folder.Contents) -> Iterator[tuple[str, Sequence[str], str, str]]:
     """What has no answer: (kind, names, why, what to change)."""
+    goals = {reason.subject for reason in verdict.unknown_because if reason.code == "goal-not-met"}
     for reason in verdict.unknown_because:
-        yield "unknown", (), reason, advice.advice("", reason)
+        yield "unknown", (), reason.text, reason.remedy or FALLBACK
     unscheduled = contents.facts.unscheduled if contents.facts else {}
-    for name, reason in verdict.not_exercised.items():
-        if not any(name in told and reason in told for told in verdict.unknown_because):
-            yield "not exercised", (name,), reason, advice.advice(name, reason)
-    for name, reason in unscheduled.items():
-        if name not in verdict.not_exercised:
-            yield "not exercised", (name,), reason, advice.advice(name, reason)
-    by_reason: dict[str, list[str]] = {}
-    for name, reason in verdict.not_checked.items():
+    for name, why in {**unscheduled, **verdict.not_exercised}.items():
+        if name not in goals:
+            yield "not exercised", (name,), why, FALLBACK
+    by_reason: dict[Reason, list[str]] = {}
+    for name, reason in lacking(verdict.not_checked).items():
         by_reason.setdefault(reason, []).append(name)
     for reason, names in by_reason.items():
-        yield "not checked", names, reason, advice.advice(names[0], reason)
+        yield "not checked", names, reason.text, reason.remedy or FALLBACK
     if verdict.unsettled.count:
-        reason = unsettled(verdict.unsettled)
-        yield "unsettled", (), reason, advice.advice("", reason)
+        yield "unsettled", (), unsettled(verdict.unsettled), MORE_LOGS
+
+
+def _not_applicable(verdict: Verdict) -> list[dict[str, Any]]:
+    """The checks that are not for this kind of history or pipeline: why, which, and how many."""
+    by_reason: dict[str, list[str]] = {}
+    open_ones = lacking(verdict.not_checked)
+    for name, reason in verdict.not_checked.items():
+        if name not in open_ones:
+            by_reason.setdefault(reason.text, []).append(name)
+    return [{"why": why, "names": names, "count": len(names)} for why, names in by_reason.items()]
 
 
 def _settings(contents: folder.Contents) -> dict[str, list[tuple[str, str]]]:

@@ -10,8 +10,9 @@ from confluent_kafka import Message, Producer
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from harness.clients.wire import ask
-from harness.cluster import Broker, Cluster, PartitionView, TopicSpec
+from harness.cluster import Broker, Cluster, PartitionView
 from harness.errors import FaultFailed
+from harness.pipeline import TopicFacts
 from harness.waiting import wait_for
 
 TOPIC = "orders"
@@ -33,7 +34,7 @@ def check_cluster(make: Callable[[], AbstractContextManager[Cluster]]) -> None:
 
 
 def check_topics_are_in_sync_when_they_are_created(cluster: Cluster) -> None:
-    cluster.create_topics([TopicSpec(TOPIC), TopicSpec("small", partitions=1)], 60)
+    cluster.create_topics([TopicFacts(TOPIC, 6), TopicFacts("small", 1)], 60)
     assert cluster.out_of_sync() == []
     views = cluster.describe(TOPIC)
     assert sorted(views) == list(range(6))
@@ -45,7 +46,7 @@ def check_topics_are_in_sync_when_they_are_created(cluster: Cluster) -> None:
     for internal in ("__transaction_state", "__consumer_offsets"):
         assert {len(view.isr) for view in cluster.describe(internal).values()} == {3}
     assert not cluster.describe("no-such-topic")
-    cluster.create_topics([TopicSpec(TOPIC)], 60)  # again: nothing happens
+    cluster.create_topics([TopicFacts(TOPIC, 6)], 60)  # again: nothing happens
     assert {view.topic_id for view in cluster.describe(TOPIC).values()} == {views[0].topic_id}
 
 

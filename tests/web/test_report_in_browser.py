@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from fencepost import registry
-from harness.verdict import ELSEWHERE, Found, Validity
+from harness.verdict import EXTERNAL_ONLY, Found, Validity
 from reports.html.page import draw
 from tests.support.synthetic_store import record, verdict, write_store
 
@@ -67,7 +67,7 @@ def test_nothing_is_wider_than_a_phone(opened: Opener, valid: Validity, scheme: 
 @pytest.mark.parametrize("width", [390, 800, 1300])
 def test_many_checks_that_were_not_made_widen_no_page(opened: Opener, width: int) -> None:
     judged = verdict(Validity.VALID)
-    page = opened(replace(judged, not_checked=dict.fromkeys(registry.anomalies(), ELSEWHERE)), width)
+    page = opened(replace(judged, not_checked=dict.fromkeys(registry.anomalies(), EXTERNAL_ONLY)), width)
     assert page.evaluate("document.documentElement.scrollWidth") == width
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reports.advice import advice
 
 from harness.verdict import BESIDE, FaultReport, Found, Unsettled, Validity, Verdict
-from reports.advice import advice
 from reports.html.page import draw
 from tests.support.synthetic_store import (
     FAULTS,

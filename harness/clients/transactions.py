@@ -1,8 +1,7 @@
 """A transactional producer that records what it does, and knows what its errors prove.
 
-RECIPES of the protocol that matter here: commit may be asked for again after a retriable error
-and resumes; a fatal error ends the producer, and the next one's InitProducerId settles what was
-open; a fatal error inside `flush` can surface as `SystemError`.
+What matters of the protocol: commit may be asked for again after a retriable error
+and resumes; a fatal error ends the producer, and the next one's InitProducerId settles what was open.
 """
 
 import time
@@ -10,18 +9,18 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
-
-from harness.clients import librdkafka
 from harness.clients.control import Control
+from harness.clients.interface import Client, ClientError, Failure, Position, TransactionalClient
 from harness.history import Outcome
 from harness.record.journal import Journal
 from harness.record.naming import Headers
 
 STEP_TIMEOUT_S = 10.0
 FLUSH_TIMEOUT_S = 60.0
+COMMIT_PATIENCE_S = 40.0
+"""How long a commit is asked for again before its outcome is called unknown."""
 
 
 class DeliveryFailed(Exception):
@@ -31,7 +30,7 @@ class DeliveryFailed(Exception):
 class Transaction:
     """One transaction: its acknowledgements, and how it ended."""
 
-    def __init__(self, producer: Producer, op: int, journal: Journal, count: int) -> None:
+    def __init__(self, producer: TransactionalClient, op: int, journal: Journal, count: int) -> None:
         self._producer = producer
         self._op = op
         self._journal = journal
@@ -41,20 +40,13 @@ class Transaction:
         self.outcome = Outcome.INFO
         self.fenced = False
 
-    def send(self, n: int, topic: str, key: bytes, value: bytes, headers: Headers) -> None:
+    def send(self, n: int, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
         """Hand the n-th record to the client; waits while its queue is full."""
         deadline = time.monotonic() + FLUSH_TIMEOUT_S
-        while True:
-            try:
-                self._producer.produce(
-                    topic, value, key, headers=headers, on_delivery=partial(self._delivered, n)
-                )
-            except BufferError:
-                if time.monotonic() > deadline:
-                    raise
-                self._producer.poll(0.05)
-            else:
-                return
+        while not self._producer.send(topic, key, value, headers, partial(self._delivered, n)):
+            if time.monotonic() > deadline:
+                raise DeliveryFailed(f"the producer's queue stayed full for {FLUSH_TIMEOUT_S:g} s")
+            self._producer.poll(0.05)
 
     def flush(self) -> None:
         """Wait for every acknowledgement; raises DeliveryFailed."""
@@ -65,23 +57,21 @@ class Transaction:
                 f"{missing} of {len(self.acks)} records not acknowledged, {left} still queued"
             )
 
-    def send_offsets(self, offsets: Sequence[TopicPartition], group_metadata: Any) -> None:
+    def send_offsets(self, offsets: Sequence[Position], membership: Any) -> None:
         """Add the input positions to the transaction."""
-        self._retried(
-            partial(self._producer.send_offsets_to_transaction, list(offsets), group_metadata, STEP_TIMEOUT_S)
-        )
+        self._retried(partial(self._producer.send_offsets, offsets, membership, STEP_TIMEOUT_S))
 
     def abort(self) -> None:
         """End it without effect, on purpose."""
         self._tell("abort")
         self.outcome = Outcome.FAIL
-        self._retried(partial(self._producer.abort_transaction, STEP_TIMEOUT_S))
+        self._retried(partial(self._producer.abort, STEP_TIMEOUT_S))
 
     def commit(self, reach: Callable[[], None], struck: bool) -> None:
         """Commit; if a fault is armed on the very commit, be at that step while it is under way."""
         self._tell("commit")
         self.commit_invoked = True
-        commit = partial(self._retried, partial(self._producer.commit_transaction, STEP_TIMEOUT_S))
+        commit = partial(self._retried, partial(self._producer.commit, STEP_TIMEOUT_S))
         if struck:
             _beside(commit, reach)
         else:
@@ -95,20 +85,23 @@ class Transaction:
         self._journal.write(kind, {"op": self._op, "acks": self.acks})
         self.told = True
 
-    def _delivered(self, n: int, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            self.acks[n] = (cast(int, message.partition()), cast(int, message.offset()))
+    def _delivered(self, n: int, partition: int | None, offset: int | None, error: str | None) -> None:
+        if error is None and partition is not None and offset is not None:
+            self.acks[n] = (partition, offset)
 
 
 class TransactionalProducer:
     """A producer of transactions, made anew after every fatal error."""
 
-    def __init__(self, bootstrap: str, transactional_id: str, journal: Journal, control: Control) -> None:
-        self._settings = librdkafka.transactional_producer(bootstrap, transactional_id)
+    def __init__(
+        self, client: Client, bootstrap: str, transactional_id: str, journal: Journal, control: Control
+    ) -> None:
+        self._client = client
+        self._bootstrap = bootstrap
         self.transactional_id = transactional_id
         self._journal = journal
         self._control = control
-        self._producer: Producer | None = None
+        self._producer: TransactionalClient | None = None
 
     @property
     def usable(self) -> bool:
@@ -124,12 +117,11 @@ class TransactionalProducer:
             self._control.listen()
             event = {"f": "init", "process": process, "transactional_id": self.transactional_id}
             op = self._journal.begin("init", process, {"transactional_id": self.transactional_id})
-            producer = Producer(self._settings)
+            producer = self._client.producer(self._bootstrap, self.transactional_id)
             try:
-                retried(partial(producer.init_transactions, STEP_TIMEOUT_S), self._journal, op)
-            except KafkaException as error:
-                words = librdkafka.words(librdkafka.error_of(error))
-                self._journal.write(Outcome.INFO, event | {"op": op, "error": words})
+                retried(partial(producer.init, STEP_TIMEOUT_S), self._journal, op)
+            except ClientError as error:
+                self._journal.write(Outcome.INFO, event | {"op": op, "error": str(error)})
             else:
                 self._journal.write(Outcome.OK, event | {"op": op})
                 self._producer = producer
@@ -142,20 +134,20 @@ class TransactionalProducer:
         txn = Transaction(self._producer, op, self._journal, count)
         done: dict[str, Any] = {"f": "txn", "process": process, "op": op}
         try:
-            self._producer.begin_transaction()
+            self._producer.begin()
             yield txn
-        except KafkaException as error:
-            self._failed(txn, librdkafka.error_of(error), done)
+        except ClientError as error:
+            self._failed(txn, error, done)
         except DeliveryFailed as error:
             txn.outcome = Outcome.FAIL
             done["error"] = str(error)
             self._abort(txn, done)
         except Exception as error:  # noqa: BLE001 - the one broad except: it failed as nobody foresaw
-            cause = error.__cause__
-            if isinstance(cause, KafkaException):
-                self._failed(txn, librdkafka.error_of(cause), done)
+            known = self._client.classify(error)
+            if known is not None:
+                self._failed(txn, known, done)
             else:
-                txn.outcome = librdkafka.outcome_of_error(txn.commit_invoked)
+                txn.outcome = outcome_of_error(txn.commit_invoked)
                 done |= {"error": repr(error), "surprise": True}
                 self._discard()
         if txn.fenced:
@@ -164,12 +156,12 @@ class TransactionalProducer:
             done["acks"] = txn.acks
         self._journal.write(txn.outcome, done)
 
-    def _failed(self, txn: Transaction, error: KafkaError, done: dict[str, Any]) -> None:
+    def _failed(self, txn: Transaction, error: ClientError, done: dict[str, Any]) -> None:
         """What an error proves, and what it takes to go on."""
-        txn.outcome = librdkafka.outcome_of_error(txn.commit_invoked)
-        txn.fenced = librdkafka.is_fencing(error)
-        done["error"] = librdkafka.words(error)
-        if error.txn_requires_abort() and not txn.fenced:
+        txn.outcome = outcome_of_error(txn.commit_invoked)
+        txn.fenced = error.failure is Failure.FENCED
+        done["error"] = str(error)
+        if error.failure is Failure.ABORTABLE:
             self._abort(txn, done)
         else:  # fatal, fenced, or no answer within the patience: a new producer settles it
             self._discard()
@@ -179,30 +171,39 @@ class TransactionalProducer:
         if self._producer is None:
             return
         try:
-            retried(partial(self._producer.abort_transaction, STEP_TIMEOUT_S), self._journal, done["op"])
-        except KafkaException as error:
-            done["abort_error"] = librdkafka.words(librdkafka.error_of(error))
-            txn.fenced = txn.fenced or librdkafka.is_fencing(librdkafka.error_of(error))
+            retried(partial(self._producer.abort, STEP_TIMEOUT_S), self._journal, done["op"])
+        except ClientError as error:
+            done["abort_error"] = str(error)
+            txn.fenced = txn.fenced or error.failure is Failure.FENCED
             self._discard()
 
     def _discard(self) -> None:
         """Give the producer up with all that it still holds."""
         if self._producer is not None:
-            self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+            self._producer.discard()
         self._producer = None
 
 
 def retried(act: Callable[[], None], journal: Journal, op: int) -> None:
     """Ask again after a retriable error, for as long as the patience lasts; each is noted."""
-    deadline = time.monotonic() + librdkafka.COMMIT_PATIENCE_S
+    deadline = time.monotonic() + COMMIT_PATIENCE_S
     while True:
         try:
             return act()
-        except KafkaException as exception:
-            error = librdkafka.error_of(exception)
-            if not error.retriable() or time.monotonic() > deadline:
+        except ClientError as error:
+            if error.failure is not Failure.RETRIABLE or time.monotonic() > deadline:
                 raise
-            journal.write("note", {"op": op, "retried": librdkafka.words(error)})
+            journal.write("note", {"op": op, "retried": str(error)})
+
+
+def outcome_of_error(commit_invoked: bool) -> Outcome:
+    """What an error proves of the transaction in which it came.
+
+    Before the commit was invoked, EndTxn(commit) cannot have been sent: it failed. After, every
+    error is `info`, fencing included: a retry of a commit that had succeeded is answered
+    INVALID_PRODUCER_EPOCH once a successor has begun.
+    """
+    return Outcome.INFO if commit_invoked else Outcome.FAIL
 
 
 def _beside(act: Callable[[], None], reach: Callable[[], None]) -> None:

@@ -5,6 +5,7 @@ from typing import Protocol, cast
 
 from confluent_kafka import Consumer, KafkaError
 
+from harness.pipeline import Input
 from harness.record.naming import Headers
 
 
@@ -32,3 +33,21 @@ def consume(
         elif on_error is not None:
             on_error(error)
     return records
+
+
+def as_input(message: Record) -> Input:
+    """A record as the transform is given it."""
+    headers = [(name, _bytes(content)) for name, content in message.headers() or ()]
+    return Input(
+        message.topic(),
+        message.key(),
+        message.value(),
+        message.partition(),
+        message.offset(),
+        headers,
+        message.timestamp()[1],
+    )
+
+
+def _bytes(content: str | bytes | None) -> bytes | None:
+    return content.encode() if isinstance(content, str) else content

@@ -1,0 +1,174 @@
+"""The Kafka client of a pipeline under test, behind one interface, so that the loop is the same code on each.
+
+A client translates its library's exceptions into `ClientError` at the edge: nobody else knows the library.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from harness.clients.records import Record
+from harness.history import Isolation
+from harness.record.naming import Headers
+
+
+class Failure(StrEnum):
+    """What an error means for whoever met it."""
+
+    RETRIABLE = "retriable"  # the same call may succeed
+    ABORTABLE = "abortable"  # the transaction must be aborted; the producer can go on
+    FATAL = "fatal"  # the producer or consumer is of no more use
+    FENCED = "fenced"  # another holds its id, or its transaction timed out: fatal too
+    UNKNOWN = "unknown"  # the call may have taken effect
+
+
+class ClientError(Exception):
+    """An error of a client's library; the message has the library's own words."""
+
+    def __init__(self, failure: Failure, words: str) -> None:
+        super().__init__(words)
+        self.failure = failure
+
+    @property
+    def ends_client(self) -> bool:
+        """Whether a new producer or consumer is needed."""
+        return self.failure in (Failure.FATAL, Failure.FENCED)
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place in a partition; `offset` None: nobody knows one, which stands for the beginning."""
+
+    topic: str
+    partition: int
+    offset: int | None
+    metadata: str = ""
+
+
+@dataclass(frozen=True)
+class ConsumerSettings:
+    """What a member of a consumer group is told."""
+
+    bootstrap: str
+    group: str
+    name: str
+    isolation: Isolation
+
+
+OnMove = Callable[[bool, Sequence[Position]], None]
+"""Told of partitions that were gained (True, with the offset at which each begins) or taken away."""
+OnError = Callable[[ClientError], None]
+OnDelivery = Callable[[int | None, int | None, str | None], None]
+"""Told partition and offset of an acknowledged record (offset None: not told), or the error's words."""
+
+
+class GroupConsumer(Protocol):
+    """A member of a consumer group, which commits nothing by itself."""
+
+    def poll(self, most: int, timeout_s: float) -> list[Record]:
+        """Up to so many records, as soon as some are there. Errors go to the consumer's `on_error`."""
+        ...
+
+    def membership(self) -> Any:
+        """What `TransactionalClient.send_offsets` needs of it (KIP-447)."""
+        ...
+
+    def assigned(self) -> set[tuple[str, int]]:
+        """The partitions that it has now."""
+        ...
+
+    def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[Position]:
+        """What the group has committed there. Raises `ClientError`."""
+        ...
+
+    def seek(self, position: Position) -> None:
+        """Go there. Raises `ClientError`."""
+        ...
+
+    def commit(self, positions: Sequence[Position]) -> None:
+        """Commit outside a transaction, and wait for it. Raises `ClientError`."""
+        ...
+
+    def close(self) -> None:
+        """Leave the group."""
+        ...
+
+
+class TransactionalClient(Protocol):
+    """A producer with a transactional id. Each call raises `ClientError`."""
+
+    def init(self, timeout_s: float) -> None:
+        """InitProducerId: fences whoever held the id, and ends what it left open."""
+        ...
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        ...
+
+    def send(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, told: OnDelivery
+    ) -> bool:
+        """Queue a record; False while the queue is full."""
+        ...
+
+    def poll(self, timeout_s: float) -> None:
+        """Let acknowledgements come in."""
+        ...
+
+    def flush(self, timeout_s: float) -> int:
+        """Wait for all acknowledgements; how many are missing."""
+        ...
+
+    def send_offsets(self, positions: Sequence[Position], membership: Any, timeout_s: float) -> None:
+        """Add input positions to the transaction."""
+        ...
+
+    def commit(self, timeout_s: float) -> None:
+        """Commit; asked again after a retriable error it resumes."""
+        ...
+
+    def abort(self, timeout_s: float) -> None:
+        """End it without effect."""
+        ...
+
+    def discard(self) -> None:
+        """Give it up, with all that it still holds."""
+        ...
+
+
+class Client(Protocol):
+    """A library that speaks Kafka."""
+
+    @property
+    def name(self) -> str:
+        """What `--client` calls it."""
+        ...
+
+    @property
+    def txn_timeout_ms(self) -> int:
+        """The transaction time-out that its producers ask for."""
+        ...
+
+    def consumer(
+        self, settings: ConsumerSettings, topics: Sequence[str], on_move: OnMove, on_error: OnError
+    ) -> GroupConsumer:
+        """A member of a group that subscribes to topics."""
+        ...
+
+    def stranger(self, settings: ConsumerSettings) -> GroupConsumer:
+        """One that never joins: its membership fences nobody."""
+        ...
+
+    def producer(self, bootstrap: str, transactional_id: str) -> TransactionalClient:
+        """A producer of transactions, not yet initialised."""
+        ...
+
+    def classify(self, error: Exception) -> ClientError | None:
+        """The library's exception as ours; None: it is not the library's."""
+        ...
+
+    def translated(self) -> AbstractContextManager[None]:
+        """For the length of a `with`, the library's exceptions are raised as `ClientError`."""
+        ...

@@ -1,0 +1,225 @@
+"""librdkafka, through confluent-kafka, as a `Client`."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+
+from harness.clients import librdkafka
+from harness.clients.interface import (
+    ClientError,
+    ConsumerSettings,
+    Failure,
+    OnDelivery,
+    OnError,
+    OnMove,
+    Position,
+)
+from harness.clients.records import Record, consume
+from harness.record.naming import Headers
+
+ASSIGNED_TIMEOUT_S = 5.0
+
+
+def failure_of(error: KafkaError) -> Failure:
+    """What an error means; fencing outweighs what the library says beside it."""
+    if librdkafka.is_fencing(error):
+        return Failure.FENCED
+    if error.txn_requires_abort():
+        return Failure.ABORTABLE
+    if error.fatal():
+        return Failure.FATAL
+    return Failure.RETRIABLE if error.retriable() else Failure.UNKNOWN
+
+
+def client_error(error: KafkaError) -> ClientError:
+    """The error as everyone knows it."""
+    return ClientError(failure_of(error), librdkafka.words(error))
+
+
+def classify(error: BaseException) -> ClientError | None:
+    """A fatal error inside a call can surface as `SystemError` with the library's exception as its cause."""
+    found = error if isinstance(error, KafkaException) else error.__cause__
+    return client_error(librdkafka.error_of(found)) if isinstance(found, KafkaException) else None
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """The library's exceptions as `ClientError`."""
+    try:
+        yield
+    except (KafkaException, SystemError) as error:
+        known = classify(error)
+        if known is None:
+            raise
+        raise known from error
+
+
+class LibrdkafkaConsumer:
+    """A member of a group."""
+
+    def __init__(self, settings: ConsumerSettings, on_error: OnError) -> None:
+        self._consumer = Consumer(
+            librdkafka.group_consumer(settings.bootstrap, settings.group, settings.name, settings.isolation)
+        )
+        self._on_error = on_error
+
+    def subscribe(self, topics: Sequence[str], on_move: OnMove) -> None:
+        """Join the group."""
+
+        def gained(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            on_move(True, _starts(consumer, partitions))
+
+        def taken(_: Consumer, partitions: list[TopicPartition]) -> None:
+            on_move(False, [Position(p.topic, p.partition, None) for p in partitions])
+
+        self._consumer.subscribe(list(topics), on_assign=gained, on_revoke=taken, on_lost=taken)
+
+    def poll(self, most: int, timeout_s: float) -> list[Record]:
+        """Records; errors go to `on_error`."""
+        return consume(self._consumer, most, timeout_s, lambda error: self._on_error(client_error(error)))
+
+    def membership(self) -> Any:
+        """The group's metadata."""
+        return self._consumer.consumer_group_metadata()
+
+    def assigned(self) -> set[tuple[str, int]]:
+        """The partitions that it has now."""
+        with translated():
+            return {(place.topic, place.partition) for place in self._consumer.assignment()}
+
+    def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[Position]:
+        """What the group has committed."""
+        if not places:
+            return []
+        with translated():
+            told = self._consumer.committed([TopicPartition(*place) for place in places], timeout=timeout_s)
+        return [Position(p.topic, p.partition, p.offset if p.offset >= 0 else None) for p in told]
+
+    def seek(self, position: Position) -> None:
+        """Go there."""
+        offset = OFFSET_BEGINNING if position.offset is None else position.offset
+        with translated():
+            self._consumer.seek(TopicPartition(position.topic, position.partition, offset))
+
+    def commit(self, positions: Sequence[Position]) -> None:
+        """Commit outside a transaction."""
+        with translated():
+            self._consumer.commit(offsets=_partitions(positions), asynchronous=False)
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._consumer.close()
+
+
+def _starts(consumer: Consumer, partitions: Sequence[TopicPartition]) -> list[Position]:
+    """Where each partition begins: at what the group has committed, if anybody can say in time."""
+    if not partitions:
+        return []
+    asked = [TopicPartition(place.topic, place.partition) for place in partitions]
+    try:
+        told = consumer.committed(asked, timeout=ASSIGNED_TIMEOUT_S)
+    except KafkaException:  # no coordinator answers in time: the start is not known, and is told as such
+        told = asked
+    return [Position(p.topic, p.partition, p.offset if p.offset >= 0 else None) for p in told]
+
+
+def _partitions(positions: Sequence[Position]) -> list[TopicPartition]:
+    return [TopicPartition(p.topic, p.partition, cast(int, p.offset), p.metadata) for p in positions]
+
+
+class LibrdkafkaProducer:
+    """A producer of transactions."""
+
+    def __init__(self, bootstrap: str, transactional_id: str) -> None:
+        self._producer = Producer(librdkafka.transactional_producer(bootstrap, transactional_id))
+
+    def init(self, timeout_s: float) -> None:
+        """InitProducerId."""
+        self._call(self._producer.init_transactions, timeout_s)
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._call(self._producer.begin_transaction)
+
+    def send(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, told: OnDelivery
+    ) -> bool:
+        """Queue a record; False while the queue is full."""
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                told(message.partition(), message.offset(), None)
+            else:
+                told(None, None, librdkafka.words(error))
+
+        try:
+            with translated():
+                self._producer.produce(topic, value, key, headers=headers, on_delivery=delivered)
+        except BufferError:
+            return False
+        return True
+
+    def poll(self, timeout_s: float) -> None:
+        """Let acknowledgements come in."""
+        self._producer.poll(timeout_s)
+
+    def flush(self, timeout_s: float) -> int:
+        """Wait for all acknowledgements."""
+        with translated():
+            return int(self._producer.flush(timeout_s))
+
+    def send_offsets(self, positions: Sequence[Position], membership: Any, timeout_s: float) -> None:
+        """Add input positions to the transaction."""
+        self._call(self._producer.send_offsets_to_transaction, _partitions(positions), membership, timeout_s)
+
+    def commit(self, timeout_s: float) -> None:
+        """Commit."""
+        self._call(self._producer.commit_transaction, timeout_s)
+
+    def abort(self, timeout_s: float) -> None:
+        """End it without effect."""
+        self._call(self._producer.abort_transaction, timeout_s)
+
+    def discard(self) -> None:
+        """Give it up, with all that it still holds."""
+        self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+
+    def _call(self, act: Callable[..., Any], *arguments: Any) -> None:
+        with translated():
+            act(*arguments)
+
+
+class LibrdkafkaClient:
+    """The client that `--client librdkafka` means."""
+
+    name = "librdkafka"
+    txn_timeout_ms = librdkafka.TRANSACTION_TIMEOUT_MS
+
+    def consumer(
+        self, settings: ConsumerSettings, topics: Sequence[str], on_move: OnMove, on_error: OnError
+    ) -> LibrdkafkaConsumer:
+        """A member of a group that subscribes to topics."""
+        consumer = LibrdkafkaConsumer(settings, on_error)
+        consumer.subscribe(topics, on_move)
+        return consumer
+
+    def stranger(self, settings: ConsumerSettings) -> LibrdkafkaConsumer:
+        """One that never joins."""
+        return LibrdkafkaConsumer(settings, lambda error: None)
+
+    def producer(self, bootstrap: str, transactional_id: str) -> LibrdkafkaProducer:
+        """A producer of transactions, not yet initialised."""
+        return LibrdkafkaProducer(bootstrap, transactional_id)
+
+    classify = staticmethod(classify)
+    translated = staticmethod(translated)

@@ -1,0 +1,294 @@
+"""What a pipeline is to those who run it, strike it and judge it.
+
+`Pipeline` is the interface behind every workload. What it says of itself is data (`PipelineFacts`), fixed before
+the run, stored in `test.toml` as `[workload]`, and read from there by whoever judges the run later: no rule of
+evidence asks which pipeline it is.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Protocol
+
+from harness.history import Isolation, Role
+
+if TYPE_CHECKING:
+    from harness.settings.options import Options
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+class Guarantee(StrEnum):
+    """What a pipeline promises of each input."""
+
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+    AT_MOST_ONCE = "at-most-once"
+
+
+class Identity(StrEnum):
+    """How it is known which attempt wrote a record of a topic, and from which input."""
+
+    JOURNAL = "journal"  # its headers name the attempt, and a journal announced it
+    CORRELATION = "correlation"  # a field or header that the user names
+    CONTENT = "content"  # the multiset of what is due, against what stands there
+    NONE = "none"
+
+
+class OffsetsKept(StrEnum):
+    """Where a stage keeps its input positions."""
+
+    GROUP = "group"  # committed for a consumer group, in Kafka
+    ELSEWHERE = "elsewhere"  # in a checkpoint or a store of its own: no group tells how far it is
+
+
+@dataclass(frozen=True)
+class TopicFacts:
+    """A topic of the pipeline."""
+
+    name: str
+    partitions: int
+    replication: int = 3
+    config: Mapping[str, str] = field(default_factory=dict)
+    identity: Identity = Identity.JOURNAL
+
+
+@dataclass(frozen=True)
+class StageFacts:
+    """One stage: what it reads and writes, in which group, and what it promises."""
+
+    name: str
+    reads: tuple[str, ...]
+    group: str | None = None
+    promised: str = Isolation.READ_COMMITTED.value  # the isolation that its consumers promise to read at
+    ordered: bool = False  # outputs of one key and slot stand in the order of their inputs of one partition
+    writes: tuple[str, ...] = ()
+    offsets: OffsetsKept = OffsetsKept.GROUP
+    journaled: bool = True  # its workers write down what they do, and the input ranges that they commit
+    transactional_ids: Mapping[str, str] = field(default_factory=dict)  # by worker
+    txn_timeout_ms: int = 0  # 0: it has no transactions
+    steps: tuple[str, ...] = ()  # of its loop, where a worker can be struck
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> "StageFacts":
+        """As `test.toml` has it, also in stores of earlier versions. Raises KeyError, TypeError, ValueError."""
+        body = dict(table)
+        if "in_topic" in body:  # earlier versions: one topic
+            body["reads"] = [body.pop("in_topic")]
+        for name in ("reads", "writes", "steps"):
+            body[name] = tuple(body.get(name, ()))
+        return cls(**body | {"offsets": OffsetsKept(body.get("offsets", OffsetsKept.GROUP))})
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Something that has to happen in a run, or the run proves too little.
+
+    `counted` is a key of the verdict's coverage: at least one must have been counted. `waived` says why it is not
+    asked for in this run; then it is listed as not exercised and changes nothing.
+    """
+
+    name: str
+    counted: str
+    text: str  # what did not happen: "no transaction was aborted"
+    remedy: str
+    waived: str = ""
+
+
+@dataclass(frozen=True)
+class PipelineFacts:
+    """All that others need to know of a pipeline in one run."""
+
+    name: str
+    topics: tuple[TopicFacts, ...]
+    stages: tuple[StageFacts, ...]
+    guarantee: Guarantee = Guarantee.EXACTLY_ONCE
+    goals: tuple[Goal, ...] = ()
+    allowed: tuple[str, ...] = ()  # anomalies that the guarantee permits
+
+    @property
+    def places(self) -> list[Place]:
+        """All partitions of its topics."""
+        return [(topic.name, number) for topic in self.topics for number in range(topic.partitions)]
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The topics that a stage writes."""
+        written = {topic for stage in self.stages for topic in stage.writes}
+        return tuple(topic.name for topic in self.topics if topic.name in written)
+
+    def stage(self, name: str) -> StageFacts:
+        """The stage of that name."""
+        return next(stage for stage in self.stages if stage.name == name)
+
+    def as_table(self) -> dict[str, Any]:
+        """As it stands in `test.toml`, under `[workload]`."""
+        return asdict(self) | {
+            "topics": [topic.name for topic in self.topics],
+            "topic": [asdict(topic) for topic in self.topics],
+            "allowed": sorted(self.allowed),
+        }
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], partitions: int) -> "PipelineFacts":
+        """The inverse; `partitions`: of each topic, for earlier versions, which had one number for all.
+
+        Raises KeyError, TypeError, ValueError where the table is not as a run wrote it.
+        """
+        topics = [
+            TopicFacts(**body | {"identity": Identity(body["identity"])}) for body in table.get("topic", ())
+        ] or [TopicFacts(name, partitions) for name in table["topics"]]
+        return cls(
+            name=str(table.get("name", "")),
+            topics=tuple(topics),
+            stages=tuple(StageFacts.from_table(stage) for stage in table["stages"]),
+            guarantee=Guarantee(table.get("guarantee", Guarantee.EXACTLY_ONCE)),
+            goals=tuple(Goal(**goal) for goal in table.get("goals", ())),
+            allowed=tuple(table.get("allowed", ())),
+        )
+
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True)
+class Input:
+    """A record as a pipeline is given it. A null key or value is None, which is not an empty one."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    partition: int = 0
+    offset: int = 0
+    headers: Headers = ()
+    timestamp_ms: int = 0
+
+
+@dataclass(frozen=True)
+class Fed:
+    """A record that a feed makes."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Where inputs come from: a topic that the run's feeder writes, at a share of the rate."""
+
+    topic: str
+    make: Callable[[Random, int], Fed]  # the n-th input
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
+class Seat:
+    """What a process is given when it is started."""
+
+    role: Role
+    journal: str
+    path: Path  # of its journal
+    bootstrap: str
+    zero_ns: int  # the run's zero on the monotonic clock
+    channel: int  # the file descriptor of its end of the control line
+    stage: str | None = None
+    worker: str | None = None
+    process: int = 0
+    more: Mapping[str, Any] = field(default_factory=dict)  # what this role alone is told
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a process is started."""
+
+    argv: Sequence[str]
+    pass_fds: tuple[int, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)  # on top of the run's own environment
+    cwd: Path | None = None
+
+
+class Program(Protocol):
+    """What runs in the processes of a stage."""
+
+    def launch(self, seat: Seat) -> Launch:
+        """How it is started in that seat."""
+        ...
+
+
+class Service(Protocol):
+    """Something beside Kafka that a pipeline needs, and that may be struck: a database, a store."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+
+@dataclass(frozen=True)
+class Due:
+    """An output that an input must lead to: which one of them (slot), where, and what it must hold."""
+
+    stage: str
+    slot: str
+    topic: str
+    digest: Callable[[int, int], int]  # of the output, by the input's partition and offset
+
+
+@dataclass(frozen=True)
+class Adds:
+    """What an input adds to a sum: the key in `topic` whose record holds it, and how much."""
+
+    stage: str
+    topic: str
+    key: bytes
+    amount: int
+
+
+class Expectation(Protocol):
+    """What a pipeline's inputs must lead to. Asked by the final readers alone."""
+
+    def due(self, record: Input) -> Iterable[Due]:
+        """The outputs that it must lead to, each once."""
+        ...
+
+    def adds(self, record: Input) -> Iterable[Adds]:
+        """What it adds to sums."""
+        ...
+
+    def state(self, record: Input) -> int | None:
+        """The sum that the record states for its key; None: it states none."""
+        ...
+
+
+class Pipeline(Protocol):
+    """A pipeline under test."""
+
+    @property
+    def name(self) -> str:
+        """What `--workload` calls it."""
+        ...
+
+    @property
+    def summary(self) -> str:
+        """One line: which topics lead to which."""
+        ...
+
+    def facts(self, options: "Options", tag: str = "") -> PipelineFacts:
+        """What it is in a run of these options. `tag` sets its topics, groups and ids apart on a shared cluster."""
+        ...
+
+    def feeds(self) -> Sequence[Feed]:
+        """Where its inputs come from."""
+        ...
+
+    def services(self) -> Sequence[Service]:
+        """What it needs beside Kafka."""
+        ...
+
+    def expectation(self) -> Expectation:
+        """What its inputs must lead to."""
+        ...

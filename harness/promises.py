@@ -1,0 +1,81 @@
+"""What a run promises: the evidence that it will leave, stated before it begins.
+
+Whoever judges the run holds its tables against this, and against nothing that he knows of a certain pipeline,
+client or cluster. It stands in `test.toml`, under `[run.promises]`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.history import Isolation, Role
+
+SEGMENTS, FETCH, NO_WITNESS = "segments", "fetch", "none"
+SENTINELS, OFFSETS = "sentinels", "offsets"
+
+
+@dataclass(frozen=True)
+class ReaderPromise:
+    """A reader of the run's own: which topics it reads whole, and at which isolation."""
+
+    journal: str
+    role: str  # harness.history.Role: observer or final
+    isolation: str
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Promises:
+    """The evidence of a run."""
+
+    journaled: tuple[
+        str, ...
+    ] = ()  # the stages whose workers keep journals, and state the ranges that they commit
+    witness: str = NO_WITNESS  # how the brokers' logs are read: segments, fetch, none
+    internal_logs: tuple[str, ...] = ()  # the internal topics whose logs are read as well
+    replicas: bool = False  # the log of every replica, and not of the leader alone
+    ends: str = SENTINELS  # how the end of a partition is known
+    readers: tuple[ReaderPromise, ...] = ()
+    broken_premises: tuple[
+        str, ...
+    ] = ()  # what the faults of the run break: checks that rest on it are not made
+    one_clock: bool = True  # brokers and clients run on one machine
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> "Promises":
+        """As `test.toml` has it. Raises TypeError, KeyError."""
+        body = dict(table)
+        readers = tuple(
+            ReaderPromise(**reader | {"topics": tuple(reader["topics"])})
+            for reader in body.pop("readers", ())
+        )
+        for name in ("journaled", "internal_logs", "broken_premises"):
+            body[name] = tuple(body.get(name, ()))
+        return cls(readers=readers, **body)
+
+    @classmethod
+    def of_earlier_version(cls, stages: Sequence[str], topics: Sequence[str]) -> "Promises":
+        """What every run promised before promises were written down: journals, sentinels and segment files."""
+        return cls(
+            journaled=tuple(stages),
+            witness=SEGMENTS,
+            internal_logs=INTERNAL_TOPICS,
+            replicas=True,
+            readers=final_readers(topics),
+        )
+
+
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
+
+
+def final_readers(topics: Sequence[str]) -> tuple[ReaderPromise, ...]:
+    """The two final readers, one at each isolation level, of every topic."""
+    return tuple(
+        ReaderPromise(f"final-{level.value}", Role.FINAL.value, level.value, tuple(topics))
+        for level in Isolation
+    )
+
+
+def observer(topics: Sequence[str]) -> ReaderPromise:
+    """The one that reads the outputs while the run goes on."""
+    return ReaderPromise("observer-1", Role.OBSERVER.value, Isolation.READ_COMMITTED.value, tuple(topics))

@@ -1,0 +1,70 @@
+"""How a run knows that nothing is left to do, and marks where its logs end."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from harness.clients.ends import unread, write_sentinels
+from harness.cluster import Cluster
+from harness.errors import WaitTimeout
+from harness.pipeline import OffsetsKept, Place, StageFacts
+
+COUNTED_BELOW = 5_000
+"""Above it the offsets that lie between stand for the inputs that are left: some of them are markers."""
+MARK_TIMEOUT_S = 30.0
+
+
+class Ends(Protocol):
+    """What is left of a stage's inputs, and the end of everything."""
+
+    def left(self, stage: StageFacts) -> int | None:
+        """How many visible inputs no commit has reached; None: nobody can say now."""
+        ...
+
+    def open_transactions(self, topics: Sequence[str], groups: Sequence[str]) -> list[str]:
+        """The partitions of these topics, or of these groups' offsets, in which a transaction is open."""
+        ...
+
+    def mark(self, places: Sequence[Place]) -> None:
+        """Mark the end of each partition. Raises `WaitTimeout`."""
+        ...
+
+
+class SentinelEnds:
+    """An `Ends` of a pipeline of ours: a record of the run's own stands behind everything."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def left(self, stage: StageFacts) -> int | None:
+        """What its group has not committed; the exact number once it is small."""
+        if stage.offsets is OffsetsKept.ELSEWHERE or stage.group is None:
+            return 0  # no group tells how far it is: what it made of its inputs is judged
+        try:
+            committed = self._cluster.committed(stage.group)
+            ends = self._cluster.last_stable(stage.reads)
+            if any(stable < high for _, stable, high in ends.values()):
+                return None  # what is not committed yet may still become an input
+            behind = _behind(committed, ends)
+            between = sum(ends[place][1] - position for place, position in behind.items())
+            return between if between >= COUNTED_BELOW else unread(self._cluster.bootstrap, behind)
+        except WaitTimeout:
+            return None
+
+    def open_transactions(self, topics: Sequence[str], groups: Sequence[str]) -> list[str]:
+        """Where the last stable offset lies below the high watermark."""
+        ends = dict(self._cluster.last_stable(topics))
+        kept = {self._cluster.offsets_place(group) for group in groups}
+        if kept:
+            internal = self._cluster.last_stable(sorted({topic for topic, _ in kept}))
+            ends |= {place: internal[place] for place in kept if place in internal}
+        return [f"{t}/{p} at {stable}" for (t, p), (_, stable, high) in ends.items() if stable < high]
+
+    def mark(self, places: Sequence[Place]) -> None:
+        """Write a sentinel into each partition."""
+        write_sentinels(self._cluster.bootstrap, places, MARK_TIMEOUT_S)
+
+
+def _behind(committed: Mapping[Place, int], ends: Mapping[Place, tuple[int, int, int]]) -> dict[Place, int]:
+    """From where on inputs are left, by partition."""
+    positions = {place: max(committed.get(place, -1), start) for place, (start, _, _) in ends.items()}
+    return {place: position for place, position in positions.items() if position < ends[place][1]}

@@ -1,0 +1,192 @@
+"""The interface of a fault: how it is drawn, what it needs and takes for itself, how it is carried out.
+
+A fault (`Nemesis`) is a context manager around pure data (`Injection`): entering breaks something and proves it,
+leaving puts it right. Targets are roles, drawn before a run and found out when the fault strikes.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from random import Random
+from typing import Any
+
+from harness.cluster import Ability, Cluster
+from harness.errors import UnreadableInput
+from harness.pipeline import Place
+from harness.runner.processes import Processes
+
+
+class Premise(StrEnum):
+    """What some checks rest on, and some faults break; then those checks are not made, and that is told."""
+
+    LEADER_ALWAYS = "leader-always"  # no partition is without a leader for long
+    NO_LATE_BYTES = "no-late-bytes"  # no request arrives after its connection has ended
+    ONE_CLOCK = "one-clock"  # brokers and clients agree on the time
+    WHOLE_LOGS = "whole-logs"  # no log loses what was written to it
+
+
+class Resource(StrEnum):
+    """What a fault takes for itself: two that need the same never overlap."""
+
+    BROKERS = "brokers"  # one broker or its links at a time, so that no partition lacks a leader
+    WORKERS = "workers"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Whom a fault strikes, by role: `leader` of `invoices/0`, `txn-coordinator` of `shop-1`."""
+
+    role: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.role}:{self.name}" if self.name else self.role
+
+    @classmethod
+    def parse(cls, text: str) -> "Target":
+        """The inverse of `str`."""
+        role, _, name = text.partition(":")
+        return cls(role, name)
+
+
+Parameters = Mapping[str, str | float | int]
+_OWN = ("fault", "target", "start_s", "hold_s")
+
+
+@dataclass(frozen=True)
+class Injection:
+    """One fault of a schedule. Times are seconds since the feeder began."""
+
+    fault: str
+    target: Target
+    start_s: float
+    hold_s: float
+    parameters: Parameters = field(default_factory=dict)  # the fault's own: `step`, where a worker is struck
+
+    @property
+    def step(self) -> str | None:
+        """The step of a worker's loop at which it strikes."""
+        step = self.parameters.get("step")
+        return None if step is None else str(step)
+
+    def as_table(self) -> dict[str, Any]:
+        """As it stands in `test.toml`: flat."""
+        own = {
+            "fault": self.fault,
+            "target": str(self.target),
+            "start_s": self.start_s,
+            "hold_s": self.hold_s,
+        }
+        return {**own, **self.parameters}
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> "Injection":
+        """The inverse of `as_table`; raises `UnreadableInput`."""
+        try:
+            return cls(
+                fault=str(table["fault"]),
+                target=Target.parse(str(table["target"])),
+                start_s=float(table["start_s"]),
+                hold_s=float(table["hold_s"]),
+                parameters={key: value for key, value in table.items() if key not in _OWN},
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise UnreadableInput(
+                f"a fault of the schedule cannot be read: {error!r} in {dict(table)}"
+            ) from error
+
+    def __str__(self) -> str:
+        where = f" at {self.step}" if self.step else ""
+        return f"{self.start_s:5.1f} s  {self.fault}  {self.target}{where}, for {self.hold_s:g} s"
+
+
+@dataclass(frozen=True)
+class FaultTargets:
+    """What can be struck: known before anything runs."""
+
+    brokers: tuple[int, ...]
+    places: tuple[Place, ...]  # the partitions of the pipeline's topics
+    workers: Mapping[str, tuple[str, ...]]  # by stage
+    steps: Mapping[str, tuple[str, ...]]  # by stage: those that its loop comes to
+    groups: tuple[str, ...]
+    transactional_ids: tuple[str, ...]
+    slots: tuple[str, ...]  # the client slots that workers begin in
+    can: frozenset[Ability] = frozenset(Ability)
+    stage: str | None = None  # strike workers of this stage only
+    step: str | None = None  # and at this step
+
+    @property
+    def stages(self) -> list[str]:
+        """The stages whose workers may be struck."""
+        return [self.stage] if self.stage else sorted(self.workers)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What a fault drew for one injection."""
+
+    target: Target
+    parameters: Parameters = field(default_factory=dict)
+
+
+@dataclass
+class Effect:
+    """What a fault did: filled in while it is on."""
+
+    target: str
+    proof: list[str] = field(default_factory=list)
+    acted: bool = False
+    lacking: dict[str, str] = field(default_factory=dict)  # goals that it should have reached, and did not
+
+    def saw(self, evidence: str) -> None:
+        """Add a proof that it acted."""
+        if evidence:
+            self.proof.append(evidence)
+            self.acted = True
+
+
+@dataclass(frozen=True)
+class FaultContext:
+    """What a fault may touch."""
+
+    cluster: Cluster
+    processes: Processes
+    topics: tuple[str, ...] = ()  # of the run: a heal waits for these, and not for those of strangers
+
+
+@dataclass(frozen=True)
+class Nemesis:
+    """A fault.
+
+    `strike` says in the `Effect` that it gives whether it acted: one that was injected and did nothing makes a
+    run unknown. It raises `FaultFailed` only where the injection or the heal itself failed.
+    """
+
+    name: str
+    summary: str
+    past_tense: str  # completes "broker 2 ...": "was killed"
+    hold_s: float  # shorter would only be a stall
+    recovery_s: float  # from the heal until all is as it was
+    draw: Callable[[Random, FaultTargets], Drawn]
+    strike: Callable[[FaultContext, Injection], AbstractContextManager[Effect]]
+    occupies: Callable[[Injection], frozenset[Resource]]
+    needs: frozenset[Ability] = frozenset()
+    breaks: frozenset[Premise] = frozenset()
+    by_default: bool = True  # drawn where nobody asked for faults by name
+    keeps_slot: bool = False  # what it strikes lives on beside its replacement, which needs a slot more
+
+    @property
+    def room_s(self) -> float:
+        """What it takes from the time limit."""
+        return self.hold_s + self.recovery_s
+
+
+def all_brokers(_: Injection) -> frozenset[Resource]:
+    """What a fault that strikes brokers, or their links, occupies."""
+    return frozenset({Resource.BROKERS})
+
+
+def all_workers(_: Injection) -> frozenset[Resource]:
+    """What a fault that strikes workers occupies."""
+    return frozenset({Resource.WORKERS})
