@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fencepost.drawing import draw_report
+from fencepost.evidence import LARGE_BYTES, Evidence
 from fencepost.histories import judge_histories
-from fencepost.judge import LARGE_BYTES, Evidence, judge, open_evidence
+from fencepost.judge import judge, open_evidence
 from fencepost.stores import Given
 from harness.errors import EnvironmentFailure, ExitStatus, FencepostError, UnreadableInput
 from harness.history_files.url import Url

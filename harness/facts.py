@@ -74,7 +74,14 @@ class Facts:
             known = {one.name for one in fields(cls)}  # another version may have said more
             rows = dict(body.pop("rows", {}))
             told = {key: body[key] for key in body.keys() & known}
-            told["evidence_problems"] = [Reason.from_json(one) for one in told.get("evidence_problems", ())]
+            told["evidence_problems"] = _reasons(told.get("evidence_problems", []))
             return cls(phases=phases, faults=faults, rows=rows, **told)
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UnreadableInput(f"{path} cannot be read: {error}") from error
+
+
+def _reasons(stored: Any) -> list[Reason]:
+    """Reasons as they are stored; raises TypeError where it is no list of them."""
+    if not isinstance(stored, list):
+        raise TypeError(f"reasons are a list, not {stored!r}")
+    return [Reason.from_json(one) for one in stored]

@@ -8,14 +8,10 @@ evidence asks which pipeline it is.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from harness.history import Isolation, Role
-
-if TYPE_CHECKING:
-    from harness.settings.options import Options
+from harness.history import Isolation
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -96,6 +92,17 @@ class Goal:
     text: str  # what did not happen: "no transaction was aborted"
     remedy: str
     waived: str = ""
+
+
+def abort_seen(abort_share: float) -> Goal:
+    """That a transaction was aborted: without one nobody can say that aborted records stay hidden."""
+    return Goal(
+        name="aborted-read",
+        counted="aborted",
+        text="no transaction was aborted",
+        remedy="a longer --time-limit or a higher abort-share helps",
+        waived="" if abort_share > 0 else "no transaction was to be aborted: abort-share is 0",
+    )
 
 
 @dataclass(frozen=True)
@@ -185,40 +192,6 @@ class Feed:
     share: float = 1.0
 
 
-@dataclass(frozen=True)
-class Seat:
-    """What a process is given when it is started."""
-
-    role: Role
-    journal: str
-    path: Path  # of its journal
-    bootstrap: str
-    zero_ns: int  # the run's zero on the monotonic clock
-    channel: int  # the file descriptor of its end of the control line
-    stage: str | None = None
-    worker: str | None = None
-    process: int = 0
-    more: Mapping[str, Any] = field(default_factory=dict)  # what this role alone is told
-
-
-@dataclass(frozen=True)
-class Launch:
-    """How a process is started."""
-
-    argv: Sequence[str]
-    pass_fds: tuple[int, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)  # on top of the run's own environment
-    cwd: Path | None = None
-
-
-class Program(Protocol):
-    """What runs in the processes of a stage."""
-
-    def launch(self, seat: Seat) -> Launch:
-        """How it is started in that seat."""
-        ...
-
-
 class Service(Protocol):
     """Something beside Kafka that a pipeline needs, and that may be struck: a database, a store."""
 
@@ -264,6 +237,30 @@ class Expectation(Protocol):
         ...
 
 
+class Sizes(Protocol):
+    """What of a run's options a pipeline depends on."""
+
+    @property
+    def workers(self) -> int:
+        """Workers of each stage."""
+        ...
+
+    @property
+    def partitions(self) -> int:
+        """Partitions of each topic."""
+        ...
+
+    @property
+    def brokers(self) -> int:
+        """Brokers of the cluster."""
+        ...
+
+    @property
+    def abort_share(self) -> float:
+        """Share of the transactions that are aborted on purpose."""
+        ...
+
+
 class Pipeline(Protocol):
     """A pipeline under test."""
 
@@ -277,7 +274,7 @@ class Pipeline(Protocol):
         """One line: which topics lead to which."""
         ...
 
-    def facts(self, options: "Options", tag: str = "") -> PipelineFacts:
+    def facts(self, options: Sizes, tag: str = "") -> PipelineFacts:
         """What it is in a run of these options. `tag` sets its topics, groups and ids apart on a shared cluster."""
         ...
 

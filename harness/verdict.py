@@ -87,7 +87,8 @@ class Found:
             if words:
                 body[key] = words
         body["examples"] = [dict(example) for example in self.examples]
-        body["sentences"] = list(self.sentences)
+        if self.sentences:
+            body["sentences"] = list(self.sentences)
         return body
 
 

@@ -8,26 +8,23 @@ digest), so they know nothing of what a workload is about.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
 from harness.history import Isolation
 from harness.pipeline import (
     Adds,
     Due,
     Feed,
-    Goal,
     Guarantee,
     Input,
     PipelineFacts,
     Service,
+    Sizes,
     StageFacts,
     TopicFacts,
+    abort_seen,
 )
 from harness.record.naming import digest, output_headers
 from workloads.policy import RIGHT, Policy
-
-if TYPE_CHECKING:
-    from harness.settings.options import Options
 
 TOPIC_CONFIG: Mapping[str, str] = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 MOST_REPLICAS = 3
@@ -95,7 +92,7 @@ class Workload:
         return [one.name for one in self.stages].index(stage)
 
     def facts(
-        self, options: "Options", tag: str = "", *, policy: Policy = RIGHT, txn_timeout_ms: int = 0
+        self, options: Sizes, tag: str = "", *, policy: Policy = RIGHT, txn_timeout_ms: int = 0
     ) -> PipelineFacts:
         """What it is in a run of these options."""
         mine = self.tagged(tag)
@@ -120,7 +117,9 @@ class Workload:
             for stage in mine.stages
         )
         allowed = tuple(sorted(self.allowed))
-        return PipelineFacts(self.name, topics, stages, self.guarantee, (aborts(options),), allowed)
+        return PipelineFacts(
+            self.name, topics, stages, self.guarantee, (abort_seen(options.abort_share),), allowed
+        )
 
     def tagged(self, tag: str) -> "Workload":
         """The same workload on topics of its own."""
@@ -179,17 +178,6 @@ def group_of(stage: str, tag: str = "") -> str:
 def transactional_id(worker: str, tag: str = "") -> str:
     """The transactional id of a worker: it outlives a restart."""
     return f"{tag}-{worker}" if tag else worker
-
-
-def aborts(options: "Options") -> Goal:
-    """That a transaction was aborted: without one nobody can say that aborted records stay hidden."""
-    return Goal(
-        name="aborted-read",
-        counted="aborted",
-        text="no transaction was aborted",
-        remedy="a longer --time-limit or a higher abort-share helps",
-        waived="" if options.abort_share > 0 else "no transaction was to be aborted: abort-share is 0",
-    )
 
 
 @dataclass(frozen=True)

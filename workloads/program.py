@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.pipeline import Launch, Seat
+from harness.programs import Launch, Seat
 
 
 @dataclass(frozen=True)

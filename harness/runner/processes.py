@@ -15,10 +15,11 @@ from typing import Any
 
 from harness.errors import StartFailed, WaitTimeout
 from harness.history import Role, Step
-from harness.pipeline import Program, Seat, StageFacts
+from harness.pipeline import StageFacts
 from harness.processes.child import Child
 from harness.processes.control_line import Claims, Command, Heard, Report
 from harness.processes.spawn import Supervisor
+from harness.programs import Program, Seat
 from harness.waiting import wait_for
 
 START_TIMEOUT_S = 60.0

@@ -12,8 +12,9 @@ from pathlib import Path
 from harness.cluster import Cluster
 from harness.errors import EnvironmentFailure
 from harness.history import Role
-from harness.pipeline import PipelineFacts, Program
+from harness.pipeline import PipelineFacts
 from harness.processes.spawn import Supervisor
+from harness.programs import Program
 from harness.record.journal import Journal
 from harness.runner.carry_out import CarryingOut
 from harness.runner.ends import Ends

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import tomli_w
 
 from harness.errors import UnreadableInput, UsageError
 from harness.names import unknown
-from harness.pipeline import PipelineFacts
+from harness.pipeline import PipelineFacts, abort_seen
 from harness.promises import Promises
 from harness.settings.options import Options, from_toml, to_toml
 
@@ -34,7 +34,10 @@ class Plan:
     def pipeline(self) -> PipelineFacts:
         """The pipeline of the run; raises `UnreadableInput`."""
         try:
-            return PipelineFacts.from_table(self.workload, self.options.partitions)
+            found = PipelineFacts.from_table(self.workload, self.options.partitions)
+            if "goals" in self.workload:
+                return found
+            return replace(found, goals=(abort_seen(self.options.abort_share),))  # of every earlier version
         except (KeyError, TypeError, ValueError) as error:
             raise UnreadableInput(
                 f"test.toml does not say what the stages of the workload are: {error!r}"

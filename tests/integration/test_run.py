@@ -8,7 +8,7 @@ import pytest
 
 import fencepost
 from fencepost.api import Result
-from harness.verdict import lacking
+from harness.verdict import Verdict, lacking
 from workloads.defects import DEFECTS
 
 
@@ -17,7 +17,7 @@ def test_a_correct_pipeline_is_valid_under_faults_that_acted(stored: Result) -> 
     faults = stored.verdict["faults"]
     assert {fault["fault"] for fault in faults} == {"kill-worker", "pause-worker"}
     assert all(fault["acted"] and fault["evidence"] for fault in faults)
-    assert not lacking(stored.verdict["not_checked"])
+    assert not lacking(Verdict.from_json(stored.verdict).not_checked)
     assert "took effect exactly once" in stored.verdict["summary"]
     assert stored.verdict["coverage"]["aborted"] > 0
 

@@ -11,15 +11,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import tomli_w
 
+from checkers.registry import STORE_CHECKERS
 from harness.facts import Facts, Phase
+from harness.reasons import Reason
 from harness.record.schema import HISTORY
 from harness.verdict import FaultReport, Found, Validity, Verdict
 from reports.summary import summary
 
 MS = 1_000_000
+CHECKED = tuple(name for checker in STORE_CHECKERS for name in checker.anomalies)
 FAULTS = (
     FaultReport(
-        "kill-broker", "broker 2, leader of invoices/0", 12.1, 20.4, True, "process 4711 ended by SIGKILL"
+        "kill-broker",
+        "broker 2, leader of invoices/0",
+        12.1,
+        20.4,
+        True,
+        "process 4711 ended by SIGKILL",
+        "was killed",
     ),
     FaultReport(
         "pause-worker",
@@ -28,6 +37,7 @@ FAULTS = (
         38.5,
         True,
         "process 4802 was stopped (state T), shop-2.1 went on at 34.9 s, and it came back at 38.5 s",
+        "was paused and replaced",
     ),
     FaultReport(
         "partition",
@@ -36,6 +46,7 @@ FAULTS = (
         54.0,
         True,
         "4 links: each had a connection when it was cut, and a probe through each stayed without an answer",
+        "was cut off",
     ),
 )
 
@@ -150,7 +161,7 @@ def write_journal(folder: Path, name: str, operations: int) -> None:
 def verdict(valid: Validity, **changes: Any) -> Verdict:
     """A verdict of the run that `write_store` writes."""
     anomalies: dict[str, Found] = {}
-    reasons: list[str] = []
+    reasons: list[Reason] = []
     if valid is Validity.INVALID:
         anomalies["reprocessed-input"] = Found(3, [REPROCESSED] * 3)
         anomalies["group-offset-regression"] = Found(
@@ -169,8 +180,13 @@ def verdict(valid: Validity, **changes: Any) -> Verdict:
         anomalies["contended-id"] = Found(2, [{"transactional_id": "shop-2"}], allowed=True, warning=True)
     if valid is Validity.UNKNOWN:
         reasons = [
-            "fault 2 (pause-worker) did not act",
-            "the final reader of invoices/4 did not come to the end",
+            Reason(
+                "fault-did-not-act",
+                "fault 2 (pause-worker) did not act",
+                "pause-worker",
+                "repeat it with another `--seed`",
+            ),
+            Reason("reader-short", "the final reader of invoices/4 did not come to the end"),
         ]
     faults = changes.get("faults", FAULTS)
     coverage = {"inputs": 120034, "outputs": 240068, "committed": 3900, "aborted": 60, "fenced": 2}
@@ -185,10 +201,11 @@ def verdict(valid: Validity, **changes: Any) -> Verdict:
         "not_exercised": {"zombie": "no paused worker came back after its replacement had begun"}
         if valid is Validity.UNKNOWN
         else {},
-        "not_checked": {"hanging-transaction": "no brokers' logs in this history"}
+        "not_checked": {"hanging-transaction": Reason("no-logs", "no brokers' logs in this history")}
         if valid is Validity.UNKNOWN
         else {},
         "faults": faults,
+        "checked": CHECKED,
         "stats": {"ops": 4000, "ok": 3900, "fail": 60, "info": 40},
         **told,
     }

@@ -10,13 +10,14 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from harness.clients import readers
 from harness.clients.control import Control
-from harness.clients.readers import Expectation, FinalReader
+from harness.clients.readers import FinalReader
 from harness.history import SENTINEL_VALUE, VALUE_HEADER, Isolation
 from harness.record.journal import Journal
 from harness.record.naming import Headers
+from workloads.model import StatedByTransform
 
 PLACES = (("x", 0), ("y", 0), ("z", 0))
-NOTHING = Expectation(lambda *_: (), lambda *_: (), lambda *_: None)
+NOTHING = StatedByTransform(())
 
 
 @dataclass

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.judge import Evidence, conclude, healed_ns
+from checkers.registry import NEEDS
+from fencepost.conclude import conclude, healed_ns
+from fencepost.evidence import Evidence
 from harness.facts import Facts, Phase
+from harness.reasons import Reason
 from harness.settings.options import Options
 from harness.settings.test_toml import Plan
 from harness.verdict import FaultReport, Found, Judgement, Validity, Verdict
@@ -14,13 +17,20 @@ from harness.verdict import FaultReport, Found, Judgement, Validity, Verdict
 HEAL = Phase("heal", 10.0, 12.0)
 STRUCK = FaultReport("kill-broker", "broker 2", 1.0, 9.0, True, "process 7 ended by SIGKILL")
 STRIKE = {"fault": "kill-broker", "target": "leader:a/0", "start_s": 3.0, "hold_s": 8.0}
-CLEAN = Judgement({}, {}, {}, {"inputs": 10, "aborted": 1}, {})
+CLEAN = Judgement({}, {}, {}, coverage={"inputs": 10, "aborted": 1})
+WORKLOAD = {"name": "w", "topics": ["a"], "stages": [{"name": "s", "in_topic": "a", "group": "g"}]}
+CRASHED = Reason("check-crashed", "it crashed")
 
 
 def judged(
-    facts: Facts | None = None, judgement: Judgement = CLEAN, strikes: int = 1, *, killed: bool = False
+    facts: Facts | None = None,
+    judgement: Judgement = CLEAN,
+    strikes: int = 1,
+    *,
+    killed: bool = False,
+    options: Options | None = None,
 ) -> Verdict:
-    plan = Plan(Options(seed=1), {"id": 5}, [STRIKE] * strikes)
+    plan = Plan(options or Options(seed=1), {"id": 5}, [STRIKE] * strikes, WORKLOAD)
     told = None if killed else facts or Facts(faults=[STRUCK])
     return conclude(Evidence("h", Path("h"), plan, told, incomplete=()), judgement)
 
@@ -30,20 +40,20 @@ def test_a_clean_run_whose_faults_acted_is_valid() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "reason"),
+    ("facts", "code"),
     [
-        (Facts(faults=[replace(STRUCK, acted=False)]), "did not act"),
-        (Facts(faults=[replace(STRUCK, end_s=None)]), "was not healed"),
-        (Facts(faults=[]), "never carried out"),
+        (Facts(faults=[replace(STRUCK, acted=False)]), "fault-did-not-act"),
+        (Facts(faults=[replace(STRUCK, end_s=None)]), "fault-not-healed"),
+        (Facts(faults=[]), "faults-not-carried-out"),
         (Facts(faults=[STRUCK], interrupted=True), "interrupted"),
-        (Facts(faults=[STRUCK], evidence_problems=["3 inputs were left"]), "3 inputs were left"),
-        (Facts(faults=[STRUCK], unmet_goals={"zombie": "nobody came back"}), "zombie was not exercised"),
+        (Facts(faults=[STRUCK], evidence_problems=[Reason("inputs-left", "3")]), "inputs-left"),
+        (Facts(faults=[STRUCK], unmet_goals={"zombie": "nobody came back"}), "goal-not-met"),
     ],
 )
-def test_whatever_the_run_lacks_makes_it_unknown(facts: Facts, reason: str) -> None:
+def test_whatever_the_run_lacks_makes_it_unknown(facts: Facts, code: str) -> None:
     verdict = judged(facts)
     assert verdict.valid is Validity.UNKNOWN
-    assert any(reason in told for told in verdict.unknown_because)
+    assert [told.code for told in verdict.unknown_because] == [code]
 
 
 def test_a_killed_run_is_unknown_at_best_and_invalid_where_the_proof_is_there() -> None:
@@ -53,14 +63,14 @@ def test_a_killed_run_is_unknown_at_best_and_invalid_where_the_proof_is_there() 
 
 
 def test_a_check_that_did_not_run_makes_a_run_unknown_and_one_without_evidence_does_not() -> None:
-    assert judged(judgement=replace(CLEAN, broken={"duplicate": "it crashed"})).valid is Validity.UNKNOWN
-    assert judged(judgement=replace(CLEAN, not_checked={"duplicate": "no logs"})).valid is Validity.VALID
+    assert judged(judgement=replace(CLEAN, broken={"duplicate": CRASHED})).valid is Validity.UNKNOWN
+    assert judged(judgement=replace(CLEAN, not_checked={"duplicate": NEEDS["log"]})).valid is Validity.VALID
 
 
 def test_an_allowed_anomaly_decides_nothing_and_another_outweighs_every_lack() -> None:
     allowed = replace(CLEAN, anomalies={"duplicate": Found(1, [], allowed=True)})
     assert judged(judgement=allowed).valid is Validity.VALID
-    both = replace(CLEAN, anomalies={"duplicate": Found(1, [])}, broken={"unseen": "it crashed"})
+    both = replace(CLEAN, anomalies={"duplicate": Found(1, [])}, broken={"unseen": CRASHED})
     assert judged(judgement=both).valid is Validity.INVALID
 
 
@@ -68,6 +78,21 @@ def test_a_run_without_an_abort_has_not_shown_that_aborts_are_hidden() -> None:
     verdict = judged(judgement=replace(CLEAN, coverage={"inputs": 10, "aborted": 0}))
     assert verdict.valid is Validity.UNKNOWN
     assert "aborted-read" in verdict.not_exercised
+
+
+def test_a_run_that_was_to_abort_nothing_says_so_and_is_valid() -> None:
+    nothing_aborted = replace(CLEAN, coverage={"inputs": 10, "aborted": 0})
+    verdict = judged(judgement=nothing_aborted, options=Options(seed=1, abort_share=0.0))
+    assert verdict.valid is Validity.VALID
+    assert "abort-share is 0" in verdict.not_exercised["aborted-read"]
+
+
+def test_workers_that_ended_by_themselves_stand_in_the_verdict() -> None:
+    verdict = judged(
+        Facts(faults=[STRUCK], unexpected_errors=["shop-1.0 ended by itself: Segmentation fault"])
+    )
+    assert verdict.valid is Validity.VALID
+    assert [(one.code, one.subject) for one in verdict.warnings] == [("unexpected-end", "shop-1.0")]
 
 
 def test_faults_without_room_are_told_and_change_nothing() -> None:

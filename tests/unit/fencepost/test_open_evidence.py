@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from fencepost.checking import _open
-from fencepost.judge import Evidence, open_evidence, why_not
+from fencepost.evidence import Evidence
+from fencepost.judge import open_evidence, why_not
 from fencepost.stores import Given, expand
 from harness.errors import AnalysisFailed, UnreadableInput
 from harness.facts import Facts
@@ -133,7 +134,7 @@ def test_a_table_whose_pages_are_damaged_is_named_whatever_spark_says(store: Pat
             "has read_uncommitted as promised of s, and the run had read_committed",
         ),
         ("ordered", True, "has True as ordered of s, and the run had False"),
-        ("stage", "t", "the table stages has t, and the run had s"),
+        ("stage", "t", "the table stages has t of a, and the run had s of a"),
     ],
 )
 def test_a_stage_that_is_not_as_it_was_planned_makes_a_run_unknown(
@@ -153,7 +154,7 @@ def test_a_stage_that_stands_twice_makes_a_run_unknown(store: Path) -> None:
     facts = json.loads((store / "facts.json").read_text())
     (store / "facts.json").write_text(json.dumps(facts | {"rows": {}}))  # as an older one
     rewrite(store / "history" / "stages.parquet", lambda rows: pa.concat_tables([rows, rows]))
-    assert open_evidence("it", store).incomplete == ("the table stages has s, s, and the run had s",)
+    assert open_evidence("it", store).incomplete == ("the table stages has a stage twice",)
 
 
 def test_a_run_that_was_killed_lacks_its_end(store: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from fencepost.commands.output import tell_history
 from harness.errors import FencepostError, UnreadableInput
+from harness.reasons import Reason
 from harness.verdict import Found, Validity, Verdict
 
 CYCLE = Found(2, [{"cycle": [], "steps": ["T4 read 1 from x, which T3 wrote"]}])
@@ -44,9 +45,9 @@ def test_what_follows_from_another_says_so(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_every_reason_of_an_unknown_verdict_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    unknown = replace(judged(), valid=Validity.UNKNOWN, unknown_because=["a", "b"])
+    unknown = replace(judged(), valid=Validity.UNKNOWN, unknown_because=[Reason("x", "a"), Reason("x", "b")])
     assert told(capsys, unknown)[1:] == ["  unknown: a", "  unknown: b"]
-    assert told(capsys, replace(unknown, unknown_because=["a"]))[1:] == []
+    assert told(capsys, replace(unknown, unknown_because=[Reason("x", "a")]))[1:] == []
 
 
 def test_of_a_stored_run_it_is_told_as_in_the_report(capsys: pytest.CaptureFixture[str]) -> None:

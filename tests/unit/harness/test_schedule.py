@@ -6,15 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.cluster import Ability
 from harness.errors import UsageError
-from harness.runner.schedule import LEAD_S, FaultTargets, Injection, Lane, draw, too_short
+from harness.history import Step
+from harness.runner.faults import FaultTargets, Injection, Resource, Target
+from harness.runner.schedule import LEAD_S, draw, sequences, too_short
 from nemeses.registry import NEMESES
 
 GROUNDS = FaultTargets(
     brokers=(1, 2, 3),
     places=(("in", 0), ("out", 0)),
     workers={"shop": ("shop-1", "shop-2"), "payments": ("payments-1",)},
+    steps={"shop": tuple(Step), "payments": tuple(Step)},
     groups=("g1", "g2"),
+    transactional_ids=("shop-1", "shop-2", "payments-1"),
     slots=("w0", "w1", "w2"),
 )
 SEEDS = st.integers(min_value=0, max_value=2**63 - 1)
@@ -28,11 +33,11 @@ def test_the_same_seed_gives_the_same_schedule(seed: int, limit_s: float) -> Non
 
 
 @given(SEEDS, LIMITS)
-def test_faults_of_one_lane_never_overlap_and_end_in_time(seed: int, limit_s: float) -> None:
+def test_faults_that_need_the_same_resource_never_overlap_and_end_in_time(seed: int, limit_s: float) -> None:
     schedule = draw(list(NEMESES.values()), GROUNDS, limit_s, Random(seed), named=False)
-    for lane in Lane:
+    for resource in Resource:
         clock_s = LEAD_S
-        for strike in (s for s in schedule.injections if NEMESES[s.fault].lane is lane):
+        for strike in (s for s in schedule.injections if resource in NEMESES[s.fault].occupies(s)):
             assert strike.start_s >= clock_s - 0.02
             clock_s = strike.start_s + NEMESES[strike.fault].room_s
             assert clock_s <= limit_s + 0.02
@@ -56,8 +61,35 @@ def test_named_faults_that_cannot_fit_are_wrong_usage_and_the_limit_told_would_d
     }
 
 
+@given(SEEDS, LIMITS)
+def test_what_shares_a_resource_is_carried_out_one_after_the_other(seed: int, limit_s: float) -> None:
+    schedule = draw(list(NEMESES.values()), GROUNDS, limit_s, Random(seed), named=False)
+    found = sequences(schedule.injections, NEMESES)
+    assert sorted((one for part in found for one in part), key=str) == sorted(schedule.injections, key=str)
+    taken = [{r for one in part for r in NEMESES[one.fault].occupies(one)} for part in found]
+    assert sum(map(len, taken)) == len(set().union(*taken))
+    assert all(part == sorted(part, key=lambda one: one.start_s) for part in found)
+
+
+def test_a_fault_that_the_cluster_cannot_take_is_told_and_refused_where_it_was_named() -> None:
+    weak = FaultTargets(**{**vars(GROUNDS), "can": frozenset({Ability.PAUSE})})
+    schedule = draw(list(NEMESES.values()), weak, 120, Random(1), named=False)
+    assert {one.fault for one in schedule.injections} == {"pause-broker", "kill-worker", "pause-worker"}
+    assert set(schedule.unscheduled) == set(NEMESES) - {"pause-broker", "kill-worker", "pause-worker"}
+    with pytest.raises(UsageError, match="partition needs a cluster on which one can links"):
+        draw([NEMESES["partition"]], weak, 120, Random(1), named=True)
+
+
+@given(SEEDS)
+def test_a_step_that_the_loop_never_comes_to_is_not_drawn(seed: int) -> None:
+    steps = {"shop": ("before-poll", "after-commit"), "payments": ("after-commit",)}
+    few = FaultTargets(**{**vars(GROUNDS), "steps": steps})
+    schedule = draw([NEMESES["kill-worker"]], few, 60, Random(seed), named=True)
+    assert {strike.step for strike in schedule.injections} <= {"before-poll", "after-commit"}
+
+
 def test_a_strike_survives_its_table() -> None:
-    strike = Injection("kill-worker", "worker:shop/shop-1", 3.25, 1.0, "after-send")
+    strike = Injection("kill-worker", Target("worker", "shop/shop-1"), 3.25, 1.0, {"step": "after-send"})
     assert Injection.from_table(strike.as_table()) == strike
 
 
@@ -66,7 +98,7 @@ def test_a_defect_confines_the_worker_and_the_step(seed: int) -> None:
     confined = FaultTargets(**{**vars(GROUNDS), "stage": "shop", "step": "after-commit"})
     schedule = draw([NEMESES["kill-worker"]], confined, 60, Random(seed), named=True)
     assert {strike.step for strike in schedule.injections} == {"after-commit"}
-    assert all(strike.target.startswith("worker:shop/") for strike in schedule.injections)
+    assert all(str(strike.target).startswith("worker:shop/") for strike in schedule.injections)
 
 
 def test_a_limit_without_room_for_any_fault_says_which_would_do() -> None:

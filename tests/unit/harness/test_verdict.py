@@ -3,7 +3,8 @@
 import pytest
 
 from harness.errors import ExitStatus, UnreadableInput
-from harness.verdict import FaultReport, Found, Validity, Verdict, worst_status
+from harness.reasons import Reason
+from harness.verdict import EXTERNAL_ONLY, FaultReport, Found, Validity, Verdict, lacking, worst_status
 
 VALID, INVALID, UNKNOWN = ExitStatus.VALID, ExitStatus.INVALID, ExitStatus.UNKNOWN
 USAGE, FAILURE = ExitStatus.USAGE, ExitStatus.FAILURE
@@ -37,7 +38,10 @@ def test_a_verdict_survives_its_document() -> None:
         summary="s",
         anomalies={"duplicate": Found(3, [{"value": "x"}], because="lost-commit")},
         faults=[FaultReport("kill-broker", "broker 2", 1.0, None, True, "proof")],
-        unknown_because=["why"],
+        unknown_because=[Reason("code", "why", "subject", "remedy")],
+        not_checked={"G1c": EXTERNAL_ONLY},
+        warnings=[Reason("unexpected-end", "it ended")],
+        checked=["duplicate"],
     )
     assert Verdict.from_json(verdict.as_json()) == verdict
 
@@ -48,3 +52,14 @@ def test_a_document_that_lacks_something_is_no_verdict(damage: str) -> None:
     del body[damage]
     with pytest.raises(UnreadableInput):
         Verdict.from_json(body)
+
+
+def test_a_document_of_an_earlier_version_has_texts_for_reasons() -> None:
+    body = Verdict("h", "n", None, Validity.UNKNOWN, "s").as_json()
+    for key in ("warnings", "checked", "not_checked_because"):
+        del body[key]
+    text = "looked for in histories from elsewhere alone"
+    body |= {"unknown_because": ["why"], "not_checked": {"G1c": text, "duplicate": "no logs"}}
+    verdict = Verdict.from_json(body)
+    assert [reason.text for reason in verdict.unknown_because] == ["why"]
+    assert lacking(verdict.not_checked).keys() == {"duplicate"}

@@ -12,7 +12,7 @@ from harness.record.partitions import PartitionIds
 from harness.record.schema import HISTORY, LATER, unfit
 from harness.record.tables import StageFacts, Tabulator
 
-STAGES = (StageFacts("shop", "g", "in", "read_committed"),)
+STAGES = (StageFacts("shop", ("in",), "g", "read_committed"),)
 HEAD = {"role": "worker", "stage": "shop", "process": 1}
 
 

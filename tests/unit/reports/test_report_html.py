@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reports.advice import advice
 
-from harness.verdict import BESIDE, FaultReport, Found, Unsettled, Validity, Verdict
+from checkers.registry import NEEDS
+from harness.reasons import Reason
+from harness.verdict import EXTERNAL_ONLY, FaultReport, Found, Unsettled, Validity, Verdict
 from reports.html.page import draw
 from tests.support.synthetic_store import (
     FAULTS,
@@ -58,9 +59,9 @@ def hostile_verdict() -> Verdict:
         history=HOSTILE,
         summary=HOSTILE,
         anomalies={HOSTILE: Found(1, [example]), "duplicate": Found(1, [example], because=HOSTILE)},
-        not_checked={HOSTILE: HOSTILE},
+        not_checked={HOSTILE: Reason("x", HOSTILE)},
         not_exercised={HOSTILE: HOSTILE},
-        unknown_because=[HOSTILE],
+        unknown_because=[Reason("x", HOSTILE, HOSTILE, HOSTILE)],
         coverage={HOSTILE: 1},
         stats={HOSTILE: HOSTILE},
         faults=[FaultReport(HOSTILE, HOSTILE, 1.0, None, False, HOSTILE)],
@@ -183,36 +184,29 @@ def test_bad_findings_stand_apart_from_allowed_ones(tmp_path: Path) -> None:
 
 def test_what_has_no_answer_comes_with_what_to_change(tmp_path: Path) -> None:
     unsettled = Unsettled(7, [{"op": 3, "name": "w1:2"}, {"op": 9}])
-    told = replace(verdict(Validity.UNKNOWN), not_checked={"unseen": "no brokers' logs"}, unsettled=unsettled)
+    told = replace(verdict(Validity.UNKNOWN), not_checked={"unseen": NEEDS["log"]}, unsettled=unsettled)
     page = Page(draw(tmp_path, told))
     text = " ".join(page.text.split())
     assert "no paused worker came back after its replacement had begun" in text
-    assert "run it with --nemesis pause-worker and a longer --time-limit" in text
+    assert "repeat it with another --seed" in text
     assert "run it on a local cluster, of which all logs are read" in text
     assert "7 operations whose client was told nothing" in text and "w1:2 and operation 9" in text
 
 
-def test_what_is_not_for_a_run_of_our_own_wants_nothing_changed() -> None:
-    assert all(advice("G1c", reason).startswith("nothing") for reason in BESIDE)
-
-
-@pytest.mark.parametrize(
-    ("reason", "words"),
-    [
-        ("no log of __consumer_offsets in this history", "local cluster"),
-        ("the workload does not say what its inputs must lead to", "workload that says so"),
-        ("the table ends is empty", "evidence is gone"),
-        ("the run had the logs of __transaction_state, and they are gone", "evidence is gone"),
-    ],
-)
-def test_the_advice_is_about_the_reason(reason: str, words: str) -> None:
-    assert words in advice("", reason)
+def test_what_does_not_apply_is_one_folded_line_and_no_open_end(tmp_path: Path) -> None:
+    told = verdict(Validity.VALID, not_checked={"G1c": EXTERNAL_ONLY, "G0": EXTERNAL_ONLY})
+    html = draw(tmp_path, told)
+    assert '<section id="open"' not in html
+    (folded,) = re.findall(r'<details id="not-applicable">(.*?)</details>', html, re.DOTALL)
+    assert "2 checks do not apply" in folded and "G1c" in folded
 
 
 def test_what_was_looked_for_is_listed_and_what_was_not_is_named_whole(tmp_path: Path) -> None:
     names = ["lost-commit", "ghost-commit", "hanging-transaction", "unmarked-partition", "replica-divergence"]
     judged = replace(
-        verdict(Validity.VALID), not_checked=dict.fromkeys(names, "no broker logs in this history")
+        verdict(Validity.VALID),
+        not_checked=dict.fromkeys(names, NEEDS["log"]),
+        checked=["torn-transaction", "unseen"],
     )
     html = draw(write_store(tmp_path, judged), judged)
     assert ", ".join(names) in Page(html).text

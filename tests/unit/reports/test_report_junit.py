@@ -1,12 +1,15 @@
 from dataclasses import replace
 from xml.etree import ElementTree
 
+from harness.reasons import Reason
 from harness.verdict import Found, Validity
 from reports.junit import junit
-from reports.meanings import SPINE
-from tests.support.synthetic_store import FAULTS, verdict
+from tests.support.synthetic_store import CHECKED, FAULTS, verdict
 
 HOSTILE = "\x00\x1b]]><x>&\ud800\ufffe\u202e" + "k" * 1_000_000
+
+
+CRASHED = Reason("check-crashed", "the check of lost-write crashed: out of memory", "lost-write")
 
 
 def case(root: ElementTree.Element, name: str) -> ElementTree.Element:
@@ -16,7 +19,7 @@ def case(root: ElementTree.Element, name: str) -> ElementTree.Element:
 
 def test_a_valid_run_passes_every_case() -> None:
     root = ElementTree.fromstring(junit([(verdict(Validity.VALID), 86.5)]))
-    assert root.get("tests") == str(1 + len(SPINE) + len(FAULTS))
+    assert root.get("tests") == str(1 + len(CHECKED) + len(FAULTS))
     assert (root.get("failures"), root.get("errors"), root.get("skipped")) == ("0", "0", "0")
     assert root.get("time") == "86.500"
 
@@ -44,7 +47,7 @@ def test_what_is_unknown_is_an_error_and_what_was_not_checked_is_skipped() -> No
 
 
 def test_a_check_that_broke_does_not_pass() -> None:
-    judged = verdict(Validity.UNKNOWN, unknown_because=["the check lost-write crashed: out of memory"])
+    judged = verdict(Validity.UNKNOWN, unknown_because=[CRASHED], checked=["lost-write", "lost-input"])
     root = ElementTree.fromstring(junit([(judged, 1.0)]))
     assert case(root, "lost-write").find("error") is not None
     assert len(case(root, "lost-input")) == 0
@@ -57,9 +60,9 @@ def test_whatever_a_run_holds_the_xml_is_valid_and_short() -> None:
         history=HOSTILE,
         summary=HOSTILE,
         anomalies={HOSTILE: Found(1, [{HOSTILE: HOSTILE}]), "duplicate": Found(1, [{"value": HOSTILE}])},
-        not_checked={HOSTILE + "2": HOSTILE},
+        not_checked={HOSTILE + "2": Reason("x", HOSTILE)},
         not_exercised={HOSTILE: HOSTILE},
-        unknown_because=[HOSTILE],
+        unknown_because=[Reason("x", HOSTILE)],
         faults=[replace(FAULTS[0], target=HOSTILE, evidence=HOSTILE)],
     )
     document = junit([(judged, 1.0)])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from harness.reasons import Reason
 from harness.verdict import Found, Validity
 from reports.html.page import draw
 from reports.junit import junit
@@ -59,7 +60,7 @@ def test_anything_is_drawn(
         Validity.INVALID,
         name=text,
         anomalies={name: Found(len(examples), examples), "duplicate": Found(1, examples, because=text)},
-        not_checked={text: text},
+        not_checked={text: Reason("x", text)},
         stats={text: numbers},
     )
     html = draw(folder, judged)

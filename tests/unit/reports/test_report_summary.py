@@ -1,6 +1,7 @@
 from dataclasses import replace
 
-from harness.verdict import BESIDE, Found, Validity
+from checkers.registry import NEEDS
+from harness.verdict import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER, Found, Validity
 from reports.summary import causes_first, struck
 from tests.support.synthetic_store import FAULTS, REPROCESSED, operation, summarised, verdict
 
@@ -48,8 +49,8 @@ def test_a_valid_run_claims_no_more_than_was_checked() -> None:
         summarised(judged) == "120,034 inputs of all stages took effect exactly once under 3 faults, "
         "in 3,900 committed transactions"
     )
-    assert "exactly once" not in summarised(replace(judged, not_checked={"lost-input": "no logs"}))
-    for reason in BESIDE:
+    assert "exactly once" not in summarised(replace(judged, not_checked={"lost-input": NEEDS["log"]}))
+    for reason in (EXTERNAL_ONLY, NO_ORDER, NO_AGGREGATE):
         assert "exactly once" in summarised(replace(judged, not_checked={"G1c": reason}))
     assert "exactly once" not in summarised(
         replace(judged, anomalies={"duplicate": Found(1, [REPROCESSED], allowed=True)})
@@ -75,7 +76,7 @@ def test_a_target_is_told_without_its_role() -> None:
     assert struck(FAULTS[0]) == "broker 2 was killed"
     assert struck(FAULTS[1]) == "worker shop-2.0 was paused and replaced"
     assert struck(FAULTS[2]) == "broker 1 was cut off from its peers"
-    assert struck(replace(FAULTS[2], fault="tide", target="")) == "tide struck its target"
+    assert struck(replace(FAULTS[2], fault="tide", target="", past_tense="")) == "tide struck its target"
 
 
 def test_an_operation_without_times_has_no_fault_before_it() -> None:

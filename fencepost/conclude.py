@@ -1,0 +1,112 @@
+"""Findings weighed with what the run says of itself: the worst wins."""
+
+from fencepost.evidence import KILLED, Evidence
+from harness.facts import Facts
+from harness.reasons import Reason
+from harness.settings.test_toml import Plan
+from harness.verdict import Judgement, Validity, Verdict
+
+
+def conclude(evidence: Evidence, judgement: Judgement) -> Verdict:
+    """Weigh the findings with the run's own circumstances: the worst wins."""
+    from reports.summary import summary
+
+    facts = evidence.facts or Facts()
+    unmet, waived = _goals(evidence.plan, judgement)
+    unmet_goals = {**facts.unmet_goals, **unmet}
+    reasons = list(dict.fromkeys([*_reasons(evidence), *judgement.broken.values()]))
+    reasons += _unstruck(evidence)
+    reasons += [
+        Reason("goal-not-met", f"{goal} was not exercised: {why}", goal) for goal, why in unmet_goals.items()
+    ]
+    valid = Validity.UNKNOWN if reasons else Validity.VALID
+    if any(not found.allowed for found in judgement.anomalies.values()):
+        valid = Validity.INVALID
+    return Verdict(
+        history=evidence.history,
+        name=evidence.plan.options.run_name,
+        seed=evidence.plan.options.seed,
+        valid=valid,
+        summary=summary(
+            valid,
+            judgement.anomalies,
+            facts.faults,
+            unknown_because=reasons,
+            coverage=judgement.coverage,
+            not_checked=judgement.not_checked,
+        ),
+        anomalies=judgement.anomalies,
+        not_checked=judgement.not_checked,
+        not_exercised={**facts.unscheduled, **waived, **unmet_goals},
+        unknown_because=reasons,
+        warnings=_warnings(facts),
+        checked=judgement.checked,
+        faults=facts.faults,
+        coverage=judgement.coverage,
+        stats=judgement.stats,
+        unsettled=judgement.unsettled,
+    )
+
+
+def _reasons(evidence: Evidence) -> list[Reason]:
+    """Why a run that says so itself cannot be valid."""
+    if evidence.facts is None:
+        return [KILLED]
+    reasons = list(evidence.facts.evidence_problems)
+    if evidence.facts.interrupted:
+        remedy = "let the run come to its end: `fencepost replay` repeats it from its seed"
+        reasons.insert(0, Reason("interrupted", "the run was interrupted", remedy=remedy))
+    return reasons
+
+
+def _unstruck(evidence: Evidence) -> list[Reason]:
+    """The faults that were planned and did not do what they were for."""
+    if evidence.facts is None:
+        return []
+    faults = evidence.facts.faults
+    again = "repeat it with another `--seed`, or name the fault with `--nemesis` and a longer `--time-limit`"
+    reasons = [
+        Reason("fault-did-not-act", f"{fault.fault} did not act: {fault.evidence}", fault.fault, again)
+        for fault in faults
+        if not fault.acted
+    ]
+    reasons += [
+        Reason("fault-not-healed", f"{fault.fault} was not healed", fault.fault)
+        for fault in faults
+        if fault.acted and fault.end_s is None
+    ]
+    missing = len(evidence.plan.schedule) - len(faults)
+    if missing > 0:
+        text = f"{missing} of the planned faults were never carried out"
+        reasons.append(Reason("faults-not-carried-out", text, remedy="use a longer `--time-limit`"))
+    return reasons
+
+
+def _warnings(facts: Facts) -> list[Reason]:
+    """What changes nothing, and is to be known."""
+    return [
+        Reason(
+            "unexpected-end",
+            words,
+            words.partition(" ")[0],
+            "its log stands in the run's folder, in workers/",
+        )
+        for words in facts.unexpected_errors
+    ]
+
+
+def _goals(plan: Plan, judgement: Judgement) -> tuple[dict[str, str], dict[str, str]]:
+    """Goals that only the history can show, and that were not reached; and those that were waived."""
+    missed = [goal for goal in plan.pipeline.goals if not judgement.coverage.get(goal.counted)]
+    unmet = {goal.name: f"{goal.text}; {goal.remedy}" for goal in missed if not goal.waived}
+    return unmet, {goal.name: goal.waived for goal in missed if goal.waived}
+
+
+def healed_ns(facts: Facts) -> int | None:
+    """When the last fault was healed, in run time; 0: there was none; None: nobody knows."""
+    ends = [fault.end_s for fault in facts.faults if fault.acted]
+    if None in ends:
+        ends = [phase.end_s for phase in facts.phases if phase.name == "heal"]
+        if not ends:
+            return None
+    return round(1e9 * max((end for end in ends if end is not None), default=0.0))

@@ -1,0 +1,103 @@
+"""What a stored run left behind, and whether its tables are those that it wrote."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from harness.errors import UnreadableInput
+from harness.facts import Facts
+from harness.promises import SEGMENTS
+from harness.reasons import Reason
+from harness.record.schema import unfit
+from harness.settings.test_toml import Plan
+
+LARGE_BYTES = 10 * 1024 * 1024
+"""Of Parquet, about a million rows, above which Spark is started for a large history."""
+
+
+KILLED = Reason(
+    "run-killed",
+    "there is no facts.json: the run was killed before its end, or the file is gone; it is judged from what "
+    "else is there",
+    remedy="let the run come to its end: `fencepost replay` repeats it from its seed",
+)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One run that can be judged."""
+
+    history: str  # the path as it was given
+    folder: Path
+    plan: Plan
+    facts: Facts | None  # None: the run was killed before its end
+    incomplete: tuple[str, ...]  # what the tables lack of what the run's own files say
+
+    @property
+    def run(self) -> int:
+        """Its number, which every row of its tables bears."""
+        return int(self.plan.run["id"])
+
+    @property
+    def had_log(self) -> bool:
+        """Whether the brokers' logs were read, as the run had promised."""
+        return self.facts is not None and self.plan.promises.witness == SEGMENTS
+
+    @property
+    def size_bytes(self) -> int:
+        """Of its tables."""
+        return sum(path.stat().st_size for path in self.folder.glob("*/*.parquet"))
+
+
+def require_table(path: Path, run: int, rows: Mapping[str, int]) -> None:
+    """A table must be there, whole, of its form, and of this run."""
+    table = path.stem
+    try:
+        found = pq.read_metadata(path)
+        schema = found.schema.to_arrow_schema()
+    except (OSError, ValueError) as error:
+        reason = "it is missing" if not path.exists() else str(error).splitlines()[0]
+        raise UnreadableInput(f"{path} cannot be read: {reason}") from error
+    if unfit(table, schema) is not None:
+        raise UnreadableInput(f"{path} is not the table that it should be: its columns differ")
+    if rows.get(table, found.num_rows) != found.num_rows:
+        raise UnreadableInput(f"{path} has {found.num_rows} rows, and the run wrote {rows[table]}")
+    column = schema.get_field_index("run")
+    for group in range(found.num_row_groups):
+        told = found.row_group(group).column(column).statistics
+        if told is not None and told.has_min_max and not told.min == told.max == run:
+            raise UnreadableInput(f"{path} has rows of run {told.min}, and this is run {run}")
+
+
+def contradictions(folder: Path, plan: Plan) -> Iterator[str]:
+    """What the tables lack of what the run's own files say."""
+    history = folder / "history"
+    rows = pq.read_table(history / "stages.parquet").drop_columns("run").to_pylist()
+    stages = {(row.pop("stage"), row.pop("in_topic")): row for row in rows}
+    planned = {(stage.name, topic): stage for stage in plan.pipeline.stages for topic in stage.reads}
+    if len(rows) != len(stages):
+        yield "the table stages has a stage twice"
+    if stages.keys() != planned.keys():
+        had, held = (listed(f"{stage} of {topic}" for stage, topic in names) for names in (planned, stages))
+        yield f"the table stages has {held}, and the run had {had}"
+    for name, topic in sorted(stages.keys() & planned.keys()):
+        for what, told in stages[name, topic].items():
+            if told != (was := getattr(planned[name, topic], what)):
+                yield f"the table stages has {told} as {what} of {name}, and the run had {was}"
+    told = pq.read_table(history / "journals.parquet", columns=["journal"])["journal"].to_pylist()
+    written = [path.stem for path in (folder / "journals").glob("*.jsonl")]
+    # What was done to the cluster stands beside them, and is no witness.
+    if missing := sorted(set(written) - set(told) - {"nemesis"}):
+        yield f"the table journals lacks {listed(missing)}"
+    places = pq.read_table(history / "partitions.parquet", columns=["topic", "partition"]).to_pylist()
+    here = {(place["topic"], place["partition"]) for place in places}
+    wanted = set(plan.pipeline.places)
+    if gone := sorted(wanted - here):
+        yield f"the table partitions lacks {listed(f'{topic}/{number}' for topic, number in gone)}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """`a, b, c`, or that there is none."""
+    return ", ".join(sorted(names)[:10]) or "none"
