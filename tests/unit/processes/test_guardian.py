@@ -49,7 +49,7 @@ class Run:
 @pytest.mark.parametrize("busy", [False, True])
 def test_kill_9_of_a_run_leaves_nothing(busy: bool) -> None:
     run = Run(busy)
-    assert len(run.left()) >= 3
+    wait_for(lambda: len(run.left()) >= 3, "the processes of the run to bear its mark", 20)
     assert run.folder.is_dir()
     run.kill()
     wait_for(lambda: start_time(run.guardian) is None, "the end of the guardian", 20)
