@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from harness.errors import UsageError
 from harness.names import unknown
+from harness.settings.secrets import redact_setting, redact_text
 
 
 class Kind(Protocol):
@@ -29,7 +30,7 @@ class Kind(Protocol):
 
 def refuse(key: str, must_be: str, value: object) -> UsageError:
     """The error to raise: `workers must be a whole number from 1 to 16, not "three"`."""
-    shown = f'"{value}"' if isinstance(value, str) else repr(value)
+    shown = f'"{redact_setting(key, value)}"' if isinstance(value, str) else redact_text(repr(value))
     return UsageError(f"{key} must be {must_be}, not {shown}")
 
 
