@@ -24,6 +24,9 @@ from harness.processes.marks import VARIABLE, end_marked, new_mark
 
 _log = logging.getLogger(__name__)
 
+_QUIET: Mapping[str, Mapping[str, str]] = {"toxiproxy": {"LOG_LEVEL": "error"}}
+"""By default toxiproxy logs some ten lines a connection, 640 kB a minute; its errors say why it failed."""
+
 
 class Supervisor:
     """All processes of one run; a context manager."""
@@ -86,7 +89,7 @@ class Supervisor:
                         stdin=stdin,
                         stdout=output,
                         stderr=subprocess.STDOUT,
-                        env={**os.environ, **(env or {}), **self.environment},
+                        env={**os.environ, **_QUIET.get(name, {}), **(env or {}), **self.environment},
                         pass_fds=tuple(pass_fds),
                         cwd=cwd,
                         start_new_session=True,
