@@ -13,8 +13,8 @@ import click
 
 from harness.errors import ExitStatus, FencepostError, UsageError
 from harness.names import unknown
+from harness.secrets import redact_text
 from harness.settings.options import FIELDS
-from harness.settings.secrets import redact_text
 
 COMMANDS = ("run", "check", "report", "replay", "list", "doctor")
 NAME = "fencepost"

@@ -32,8 +32,8 @@ from harness.runner.run import Running, Test, perform
 from harness.runner.run_log import RunLog
 from harness.runner.schedule import Schedule
 from harness.runner.tabulate import Ends, rows_of, tabulate, unexpected_errors
+from harness.secrets import redact_text
 from harness.settings.options import Options
-from harness.settings.secrets import redact_text
 from harness.settings.test_toml import Plan
 from harness.verdict import Verdict
 

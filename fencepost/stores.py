@@ -7,7 +7,7 @@ from pathlib import Path
 from harness.errors import UnreadableInput
 from harness.history_files.url import Url, is_url
 from harness.record.store import PLAN
-from harness.settings.secrets import redact_text
+from harness.secrets import redact_text
 
 TABLES_MARK = "micro.parquet"
 """A folder with it is a history that was written straight to Parquet."""

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from harness.environment.cache import provide
 from harness.errors import EnvironmentFailure, FetchFailed, UsageError
 from harness.names import unknown
-from harness.settings.secrets import redact_text
+from harness.secrets import redact_text
 
 NEEDS_MB = 150  # the jars twice, for a moment, and a margin
 _ATTEMPTS = 3

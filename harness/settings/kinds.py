@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from harness.errors import UsageError
 from harness.names import on_one_line, unknown
-from harness.settings.secrets import redact_setting, redact_text
+from harness.secrets import redact_setting, redact_text
 
 
 class Kind(Protocol):

@@ -13,8 +13,8 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.names import check_name, unknown
+from harness.secrets import REDACTED, redact_setting
 from harness.settings.kinds import Kind, Names, Number, OneOf, Settings, Text, Whole, refuse
-from harness.settings.secrets import REDACTED, redact_setting
 
 _PATH = Text("the path of a folder")
 _TOOL = Text("auto, bundled, or a path")

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
+from harness.secrets import redact_setting, redact_text
 from harness.settings.options import FIELDS, Options, from_toml, parse_set, to_toml
-from harness.settings.secrets import redact_setting, redact_text
 
 KEYS = st.sampled_from([*FIELDS, "broker.a", "broker.", "spark.a", "spark.a.password", "", "worker"])
 TEXTS = (

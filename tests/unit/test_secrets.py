@@ -9,8 +9,8 @@ from fencepost.commands import replay
 from fencepost.stores import expand
 from harness.environment import kafka
 from harness.errors import FetchFailed, UnreadableInput, UsageError
+from harness.secrets import REDACTED, is_secret, redact_setting, redact_text
 from harness.settings.options import Options, command_line, from_toml, parse_set
-from harness.settings.secrets import REDACTED, is_secret, redact_setting, redact_text
 from harness.settings.test_toml import Plan
 
 SECRET = "hunter2"

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from harness.processes import marks
+from harness.processes.bounded_log import BoundedLog
 from harness.processes.guardian import SCRATCH_PREFIX, SPARK_PREFIX, sweep_leftovers
 from harness.processes.marks import abandoned, new_mark, start_time
 from harness.processes.spawn import Supervisor
@@ -131,3 +132,16 @@ def test_toxiproxy_logs_errors_only(tmp_path) -> None:
             child.wait(10)
     assert (tmp_path / "toxiproxy.log").read_text() == "level error\n"
     assert (tmp_path / "another.log").read_text() == "level\n"
+
+
+def test_a_log_keeps_its_first_and_its_last_part(tmp_path) -> None:
+    log = BoundedLog(tmp_path / "x.log", limit_bytes=1000)
+    with os.fdopen(log.write_end, "wb", buffering=0, closefd=False) as pipe:
+        for number in range(100_000):
+            pipe.write(b"line %d\n" % number)
+    log.started()
+    log.wait(20)
+    assert not log._thread.is_alive()
+    assert (tmp_path / "x.log").read_text().startswith("line 0\n")
+    assert (tmp_path / "x.log.last").read_text().endswith("line 99999\n")
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 3 * 64 * 1024
