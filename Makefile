@@ -8,7 +8,7 @@ READY_DEV := .venv/ready-dev
 CODE := fencepost harness workloads nemeses checkers reports bench tests
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation
 
-.PHONY: setup setup-dev demo quick test chaos mutants lint lock docs bench clean
+.PHONY: setup setup-dev demo quick test chaos mutants lint docs bench clean
 
 setup: $(READY)
 setup-dev: $(READY_DEV)
