@@ -1,25 +1,38 @@
-# `make demo` and `make test` need python3 (3.11 or newer), git and make; they set up the rest.
+# `make demo` and `make test` need Python 3.11 to 3.13, git and make; they set up the rest.
 # All paths are relative, so that the folder may have spaces in its name.
 
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+READY_DEV := .venv/ready-dev
 CODE := fencepost harness workloads nemeses checkers reports bench tests
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation
 
-.PHONY: setup demo test chaos mutants lint docs bench clean
+.PHONY: setup setup-dev demo quick test chaos mutants lint docs bench clean
 
 setup: $(READY)
+setup-dev: $(READY_DEV)
 
-# Newer than the two files that say what has to be installed, or made again.
-$(READY): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "Fencepost needs Python 3.11 or newer as $(PYTHON); name another: make PYTHON=python3.12" >&2; exit 2; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { \
+# Python before all: with another version a package without a wheel would fail in many lines. A .venv that
+# has no pip, or another Python, was not finished or is not ours: it is made again.
+$(READY): requirements-build.lock requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { \
+	  echo "Fencepost needs Python 3.11, 3.12 or 3.13 as $(PYTHON); name another: make PYTHON=python3.12" >&2; exit 2; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 && \
+	  $(BIN)/python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
+	  $(PYTHON) -m venv --clear .venv || { \
 	  echo "$(PYTHON) cannot make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 2; }
 	@echo "installing what requirements.lock names into .venv (a minute or two, once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@$(PIP) --require-hashes -r requirements-build.lock
+	@$(PIP) --require-hashes -r requirements.lock
+	@$(PIP) --no-deps --editable .
 	@touch $(READY)
+
+# What only developers need: the tests, the linters.
+$(READY_DEV): $(READY) requirements-dev.lock
+	@echo "installing what requirements-dev.lock names into .venv"
+	@$(PIP) --require-hashes -r requirements-dev.lock
+	@touch $(READY_DEV)
 
 demo: setup
 	@status=0; $(BIN)/fencepost run --time-limit 60 || status=$$?; \
@@ -27,18 +40,22 @@ demo: setup
 	echo "  $(BIN)/fencepost run --defect offsets-outside-transaction"; \
 	exit $$status
 
-test: setup
-	@$(BIN)/python -P -m pytest
+# Lint, and the unit tests that need no Spark.
+quick: lint
+	@$(BIN)/python -P -m pytest -q -m "not spark" tests/unit
+
+test: setup-dev
+	@$(BIN)/python -P -m pytest --durations=25
 
 # Hours: many seeds, every defect, runs that are killed.
-chaos: setup
+chaos: setup-dev
 	@$(BIN)/python -P -m pytest --timeout 1200 tests/chaos
 
 # Hours, and resumable: the checkers with one thing changed, each of which the tests must catch.
-mutants: setup
+mutants: setup-dev
 	@PYTHONPATH=.:tests/exhaustive:tests/unit/checkers $(BIN)/python -m tests.mutants
 
-lint: setup
+lint: setup-dev
 	@$(BIN)/ruff check $(CODE)
 	@$(BIN)/ruff format --check $(CODE)
 	@$(BIN)/mypy
@@ -48,7 +65,7 @@ docs: setup
 	@$(BIN)/python -P -m checkers.pages docs/anomalies
 
 # What a run costs, and what a verdict costs; with SIZE (1m, 10m, 50m, 100m) a verdict on as many records alone.
-bench: setup
+bench: setup-dev
 ifdef SIZE
 	@$(BIN)/python -m bench.scale $(SIZE)
 else

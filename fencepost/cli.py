@@ -13,6 +13,7 @@ import click
 
 from harness.errors import ExitStatus, FencepostError, UsageError
 from harness.names import unknown
+from harness.secrets import redact_text
 from harness.settings.options import FIELDS
 
 COMMANDS = ("run", "check", "report", "replay", "list", "doctor")
@@ -71,7 +72,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
         return ExitStatus.USAGE
     except (click.ClickException, FencepostError, KeyboardInterrupt, click.Abort) as error:
         words, status = _answer(error)
-        print(f"{NAME}: {words}", file=sys.stderr)
+        print(f"{NAME}: {redact_text(words)}", file=sys.stderr)
         return status
     except (BrokenPipeError, SystemExit):  # click makes a SystemExit(1) of a broken pipe, which is no verdict
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left in it is for nobody
@@ -105,8 +106,8 @@ def _sentence(error: click.UsageError) -> str:
 
 def report_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """The interpreter's hook for what nobody caught: one sentence, the traceback in a file, status 4."""
-    words = "".join(traceback.format_exception(kind, error, trace))
-    what = f"{kind.__name__}: {error}".splitlines()[0]
+    words = redact_text("".join(traceback.format_exception(kind, error, trace)))
+    what = redact_text(f"{kind.__name__}: {error}".splitlines()[0])
     try:
         with tempfile.NamedTemporaryFile(
             "w",

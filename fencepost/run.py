@@ -32,6 +32,7 @@ from harness.runner.run import Running, Test, perform
 from harness.runner.run_log import RunLog
 from harness.runner.schedule import Schedule
 from harness.runner.tabulate import Ends, rows_of, tabulate, unexpected_errors
+from harness.secrets import redact_text
 from harness.settings.options import Options
 from harness.settings.test_toml import Plan
 from harness.verdict import Verdict
@@ -155,7 +156,7 @@ def perform_run(
             running = Running(cluster, supervisor, interrupt, SentinelEnds(cluster))
             quiet = perform(test, running, run_log, lambda: near_the_end(prepared))
         except FencepostError as error:
-            run_log.problem("run-failed", f"the run failed: {error}")
+            run_log.problem("run-failed", f"the run failed: {redact_text(str(error))}")
             facts().save(folder / "facts.json")
             raise
     interrupt.stage = Stage.JUDGING

@@ -14,6 +14,7 @@ from checkers.spark.session import Pending, SparkSettings, begin, make_archive
 from harness.environment.cache import cache_folder, locked
 from harness.environment.java import Java, java
 from harness.errors import EnvironmentFailure
+from harness.processes.guardian import sweep_leftovers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,6 +90,8 @@ def _warm_up(spark: "SparkSession", folder: Path) -> None:
 @contextmanager
 def starting(master: str, conf: Mapping[str, str], *, large: bool = False) -> "Iterator[SparkSession]":
     """A session for the length of a `with`, with the Java of this machine."""
+    for left in sweep_leftovers():
+        log.info("ended what an earlier run had left: %s", left)
     pending = begin(settings(java("auto"), master, conf, large=large))
     with closing(pending), interruptible(pending):
         for module in LOADED:

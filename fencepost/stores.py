@@ -7,6 +7,7 @@ from pathlib import Path
 from harness.errors import UnreadableInput
 from harness.history_files.url import Url, is_url
 from harness.record.store import PLAN
+from harness.secrets import redact_text
 
 TABLES_MARK = "micro.parquet"
 """A folder with it is a history that was written straight to Parquet."""
@@ -27,7 +28,7 @@ def expand(path: str) -> list[Given]:
     if not path:  # an unset variable, perhaps, and not the folder where we are
         return [Given(path, error="a path is empty: name a stored run, a store, or a file of a history")]
     if is_url(path):
-        return [Given(path, file=Url(path))]
+        return [Given(redact_text(path), file=Url(path))]
     try:
         return _expand(path)
     except OSError as trouble:

@@ -12,8 +12,14 @@ def nearest(name: str, known: Collection[str]) -> str | None:
     return close[0] if close else None
 
 
+def on_one_line(text: str) -> str:
+    """What a user typed, for a sentence: control characters and the like are escaped."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
 def unknown(kind: str, name: str, known: Collection[str]) -> str:
     """One sentence: there is no such `kind`; what was probably meant, or all that there is."""
+    name = on_one_line(name)
     close = nearest(name, known)
     if close:
         return f'there is no {kind} "{name}"; did you mean "{close}"?'

@@ -1,15 +1,46 @@
-"""What all tests share: one Spark for the whole session."""
+"""What all tests share: one Spark for the whole session, the tiers, and what is said of skips."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.spark.session import SparkSettings, session
+from checkers.spark.session import session
+from fencepost.spark import settings
+from harness.environment.java import java
+
+_SKIPPED = pytest.StashKey[dict[str, int]]()
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One Spark for all tests: starting it costs seconds."""
-    with session(SparkSettings()) as started:
+    """One Spark for all tests, from the archive of its classes if a run has made one."""
+    with session(settings(java("auto"), "local[*]", {})) as started:
         yield started
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Whatever uses the fixture `spark` bears the mark of that name, which `make quick` leaves out."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_SKIPPED] = {}
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Gather the reasons of skips, by how many tests each concerns."""
+    counts = config.stash[_SKIPPED]
+    for report in terminalreporter.stats.get("skipped", ()):
+        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        words = why.removeprefix("Skipped: ")
+        counts[words] = counts.get(words, 0) + 1
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """The very last line: what was not tested, and why."""
+    counts = config.stash.get(_SKIPPED, {})
+    if counts:
+        print("not tested: " + "; ".join(f"{count} ({words})" for words, count in counts.items()))  # noqa: T201

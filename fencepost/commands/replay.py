@@ -10,10 +10,13 @@ from fencepost.commands import options as asking
 from fencepost.commands import output as telling
 from fencepost.progress import progress_for
 from fencepost.stores import one_run
-from harness.errors import ExitStatus
+from harness.errors import ExitStatus, UsageError
 from harness.record.store import PLAN
-from harness.settings.options import command_line
+from harness.settings.options import command_line, parse_set
 from harness.settings.test_toml import Plan
+
+SETTABLE = frozenset({"mirror", "broker", "spark-conf"})
+"""Settings that may hold a secret, which the run did not store."""
 
 
 @click.command("replay")
@@ -22,9 +25,18 @@ from harness.settings.test_toml import Plan
 @click.option(
     "--store", "into", metavar="DIR", help="keep the new run here  [default: where the first one was]"
 )
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="mirror, broker.NAME or spark.NAME, as in the run",
+)
 @asking.json_flag
-def command(store: str, into: str | None, as_json: bool, **given: Any) -> ExitStatus:
+def command(store: str, into: str | None, sets: tuple[str, ...], as_json: bool, **given: Any) -> ExitStatus:
     """Run a stored run's options and schedule again, on a new cluster.
+
+    A run does not store secrets, such as passwords: give them again with --set.
 
     Exit status: as `fencepost run`.
 
@@ -35,7 +47,7 @@ def command(store: str, into: str | None, as_json: bool, **given: Any) -> ExitSt
     """
     plan = Plan.load(one_run(store) / PLAN)
     options = plan.options
-    for values in asking.flag_values(given):
+    for values in [*map(_settable, sets), *asking.flag_values(given)]:
         options = options.updated(values)
     if into is not None:
         options = options.updated({"store": into})
@@ -48,3 +60,14 @@ def command(store: str, into: str | None, as_json: bool, **given: Any) -> ExitSt
         verdict, folder = run(options, progress, command=command_line(options), schedule=list(plan.schedule))
     telling.tell_run(verdict, folder, f"fencepost replay {folder}", as_json=as_json)
     return verdict.valid.exit_status
+
+
+def _settable(assignment: str) -> dict[str, Any]:
+    """What `--set` says; raises `UsageError` for an option that would make another run of it."""
+    values = parse_set(assignment)
+    for key in values.keys() - SETTABLE:
+        raise UsageError(
+            f"replay cannot change {key}: it repeats the stored run (--set takes mirror, broker.NAME and "
+            "spark.NAME); start a new run with `fencepost run`"
+        )
+    return values

@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 from harness.environment.cache import provide
 from harness.errors import EnvironmentFailure, FetchFailed, UsageError
 from harness.names import unknown
+from harness.secrets import redact_text
 
 NEEDS_MB = 150  # the jars twice, for a moment, and a margin
 _ATTEMPTS = 3
@@ -123,9 +124,8 @@ def _fetch_one(jar: Jar, folder: Path, mirror: str | None, over: threading.Event
         place.unlink()
         failure = EnvironmentFailure("its sha256 is not the pinned one")
     source = mirror or "Maven Central"
-    raise FetchFailed(
-        f"{jar.name} was not in {own_repository()}, and {source} gave no good copy ({_short(failure)})"
-    )
+    tried = f"{jar.name} was not in {own_repository()}, and {source} gave no good copy ({_short(failure)})"
+    raise FetchFailed(redact_text(tried))
 
 
 def own_repository() -> Path:

@@ -3,8 +3,8 @@
 A line of nothing but keywords, numbers, nil, vectors and maps, with one space or comma and space between
 two of them, becomes JSON by replacing text, a map being `{"":[key,value,...]}` so that its keys keep their
 type. Whatever is not of that form, or does not decode, is left to `edn.read`: the two never differ, but
-for integers beyond 2^64, which are floats here. (Such a float can be neither a name nor an offset, and a
-line with one that should be is read again in full.)
+for integers below -2^63 or from 2^64 on, which are floats here. (Such a float can be neither
+a name nor an offset, and a line with one that should be is read again in full.)
 """
 
 import re

@@ -16,14 +16,18 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import IO
 
 import harness
 from harness.errors import WaitTimeout
-from harness.processes.marks import VARIABLE, abandoned, end_marked, marked, start_time
+from harness.processes.marks import VARIABLE, abandoned, end_marked, marked, start_time, words_of_processes
 
 SCRATCH_PREFIX = "fencepost-"
+SPARK_PREFIX = "fencepost-spark-"
+"""Of the folders that `checkers.spark.session` makes; their names bear no mark."""
+SPARK_UNUSED_S = 600.0
 _DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # what ends a terminal or a job
 _log = logging.getLogger(__name__)
 
@@ -100,6 +104,27 @@ def sweep_leftovers() -> list[str]:
     for folder in Path(tempfile.gettempdir()).glob(SCRATCH_PREFIX + "*"):
         mark = folder.name.removeprefix(SCRATCH_PREFIX).partition("-")[0]
         if abandoned(mark) and folder.stat().st_uid == os.getuid():
+            shutil.rmtree(folder, ignore_errors=True)
+            gone.append(f"folder {folder}")
+    return gone + _sweep_spark()
+
+
+def _sweep_spark() -> list[str]:
+    """Remove Spark's folders that no process names any more, and that are older than its start takes.
+
+    A JVM has its folder in its environment or on its command line.
+    """
+    gone = []
+    named: str | None = None
+    for folder in Path(tempfile.gettempdir()).glob(SPARK_PREFIX + "*"):
+        try:
+            found = folder.stat()
+        except FileNotFoundError:  # its own process has removed it meanwhile
+            continue
+        if found.st_uid != os.getuid() or time.time() - found.st_mtime < SPARK_UNUSED_S:
+            continue
+        named = named if named is not None else words_of_processes()
+        if str(folder) not in named:
             shutil.rmtree(folder, ignore_errors=True)
             gone.append(f"folder {folder}")
     return gone

@@ -79,6 +79,18 @@ def _environments() -> Iterator[tuple[psutil.Process, dict[str, str]]]:
             continue
 
 
+def words_of_processes() -> str:
+    """The command lines and environments of every process that may be looked into, one after the other."""
+    words: list[str] = []
+    for process, environment in _environments():
+        words += environment.values()
+        try:
+            words += process.cmdline()
+        except psutil.Error:  # gone meanwhile
+            continue
+    return "\n".join(words)
+
+
 def _is_becoming(process: psutil.Process, environment: dict[str, str]) -> bool:
     """Whether it may be on its way from fork to exec, where for an instant no environment is to be seen."""
     try:

@@ -18,11 +18,19 @@ from types import TracebackType
 from typing import IO
 
 from harness.errors import EnvironmentFailure, StartFailed
+from harness.processes.bounded_log import BoundedLog
 from harness.processes.child import Child
 from harness.processes.guardian import SCRATCH_PREFIX, Guardian
 from harness.processes.marks import VARIABLE, end_marked, new_mark
 
 _log = logging.getLogger(__name__)
+
+_QUIET: Mapping[str, Mapping[str, str]] = {"toxiproxy": {"LOG_LEVEL": "error"}}
+"""By default toxiproxy logs some ten lines a connection, 640 kB a minute; its errors say why it failed.
+
+What is named here has a bounded log as well: at this level there is still a line for each connection that a
+broker which is down refuses.
+"""
 
 
 class Supervisor:
@@ -33,6 +41,7 @@ class Supervisor:
         self._guardian: Guardian | None = None
         self._children: list[Child] = []
         self._folders: list[Path] = []
+        self._logs: list[BoundedLog] = []
         self._closed = False
         self._lock = threading.Lock()
 
@@ -79,20 +88,25 @@ class Supervisor:
         with self._lock:
             if self._closed:
                 raise EnvironmentFailure(f"{name} was not started: the run is ending")
+            bounded = BoundedLog(log_file) if log_file and name in _QUIET else None
             try:
                 with (log_file or Path(os.devnull)).open("ab") as output:
                     process = subprocess.Popen(
                         [str(argument) for argument in args],
                         stdin=stdin,
-                        stdout=output,
+                        stdout=bounded.write_end if bounded else output,
                         stderr=subprocess.STDOUT,
-                        env={**os.environ, **(env or {}), **self.environment},
+                        env={**os.environ, **_QUIET.get(name, {}), **(env or {}), **self.environment},
                         pass_fds=tuple(pass_fds),
                         cwd=cwd,
                         start_new_session=True,
                     )
             except OSError as error:
                 raise StartFailed(f"{name} could not be started: {error}") from error
+            finally:
+                if bounded:
+                    bounded.started()
+                    self._logs.append(bounded)
             child = Child(process, name, log_file)
             assert self._guardian is not None
             self._guardian.register_process(child.pid)
@@ -127,6 +141,8 @@ class Supervisor:
             return
         if left:
             _log.info("ended what children had left: %s", ", ".join(left))
+        for bounded in self._logs:
+            bounded.wait(10.0)
         for folder in self._folders:
             shutil.rmtree(folder, ignore_errors=True)
         self._guardian.goodbye()

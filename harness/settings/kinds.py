@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from harness.errors import UsageError
-from harness.names import unknown
+from harness.names import on_one_line, unknown
+from harness.secrets import redact_setting, redact_text
 
 
 class Kind(Protocol):
@@ -29,7 +30,9 @@ class Kind(Protocol):
 
 def refuse(key: str, must_be: str, value: object) -> UsageError:
     """The error to raise: `workers must be a whole number from 1 to 16, not "three"`."""
-    shown = f'"{value}"' if isinstance(value, str) else repr(value)
+    shown = (
+        f'"{on_one_line(redact_setting(key, value))}"' if isinstance(value, str) else redact_text(repr(value))
+    )
     return UsageError(f"{key} must be {must_be}, not {shown}")
 
 
@@ -142,9 +145,11 @@ class Names:
             if not isinstance(name, str) or not name:
                 raise refuse(key, must_be, name)
         if len(set(value)) < len(value):
-            raise UsageError(f"{key} names one thing twice: {', '.join(value)}")
+            raise UsageError(f"{key} contains a duplicate: {on_one_line(', '.join(value))}")
         if "none" in value and len(value) > 1:
-            raise UsageError(f'{key} says "none", and names something as well: {", ".join(value)}')
+            raise UsageError(
+                f'{key} says "none", and names something as well: {on_one_line(", ".join(value))}'
+            )
         return tuple(value)
 
 

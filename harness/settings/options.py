@@ -6,13 +6,14 @@ A key is a field's name with hyphens and without its unit: `time_limit_s` is `ti
 
 import dataclasses
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
 from harness.names import check_name, unknown
+from harness.secrets import REDACTED, redact_setting
 from harness.settings.kinds import Kind, Names, Number, OneOf, Settings, Text, Whole, refuse
 
 _PATH = Text("the path of a folder")
@@ -102,6 +103,23 @@ class Options:
     settings: Mapping[str, str] = _option(_BROKER, {}, "broker settings, each as broker.NAME=VALUE")
 
     @property
+    def withheld(self) -> tuple[str, ...]:
+        """The settings of which only a placeholder is here: they are secrets, and were not stored."""
+        texts = {f"{key}.{name}" if key == "broker" else name: text for key, name, text in _texts(self)}
+        return tuple(name for name, text in texts.items() if REDACTED in text)
+
+    def redacted(self) -> "Options":
+        """These options as they may be stored and shown: a placeholder stands for each secret."""
+        changes: dict[str, Any] = {"spark_conf": {}, "settings": {}}
+        for key, name, text in _texts(self):
+            field_name = FIELDS[key].name
+            if field_name in changes:
+                changes[field_name][name] = redact_setting(name, text)
+            else:
+                changes[field_name] = redact_setting(name, text)
+        return dataclasses.replace(self, **changes)
+
+    @property
     def run_name(self) -> str:
         """The run's folder in the store."""
         return self.name or self.workload
@@ -114,6 +132,11 @@ class Options:
                 _kind(key).accept(key, value)
             elif option.default is not None:
                 raise refuse(key, "given", None)
+        if self.withheld:
+            raise UsageError(
+                f"{', '.join(self.withheld)} must be given again, because a run does not store secrets: "
+                f"replace each {REDACTED}, for instance with --set {self.withheld[0]}=VALUE"
+            )
         check_name("workload", self.workload, known.workloads)
         for fault in self.nemesis or ():
             check_name("fault", fault, {*known.faults, "none"})
@@ -146,6 +169,16 @@ def _key(name: str) -> str:
 
 FIELDS: Mapping[str, "dataclasses.Field[Any]"] = {_key(f.name): f for f in dataclasses.fields(Options)}
 """The fields of `Options` by key, in the order in which they are told."""
+
+
+def _texts(options: Options) -> Iterator[tuple[str, str, str]]:
+    """The key, name and value of every option that may hold a secret."""
+    if options.mirror is not None:
+        yield "mirror", "mirror", options.mirror
+    yield "master", "master", options.master
+    for key in ("spark-conf", "broker"):
+        for name, text in getattr(options, FIELDS[key].name).items():
+            yield key, name, text
 
 
 def _kind(key: str) -> Kind:
@@ -181,7 +214,8 @@ def parse_set(assignment: str) -> dict[str, Any]:
 
 
 def to_toml(options: Options) -> dict[str, Any]:
-    """The table `[options]` of `test.toml`: everything that is given, defaults as well."""
+    """The table `[options]` of `test.toml`: everything that is given, defaults as well, and no secret."""
+    options = options.redacted()
     table: dict[str, Any] = {}
     for key, option in FIELDS.items():
         value = getattr(options, option.name)
@@ -191,12 +225,16 @@ def to_toml(options: Options) -> dict[str, Any]:
 
 
 def from_toml(table: Mapping[str, object]) -> Options:
-    """The inverse of `to_toml`; what is not there has its default. Raises `UsageError`."""
+    """The inverse of `to_toml`, but for secrets; what is not there has its default. Raises `UsageError`."""
     return Options().updated(table)
 
 
 def command_line(options: Options) -> str:
-    """The command that repeats a run: what differs from the defaults, and the seed."""
+    """The command that repeats a run: what differs from the defaults, and the seed.
+
+    A placeholder stands for each secret: the user has to fill it in.
+    """
+    options = options.redacted()
     words = ["fencepost", "run"]
     for key, option in FIELDS.items():
         value = getattr(options, option.name)

@@ -20,6 +20,7 @@ from harness.processes.child import Child
 from harness.processes.spawn import Supervisor
 from harness.waiting import wait_for
 from tests.reference.generate import random_history, to_edn
+from tests.support.needs import lacking
 
 SPARK_HOME = Path(pyspark.__file__).parent
 DEPLOY = "org.apache.spark.deploy"
@@ -47,7 +48,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     try:
         require_whole(home / "bin" / "java")
     except EnvironmentFailure as error:
-        pytest.skip(str(error))
+        lacking("jdk", str(error))
     env = {
         "JAVA_HOME": str(home),
         "SPARK_HOME": str(SPARK_HOME),

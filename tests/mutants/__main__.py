@@ -3,7 +3,8 @@
     python -m tests.mutants [--file checkers/external/tables.py ...] [--results FILE] [--tests]
 
 Each is judged on the smallest histories first, and on more of them if it survives those. What became of it
-is added to the file of results, and what stands there is not done again. With `--tests` the unit tests are
+is added to the file of results (of this machine), and in the end to judged.txt (of the repository); what stands in
+either is not done again. With `--tests` the unit tests are
 run on those that have survived. `equivalent.toml` says of survivors why they mean the same.
 """
 
@@ -21,13 +22,13 @@ from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-unt
 from pyspark.errors import PySparkException
 
 from tests.mutants.changed import changed
+from tests.mutants.judged import RESULTS, SUMMARY, load, save
 from tests.mutants.mutate import Mutant, mutants
 from tests.mutants.reasons import reasons
 from tests.mutants.subjects import SUBJECTS, Subject, subjects_of
 from tests.mutants.tested import fate_in_tests
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
+ROOT = Path(__file__).parents[2]
 LIMIT_S = 240
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
@@ -52,12 +53,10 @@ def main() -> None:
     parser.add_argument(
         "--tests", action="store_true", help="run the unit tests on the survivors, a minute each"
     )
-    parser.add_argument("--results", type=Path, default=HERE / "results.jsonl")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     asked = parser.parse_args()
     files = asked.file or sorted(subjects_of())
-    known = {}
-    if asked.results.exists():
-        known = {row["key"]: row for row in map(json.loads, asked.results.read_text().splitlines())}
+    known = load(SUMMARY, asked.results)
     every = [mutant for file in files for mutant in mutants(file, (ROOT / file).read_text())]
     todo = [mutant for mutant in every if mutant.key not in known]
     print(f"{len(every)} mutants, {len(todo)} to be judged", flush=True)
@@ -74,7 +73,11 @@ def main() -> None:
             if mutant.key not in reasons():
                 known[mutant.key]["fate"] = fate_in_tests(mutant)
                 print(f"{mutant.file}:{mutant.line} {mutant.change}: {known[mutant.key]['fate']}", flush=True)
-                asked.results.write_text("".join(json.dumps(row) + "\n" for row in known.values()))
+                with asked.results.open("a") as out:
+                    out.write(json.dumps(known[mutant.key]) + "\n")
+    there = {mutant.key for mutant in every}
+    keep = [row for row in known.values() if row["key"] in there or row["file"] not in files]
+    save(SUMMARY, keep)
     tell([known[mutant.key] for mutant in every])
 
 
@@ -170,7 +173,7 @@ def tell(rows: list[dict[str, object]]) -> None:
         print(f"{file}: {killed} of {killed + survived} killed")
     left = [row for row in rows if row["fate"] == "survived" and row["key"] not in reasons()]
     for row in left:
-        print(f"survives: {row['file']}:{row['line']} {row['change']}  ({row['key']})")
+        print(f"survives: {row['key']} {row.get('change', '')}")
     sys.exit(1 if left else 0)
 
 

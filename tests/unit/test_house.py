@@ -43,7 +43,7 @@ MAY_NOT = {
 
 FLOORS = {
     "harness": (
-        "names errors waiting history",
+        "names secrets errors waiting history",
         "reasons verdict",
         "facts",
         "pipeline programs promises history_files",

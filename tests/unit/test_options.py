@@ -86,8 +86,8 @@ ANY = st.builds(
 @given(ANY)
 def test_whatever_is_asked_can_be_stored_and_repeated(options):
     assert options.validated(KNOWN) == options
-    assert from_toml(tomllib.loads(Plan(options).text())["options"]) == options
-    assert repeat(command_line(options)) == options
+    assert from_toml(tomllib.loads(Plan(options).text())["options"]) == options.redacted()
+    assert repeat(command_line(options)) == options.redacted()
 
 
 def test_a_command_says_only_what_differs():
@@ -117,7 +117,7 @@ def test_every_option_says_what_it_is():
         ("master=lokal", "master must be a Spark master"),
         ("broker.UPPER CASE=1", "a name in broker must be"),
         ("nemesis=none,kill-broker", 'says "none", and names something as well'),
-        ("nemesis=kill-broker,kill-broker", "names one thing twice"),
+        ("nemesis=kill-broker,kill-broker", "contains a duplicate"),
         ("nemesis=", "a list of names"),
         ("store=", "the path of a folder"),
         ("no-equals-sign", "--set must be KEY=VALUE"),

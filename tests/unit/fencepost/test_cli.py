@@ -98,6 +98,7 @@ def test_wrong_usage_is_one_sentence_and_2(arguments, words, tmp_path: Path):
     assert not done.stdout
 
 
+@pytest.mark.spark
 def test_each_history_that_cannot_be_read_has_its_line(tmp_path: Path):
     (tmp_path / "history.jsonl").write_text("{}\n")
     (tmp_path / "empty").mkdir()

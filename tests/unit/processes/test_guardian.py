@@ -4,14 +4,17 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import psutil
 import pytest
 
 from harness.processes import marks
-from harness.processes.guardian import SCRATCH_PREFIX, sweep_leftovers
+from harness.processes.bounded_log import BoundedLog
+from harness.processes.guardian import SCRATCH_PREFIX, SPARK_PREFIX, sweep_leftovers
 from harness.processes.marks import abandoned, new_mark, start_time
+from harness.processes.spawn import Supervisor
 from harness.waiting import wait_for
 
 RUN = """
@@ -103,3 +106,42 @@ def test_folders_of_others_are_left_alone(tmp_path: Path, monkeypatch: pytest.Mo
     sweep_leftovers()
     assert mine.exists()
     assert foreign.exists()
+
+
+def test_a_spark_folder_that_a_killed_command_left_is_swept(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left, used, new = (tmp_path / f"{SPARK_PREFIX}{name}" for name in ("left", "used", "new"))
+    for folder in (left, used, new):
+        (folder / "local").mkdir(parents=True)
+    for folder in (left, used):
+        os.utime(folder, (0, 0))
+    with subprocess.Popen(["sleep", "600"], env={"GATEWAY": f"{used}/gateway"}) as process:
+        try:
+            assert f"folder {left}" in sweep_leftovers()
+        finally:
+            process.kill()
+    assert sorted(tmp_path.iterdir()) == [new, used]
+
+
+def test_toxiproxy_logs_errors_only(tmp_path) -> None:
+    with Supervisor() as supervisor:
+        for name in ("toxiproxy", "another"):
+            child = supervisor.spawn(
+                ["sh", "-c", "echo level $LOG_LEVEL"], name=name, log_file=tmp_path / f"{name}.log"
+            )
+            child.wait(10)
+    assert (tmp_path / "toxiproxy.log").read_text() == "level error\n"
+    assert (tmp_path / "another.log").read_text() == "level\n"
+
+
+def test_a_log_keeps_its_first_and_its_last_part(tmp_path) -> None:
+    log = BoundedLog(tmp_path / "x.log", limit_bytes=1000)
+    with os.fdopen(log.write_end, "wb", buffering=0, closefd=False) as pipe:
+        for number in range(100_000):
+            pipe.write(b"line %d\n" % number)
+    log.started()
+    log.wait(20)
+    assert not log._thread.is_alive()
+    assert (tmp_path / "x.log").read_text().startswith("line 0\n")
+    assert (tmp_path / "x.log.last").read_text().endswith("line 99999\n")
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 3 * 64 * 1024

@@ -1,0 +1,60 @@
+"""The locks: what users install has no tool of developers, and both agree with pyproject.toml."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-build.lock")
+
+
+def locked(name: str) -> dict[str, str]:
+    """The versions of a lock; each has a checksum."""
+    text = re.sub(r"^\s*#.*\n", "", (ROOT / name).read_text(), flags=re.MULTILINE)
+    entries = re.findall(r"^([\w.-]+)==([^\s;]+)((?:.*\\\n)+\s+--hash=sha256:\w{64})?", text, re.MULTILINE)
+    assert all(hashes for _, _, hashes in entries), name
+    return {package: version for package, version, _ in entries}
+
+
+def pinned(requirements: list[str]) -> dict[str, str]:
+    parts = (one.partition(";")[0].strip().split("==") for one in requirements)
+    return {name: version for name, version in parts}  # noqa: C416 - dict() has no such overload
+
+
+def test_the_lock_of_users_holds_what_the_product_needs() -> None:
+    assert pinned(PROJECT["project"]["dependencies"]).items() <= locked("requirements.lock").items()
+
+
+def test_the_lock_of_users_holds_no_tool_of_developers() -> None:
+    tools = pinned(PROJECT["project"]["optional-dependencies"]["dev"])
+    assert not tools.keys() & locked("requirements.lock").keys()
+    both = {**pinned(PROJECT["project"]["dependencies"]), **tools, **locked("requirements.lock")}
+    assert both.items() <= locked("requirements-dev.lock").items()
+
+
+def test_what_builds_is_locked() -> None:
+    assert pinned(PROJECT["build-system"]["requires"]) == locked("requirements-build.lock")
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_lock_names_no_machine(name: str) -> None:
+    text = (ROOT / name).read_text()
+    assert not re.search(r"https?://|^-|file:/|/tmp/|/home/", text, re.MULTILINE)
+
+
+def test_every_package_of_the_product_is_explained_with_its_licence() -> None:
+    words = (ROOT / "docs" / "dependencies.md").read_text()
+    rows = {row.split("|")[1].strip(): row.count("|") for row in words.splitlines() if row.startswith("| ")}
+    assert [name for name in pinned(PROJECT["project"]["dependencies"]) if rows.get(name) != 4] == []
+
+
+def test_ci_runs_every_fault_and_requires_what_tests_need() -> None:
+    from fencepost import registry
+
+    script = (ROOT / ".ci" / "run").read_text()
+    found = re.search(r"--nemesis (\S+)", script)
+    assert found and set(found[1].split(",")) == registry.nemeses().keys()
+    assert "export FENCEPOST_REQUIRE=browser,jdk\n" in script
