@@ -74,7 +74,7 @@ def check(
 ) -> list[Result]:
     """Judge stored runs again, and histories from elsewhere, each in its own `Result`, in the order given.
 
-    `options` are `master` and `spark_conf`.
+    `options` are `master`, `spark_conf` and `allow`, names of anomalies that do not make a history invalid.
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     return _call(["check", "--json", *_words(options), "--", *(os.fspath(path) for path in given)], timeout_s)
@@ -94,6 +94,8 @@ def _words(options: Mapping[str, Any]) -> list[str]:
             words += [word for key, setting in value.items() for word in ("--set", f"{name}.{key}={setting}")]
         elif name == "master":
             words += [flag, str(value)]
+        elif name == "allow":
+            words += [flag, value if isinstance(value, str) else ",".join(value)]
         else:
             text = ",".join(value) if isinstance(value, list | tuple) else str(value)
             words += ["--set", f"{name}={text}"]

@@ -123,5 +123,6 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
         incomplete=evidence.incomplete,
         had_log=evidence.had_log,
         healed_ns=healed_ns(evidence.facts) if evidence.facts else None,
+        clock_drift_ms=evidence.facts.clock_drift_ms if evidence.facts else None,
         session_ms=evidence.plan.run.get("session_timeout_ms"),
     )

@@ -31,7 +31,11 @@ def corrupt(t: Tables) -> DataFrame:
 
 
 def _from_sent(t: Tables) -> DataFrame:
-    changed = F.filter("places", lambda place: place["digest"] != F.col("send.digest"))
+    # A pipeline may forward the header that names a value: it means the record of one topic.
+    changed = F.filter(
+        "places",
+        lambda place: (place["topic"] == F.col("send.topic")) & (place["digest"] != F.col("send.digest")),
+    )
     found = t.values.select("run", "value", "send", F.explode(changed).alias("place"))
     return finding(
         found,

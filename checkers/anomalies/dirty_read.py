@@ -2,7 +2,8 @@
 
 Its fate is abort, or is still open at the end; or its fate is commit and the poll had completed before
 the marker was written, which is judged only where one clock serves the clients and the brokers, with a
-margin of 50 ms. A record that the log does not hold, or another value at its offset, is no evidence.
+margin of 50 ms, and not if the wall clock has moved by more than half of that. A record that the log does
+not hold, or another value at its offset, is no evidence.
 
 Illegal because read committed ends at the last stable offset, where the first open transaction begins.
 Evidence: the delivery, the fate of the record in the leader's log, and the marker's time stamp.
@@ -19,10 +20,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from checkers.findings.build import finding, record
+from checkers.stored.sources import CLOCK_MARGIN_MS
 from checkers.stored.tables import Tables
 from harness.history import Fate, Isolation
-
-MARGIN_MS = 50.0
 
 
 def dirty_read(t: Tables) -> DataFrame:
@@ -51,5 +51,5 @@ def _wall_ms(time_ns: str) -> Column:
 
 def _too_early(time_ns: str) -> Column:
     """The poll had returned before the commit marker was written; false where the clocks are not one."""
-    early = (F.col("fate") == Fate.COMMIT.value) & (_wall_ms(time_ns) + MARGIN_MS < F.col("marker_ms"))
+    early = (F.col("fate") == Fate.COMMIT.value) & (_wall_ms(time_ns) + CLOCK_MARGIN_MS < F.col("marker_ms"))
     return F.coalesce(early, F.lit(False))

@@ -148,8 +148,9 @@ def _final_reads(facts: Facts, found: Incomplete) -> None:
     if not facts.partitions:
         found.add("partitions", "the table partitions is empty", "partitions")
     data = {tp for tp, row in facts.partitions.items() if not row["internal"]}
+    final = [row for row in facts.ends if row.get("role") != Role.OBSERVER.value]
     for isolation in Isolation:
-        ends = {row["tp"]: row for row in facts.ends if row["isolation"] == isolation.value}
+        ends = {row["tp"]: row for row in final if row["isolation"] == isolation.value}
         table, column = ("polls", "given") if isolation is Isolation.READ_COMMITTED else ("records", "found")
         if data and not ends:
             found.add(
@@ -180,6 +181,13 @@ def _final_reads(facts: Facts, found: Incomplete) -> None:
                     table,
                     f"the table {table} holds nothing of {facts.name(tp)}, where the final {isolation.value} "
                     f"reader ({row['journal']}) read {row['read']} records",
+                    table,
+                )
+            elif row["read"] != (there := facts.partitions[tp].get(column, 0)):
+                found.add(
+                    name,
+                    f"the table {table} holds {there} records of {facts.name(tp)}, where the final "
+                    f"{isolation.value} reader ({row['journal']}) read {row['read']} records",
                     table,
                 )
 
@@ -214,6 +222,13 @@ def _logs(facts: Facts, found: Incomplete) -> None:
         name = facts.name(tp)
         if "replicas" not in found.reasons and not row["logged"]:
             found.add(f"log of {name}", f"the leader's log of {name} is not here, or is damaged", "replicas")
+        if damaged := row.get("unreadable"):
+            broker, end, mark = (damaged.get(key) for key in ("broker", "log_end", "high_watermark"))
+            found.add(
+                f"replica {broker} of {name}",
+                f"the log of {name} on broker {broker} cannot be read from offset {end} on, and its high "
+                f"watermark is {'not known' if mark is None else mark}",
+            )
         if row.get("read_not_in_log"):
             found.add(
                 "batches",

@@ -21,7 +21,8 @@ def evidence(s: Sources, t: Tables) -> DataFrame:
         _rows(_partitions(t), "partition"),
         _rows(t.journals, "journal"),
         _rows(
-            s["ends"].select("run", "journal", "isolation", "tp", "next", "read", "sentinel_offset"), "end"
+            s["ends"].select("run", "journal", "isolation", "tp", "next", "read", "sentinel_offset", "role"),
+            "end",
         ),
         _rows(s["stages"], "stage"),
         _rows(_operations(t), "operations"),
@@ -60,6 +61,8 @@ def _partitions(t: Tables) -> DataFrame:
             _count(F.col("given")).alias("given"),
             _count(F.col("given") & ~F.col("sentinel")).alias("read"),
             _count(F.col("consumed")).alias("consumed"),
+            F.sum("observed").alias("observed"),
+            _count(F.col("visible") & ~F.col("sentinel")).alias("visible"),
             _count(F.col("held") & ~F.col("found") & in_reach).alias("unread"),
             _count(F.col("held") & F.col("ru_end") & (F.col("offset") >= F.col("ru_next"))).alias("beyond"),
             _count(F.col("found") & ~F.col("held") & F.col("covered")).alias("read_not_in_log"),

@@ -8,15 +8,20 @@ from pyspark.sql import SparkSession
 from checkers.findings.form import Finding
 from checkers.judging.bisect import Answers, each
 from checkers.judging.completeness import Facts, Incomplete, completeness, missing_needs
+from checkers.judging.observers import observe
 from checkers.judging.run_checks import Materialised, materialise
 from checkers.registry import CHECKERS, HISTORIES, STORE_CHECKERS, UNSETTLED, Checker, checker_of
 from checkers.spark.errors import errors_of_ours
 from checkers.stored.sources import StoredRun, read_sources
 from checkers.stored.tables import make_tables
 from harness.errors import FencepostError
+from harness.reasons import Reason
 from harness.verdict import EXTERNAL_ONLY, Found, Judgement, Unsettled
 
 __all__ = ["StoredRun", "judge", "judge_each"]
+
+BY_TIME = "dirty-read by time"
+"""The clause of dirty-read that rests on one clock, as `not_checked` names it."""
 
 
 def judge(spark: SparkSession, runs: Sequence[StoredRun], *, examples: int = 10) -> dict[int, Judgement]:
@@ -51,6 +56,7 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
     facts = Facts.gather(brought.facts.get(run.run, ()))
     lacking = missing_needs(facts, healed=run.healed_ns is not None)
     found = completeness(facts, run.has_log, had_log=run.had_log)
+    observe(facts, found)
     if run.incomplete:
         found.add("run", "; ".join(run.incomplete))
     not_checked = {
@@ -74,6 +80,13 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
                     warning=checker.warning,
                     allowed_by=by,
                 )
+    if run.drifted and "dirty-read" not in not_checked:
+        not_checked[BY_TIME] = Reason(
+            "clock-drift",
+            f"the wall clock moved by {run.clock_drift_ms:.0f} ms against the monotonic one during the run, so "
+            "no delivery was held against the time of its commit marker",
+            BY_TIME,
+        )
     numbers = facts.numbers
     return Judgement(
         anomalies={name: with_cause(run.run, name, anomalies, brought.caused) for name in anomalies},

@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from checkers.stored.sources import Sources
-from harness.history import Fate, Isolation
+from harness.history import Fate, Isolation, Role
 
 EFFECTIVE = (Fate.COMMIT.value, Fate.PLAIN.value)
 
@@ -17,7 +17,8 @@ def effective(fate: Column) -> Column:
 def make_tps(s: Sources) -> DataFrame:
     """run, tp, topic, partition, internal, compacted, is_input; ordered (every stage that reads it promises
     order); logged (the leader's log is here and whole), log_start, log_end, high_watermark, followers (how
-    many other replicas are here); for the final readers rc (read committed) and ru: rc_first (where they
+    many other replicas are here), unreadable [broker, log_end, high_watermark] (one of them that is damaged, and
+    cannot be read up to its high watermark); for the final readers rc (read committed) and ru: rc_first (where they
     began, or where the log begins, if that is higher), rc_next, rc_end (came to the sentinel), ru_first,
     ru_next, ru_end.
     """
@@ -41,6 +42,7 @@ def make_tps(s: Sources) -> DataFrame:
             "log_end",
             "high_watermark",
             F.coalesce("followers", F.lit(0)).alias("followers"),
+            "unreadable",
             F.greatest("rc.first", start).alias("rc_first"),
             F.col("rc.next").alias("rc_next"),
             F.col("rc.sentinel_offset").isNotNull().alias("rc_end"),
@@ -52,7 +54,9 @@ def make_tps(s: Sources) -> DataFrame:
 
 
 def _leaders(s: Sources) -> DataFrame:
-    """By partition, how far the log of its one leader goes."""
+    """By partition, how far the log of its one leader goes, and a follower that cannot be read to the end."""
+    # A torn tail above the high watermark is what a killed broker may leave: Kafka cuts it off.
+    short = F.col("damaged").isNotNull() & F.coalesce(F.col("log_end") < F.col("high_watermark"), F.lit(True))
     log = F.struct(F.col("damaged").isNull().alias("logged"), "log_start", "log_end", "high_watermark")
     return (
         s["replicas"]
@@ -60,8 +64,11 @@ def _leaders(s: Sources) -> DataFrame:
         .agg(
             F.min(F.when(F.col("leader"), log)).alias("log"),
             F.count(F.when(~F.col("leader"), F.lit(1))).alias("followers"),
+            F.min(F.when(~F.col("leader") & short, F.struct("broker", "log_end", "high_watermark"))).alias(
+                "unreadable"
+            ),
         )
-        .select("run", "tp", "log.*", "followers")
+        .select("run", "tp", "log.*", "followers", "unreadable")
     )
 
 
@@ -74,6 +81,7 @@ def _readers(s: Sources) -> DataFrame:
 
     return (
         s["ends"]
+        .where(F.coalesce(F.col("role") != Role.OBSERVER.value, F.lit(True)))
         .groupBy("run", "tp")
         .agg(
             end_of(Isolation.READ_COMMITTED).alias("rc"),

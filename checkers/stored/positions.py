@@ -11,7 +11,8 @@ def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
     """run, tp, offset; of the log: held, producer_id, epoch, fate, marker_offset, marker_ms, abandoned; of
     the final read: found, value, slot, inputs, digest, sentinel, key, state; acks [op, n, value]; of the
     polls: polled, given (to the final reader), consumed (given to a worker), promised (given to a reader
-    promised read committed), promised_ns (to the first of them); differ (polls, final read and
+    promised read committed), promised_ns (to the first of them), observed (how often, to an observer);
+    differ (polls, final read and
     acknowledgements tell of more than one value); commit (an offset commit: group, tp, committed, op,
     transactional); visible; and from `tps`: topic, internal, is_input, logged, high_watermark, rc_end,
     covered (absence from the log counts), passed (the final read-committed reader read on beyond it);
@@ -35,6 +36,7 @@ def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
             for name in ("polled", "given", "consumed", "promised")
         ),
         F.min("promised_ns").alias("promised_ns"),
+        F.max("observed").alias("observed"),
         F.min(F.least("lowest", *_names())).alias("lowest"),
         F.max(F.greatest("highest", *_names())).alias("highest"),
     )
@@ -50,6 +52,7 @@ def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
         "record.value", "record.slot", "record.inputs", "record.digest", "record.key", "record.state",
         F.coalesce("record.sentinel", F.lit(False)).alias("sentinel"),
         "acks", "commit", "polled", "given", "consumed", "promised", "promised_ns",
+        F.coalesce("observed", F.lit(0)).alias("observed"),
         F.coalesce(F.col("lowest") != F.col("highest"), F.lit(False)).alias("differ"),
         "first_open",
         F.when(F.col("logged"), takes_effect).otherwise(F.col("given")).alias("visible"),
@@ -109,6 +112,7 @@ def _deliveries(s: Sources) -> DataFrame:
             F.max(F.col("role") == Role.WORKER.value).alias("consumed"),
             F.max(promised).alias("promised"),
             F.min(F.when(promised, F.col("return_ns"))).alias("promised_ns"),
+            F.count(F.when(F.col("role") == Role.OBSERVER.value, F.lit(1))).alias("observed"),
             F.min(_name("value")).alias("lowest"),
             F.max(_name("value")).alias("highest"),
         )

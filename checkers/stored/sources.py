@@ -13,6 +13,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from harness.errors import UnreadableInput
 from harness.record.schema import HISTORY, LOG, unfit
 
+CLOCK_MARGIN_MS = 50.0
+"""How far two readings of one clock may stand apart before a delivery counts as too early."""
+
 
 @dataclass(frozen=True)
 class StoredRun:
@@ -25,7 +28,18 @@ class StoredRun:
     incomplete: tuple[str, ...] = ()  # why the run's evidence is cut short: absence proves nothing then
     had_log: bool = False  # the brokers' witness was taken: it must be there
     healed_ns: int | None = None  # run time at which the last fault was healed; None: nobody knows
+    clock_drift_ms: float | None = None  # the wall clock's step against the monotonic one; None: not measured
     session_ms: int | None = None  # the session time-out of the pipeline's consumers; None: not known
+
+    @property
+    def drifted(self) -> bool:
+        """Whether the wall clock has moved so far that times of brokers and of clients cannot be compared."""
+        return self.clock_drift_ms is not None and self.clock_drift_ms > CLOCK_MARGIN_MS / 2
+
+    @property
+    def one_clock_ms(self) -> float | None:
+        """The wall clock at run time 0, if it can be compared with the run's own; else None."""
+        return None if self.drifted else self.wall_ms_at_zero
 
     @property
     def has_log(self) -> bool:
@@ -51,7 +65,7 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
     rows = pa.table(
         {
             "run": pa.array([run.run for run in runs], pa.int64()),
-            "wall_ms": pa.array([run.wall_ms_at_zero for run in runs], pa.float64()),
+            "wall_ms": pa.array([run.one_clock_ms for run in runs], pa.float64()),
             "whole": pa.array([not run.incomplete for run in runs], pa.bool_()),
             "healed_ns": pa.array([run.healed_ns for run in runs], pa.int64()),
             "session_ms": pa.array([run.session_ms for run in runs], pa.int64()),

@@ -4,12 +4,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 from harness.clients import librdkafka
 from harness.clients.control import Control
 from harness.clients.offsets import Positions
 from harness.clients.records import Record, as_input, consume
+from harness.clients.tally import Tally
 from harness.history import SENTINEL_VALUE, SLOT_HEADER, SOURCE_HEADER, VALUE_HEADER, Isolation, Outcome
 from harness.pipeline import Expectation
 from harness.record.journal import Journal
@@ -28,20 +29,30 @@ class Observer:
     ) -> None:
         self._journal = journal
         self._control = control
+        self._given = Tally(places)
+        self._errors = 0
         self._consumer = Consumer(librdkafka.reader(bootstrap, journal.name, Isolation.READ_COMMITTED))
         self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
 
     def run(self) -> None:
-        """Read until told to stop."""
+        """Read until told to stop; then say, of every partition, what it was given."""
         self._control.tell(ready=True)
         while not self._control.stopping:
             self._control.listen()
             call_ns = self._journal.now_ns()
-            batch = consume(self._consumer, BATCH, 0.2)
+            batch = consume(self._consumer, BATCH, 0.2, self._met)
             if batch:
                 event = {"f": "poll", "process": 0, "op": self._journal.number(), "call": call_ns}
                 self._journal.write(Outcome.OK, event | {"records": Positions.delivered(batch)})
+                self._given.add(batch)
+        ends = {"isolation": Isolation.READ_COMMITTED.value, "ends": self._given.ends}
+        self._journal.write("ends", ends | {"errors": self._errors})
         self._consumer.close()
+
+    def _met(self, error: KafkaError) -> None:
+        """Note an error of the consumer, with how many there have been."""
+        self._errors += 1
+        self._journal.write("note", {"error": librdkafka.words(error), "errors": self._errors})
 
 
 class FinalReader:

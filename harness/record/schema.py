@@ -147,9 +147,10 @@ ENDS = pa.schema(
         ("next", _i64),  # one above the last record read; 0 if none was
         ("read", _i64),  # how many records
         ("sentinel_offset", _i64),  # null: it was not written, or not reached
+        ("role", _str),  # harness.history.Role: observer; null or final: a final reader
     ]
 )
-"""How far each final reader came. It came to the end if it met the sentinel."""
+"""How far each reader of the run's own came. A final reader came to the end if it met the sentinel."""
 
 ASSIGNMENTS = pa.schema(
     [
@@ -277,6 +278,7 @@ LOG: dict[str, pa.Schema] = {
 LATER: dict[str, frozenset[str]] = {
     "stages": frozenset({"ordered"}),
     "records": frozenset({"key", "state"}),
+    "ends": frozenset({"role"}),
     "expected": frozenset({"key", "adds"}),
 }
 """Columns that stores of earlier versions lack: they are read as null."""

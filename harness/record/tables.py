@@ -160,7 +160,7 @@ class Tabulator:
             begun["process"],
             stage.name if stage else None,
             stage.group if stage and claims else None,
-            read.transactional_id if transactional else None,
+            begun.get("transactional_id", read.transactional_id) if transactional else None,
             begun["f"],
             outcome,
             begun.get("asked"),
@@ -252,17 +252,16 @@ class Tabulator:
     def _assigned(self, read: Journaled, event: Mapping[str, Any]) -> None:
         stage = self._stages.get(read.head.get("stage", ""))
         group = stage.group if stage else None
-        for key in event["partitions"]:
-            tp = self._tp(key)
-            self._row(
-                "assignments", read.name, event["process"], group, event["time"], event["gained"], tp, None
-            )
+        starts = event.get("starts") or [None] * len(event["partitions"])  # earlier versions have none
+        for key, start in zip(event["partitions"], starts, strict=True):
+            gained, tp = event["gained"], self._tp(key)
+            self._row("assignments", read.name, event["process"], group, event["time"], gained, tp, start)
 
     def _ends(self, read: Journaled, event: Mapping[str, Any]) -> None:
         for key, end in event["ends"].items():
             self._row(
                 "ends", read.name, event["isolation"], self._tp(key),
-                end["first"], end["next"], end["read"], end["sentinel"],
+                end["first"], end["next"], end["read"], end["sentinel"], read.role,
             )  # fmt: skip
 
 

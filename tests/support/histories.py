@@ -56,6 +56,7 @@ class History:
         self.allowed: frozenset[str] = frozenset()
         self.had_log = log  # the brokers' logs were read; they may be gone all the same
         self.wall_ms: float | None = WALL_MS
+        self.clock_drift_ms: float | None = None
         self.followers = 0  # how many other brokers hold the same
         self.healed_ns: int | None = None
         self.session_ms: int | None = None

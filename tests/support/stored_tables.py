@@ -66,7 +66,19 @@ def make_tables(history: History) -> dict[str, list[Row]]:
     ] + rows["assignments"]
     for table, change in history.alterations:
         rows[table] = [bent for row in rows[table] if (bent := change(dict(row))) is not None]
+    bent_tables = {table for table, _ in history.alterations}
+    if "ends" not in bent_tables and bent_tables & {"polls", "records"}:
+        _count_reads(rows)
     return rows
+
+
+def _count_reads(rows: dict[str, list[Row]]) -> None:
+    """What is in no table any more was given to no final reader; of an empty table the reader knows."""
+    given = {RC: [row for row in rows["polls"] if row["role"] == "final"], RU: rows["records"]}
+    for end in rows["ends"]:
+        here = [row for row in given[end["isolation"]] if row["tp"] == end["tp"]]
+        if here and end.get("role") is None:
+            end["read"] = len(here)
 
 
 def home(history: History, letter: str) -> tuple[str, int]:

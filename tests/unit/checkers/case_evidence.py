@@ -271,3 +271,87 @@ def without_a_topic_of_offset_commits_what_needs_none_is_judged(h: History) -> N
     h.take(1, gives="xy")
     h.alter("polls", lambda row: None if row["value"] == op.values[1] else row)
     h.alter("partitions", lambda row: None if row["topic"] == OFFSETS else row)
+
+
+def _says(h: History, isolation: str, read: int) -> None:
+    here = h.tp["y"], isolation
+    h.alter("ends", lambda row: row | {"read": read} if (row["tp"], row["isolation"]) == here else row)
+
+
+@case(
+    broken=(
+        "the table polls holds 3 records of y/0, where the final read_committed reader (z) read 4 records",
+    )
+)
+def a_final_reader_of_whose_records_some_are_in_no_table_is_told(h: History) -> None:
+    plain(h)
+    _says(h, RC, 4)
+
+
+@case(
+    broken=(
+        "the table records holds 3 records of y/0, where the final read_uncommitted reader (z) read 5 records",
+    ),
+    options={"log": False},
+)
+def a_read_uncommitted_one_is_told_too(h: History) -> None:
+    plain(h)
+    _says(h, RU, 5)
+
+
+@case(broken=("the table polls holds 3 records of y/0, where the final read_committed reader (z) read 2",))
+def a_table_that_holds_more_than_was_read_contradicts_itself_too(h: History) -> None:
+    plain(h)
+    _says(h, RC, 2)
+
+
+def _observed(h: History, topic: str, read: int) -> None:
+    """An observer has reported at its end how many records it was given."""
+    end = {"first": 0, "next": 9, "read": read, "sentinel_offset": None}
+    h.journals.setdefault("o", {"journal": "o", "role": "observer", "ops": 0})
+    row = {"journal": "o", "isolation": RC, "tp": h.tp[topic], "role": "observer"}
+    h.rows["ends"].append(row | end)
+
+
+@case()
+def an_observer_that_was_given_what_the_table_holds_is_a_witness(h: History) -> None:
+    plain(h)
+    _observed(h, "x", 1)
+
+
+@case(broken=("the observer (o) was given nothing of y/0, where 2 records are visible",))
+def an_observer_that_was_given_nothing_is_blind(h: History) -> None:
+    plain(h)
+    _observed(h, "x", 1)
+    _observed(h, "y", 0)
+
+
+@case(broken=("the table polls holds 1 records of x/0 for observers, and they were given 2",))
+def an_observer_of_whose_deliveries_some_are_in_no_table_is_told(h: History) -> None:
+    plain(h)
+    _observed(h, "x", 2)
+
+
+@case(options={"outputs": "xyz"})
+def an_observer_is_given_nothing_where_nothing_is_visible(h: History) -> None:
+    plain(h)
+    _observed(h, "z", 0)
+
+
+@case(broken=("no final reader read the topics read_committed",))
+def an_observer_is_no_final_reader(h: History) -> None:
+    plain(h)
+    _observed(h, "x", 1)
+    final = "z", RC
+    h.alter("ends", lambda row: None if (row["journal"], row["isolation"]) == final else row)
+
+
+@case(broken=("y/0 is compacted",))
+def what_the_log_cleaner_took_from_a_right_run_accuses_nobody(h: History) -> None:
+    h.feed(3)
+    h.take(0, gives="xy")
+    h.take(1, 2, gives="xy")
+    y = h.tp["y"]
+    h.alter("partitions", lambda row: row | {"compacted": True} if row["tp"] == y else row)
+    for table, offset in (("batches", "base_offset"), ("records", "offset"), ("polls", "offset")):
+        h.alter(table, lambda row, offset=offset: None if (row["tp"], row[offset]) == (y, 0) else row)

@@ -153,6 +153,13 @@ def a_record_with_another_hash_than_was_sent_is_corrupt(h: History) -> None:
     h.alter("expected", lambda row: row | {"digest": None})
 
 
+@case(duplicate=1)
+def a_name_that_is_forwarded_into_another_topic_is_not_corrupt(h: History) -> None:
+    h.feed(1)
+    op = h.take(0)
+    h.put("y", op.values[0], digest=8)
+
+
 @case(corrupt=1, broken=("had 2 operations, and the table ops has 1",))
 def a_record_with_another_hash_than_was_sent_is_corrupt_though_its_operation_is_gone(h: History) -> None:
     h.feed(2)

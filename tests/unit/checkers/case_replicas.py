@@ -107,11 +107,75 @@ def without_a_high_watermark_nothing_must_be_the_same(h: History) -> None:
     h.alter("replicas", lambda row: row | {"high_watermark": None} if row["broker"] == 2 else row)
 
 
-@case()
-def a_replica_that_cannot_be_read_is_not_judged(h: History) -> None:
+def _damaged(h: History, topic: str, log_end: int | None = None) -> None:
+    """Something of broker 2's log cannot be read; what can be ends at `log_end` (None: where it should)."""
+    end = {} if log_end is None else {"log_end": log_end}
+
+    def bend(row: Row) -> Row:
+        here = (row["broker"], row["tp"]) == (2, h.tp[topic])
+        return row | {"damaged": "0.log: damaged from byte 61"} | end if here else row
+
+    h.alter("replicas", bend)
+
+
+@case(replica_divergence=1)
+def what_can_be_read_of_a_damaged_replica_is_judged(h: History) -> None:
     plain(h)
     _follower(h, "x", 0, crc=9)
-    h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["broker"] == 2 else row)
+    _damaged(h, "x")
+
+
+@case(replica_divergence=1)
+def a_batch_that_a_follower_can_no_longer_read_is_a_divergence(h: History) -> None:
+    plain(h)
+    _follower(h, "x", 0, gone=True)
+    _damaged(h, "x")
+
+
+@case(broken=("the log of x/0 on broker 2 cannot be read from offset 1 on, and its high watermark is 3",))
+def a_replica_that_cannot_be_read_up_to_the_high_watermark_is_a_gap(h: History) -> None:
+    plain(h)
+    h.followers = 1
+    gone = h.tp["x"]
+    h.alter(
+        "batches",
+        lambda row: None if row["broker"] == 2 and row["tp"] == gone and row["base_offset"] > 0 else row,
+    )
+    _damaged(h, "x", 1)
+
+
+@case(broken=("the log of __consumer_offsets/0 on broker 2 cannot be read from offset 0 on",))
+def a_replica_of_which_nothing_can_be_read_is_a_gap(h: History) -> None:
+    plain(h)
+    h.followers = 1
+    gone = h.tp[OFFSETS]
+    h.alter("batches", lambda row: None if row["broker"] == 2 and row["tp"] == gone else row)
+    _damaged(h, OFFSETS, 0)
+
+
+@case()
+def a_torn_tail_above_the_high_watermark_is_nothing(h: History) -> None:
+    plain(h)
+    h.followers = 1
+    _damaged(h, "x")
+
+
+@case(
+    replica_divergence=1,
+    broken=("the log of x/0 on broker 2 cannot be read from offset 0 on",),
+)
+def beside_a_replica_that_cannot_be_read_another_one_is_judged(h: History) -> None:
+    plain(h)
+    h.followers = 2
+    x = h.tp["x"]
+
+    def bend(row: Row) -> Row | None:
+        if row["tp"] != x or row["broker"] == 1:
+            return row
+        return None if row["broker"] == 2 else row | {"crc": 9 if row["base_offset"] == 2 else 0}
+
+    h.alter("batches", bend)
+    _damaged(h, "x", 0)
 
 
 @case(not_checked=("replica-divergence",))

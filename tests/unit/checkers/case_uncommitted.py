@@ -106,6 +106,24 @@ def without_one_clock_no_read_is_too_early(h: History) -> None:
     h.wall_ms = None
 
 
+def _drifts(h: History, drift_ms: float) -> None:
+    h.feed(1)
+    op = h.take(0)
+    h.observe("x", 0)
+    _marker_at(h, op.values[0], int(WALL_MS + h.clock / 1e6) + 60)
+    h.clock_drift_ms = drift_ms
+
+
+@case(dirty_read=1)
+def where_the_clocks_kept_together_a_read_is_too_early(h: History) -> None:
+    _drifts(h, 25.0)
+
+
+@case(not_checked=("dirty-read by time",))
+def where_the_wall_clock_stepped_no_read_is_too_early(h: History) -> None:
+    _drifts(h, 25.1)
+
+
 def _marker_at(h: History, _value: str, ms: int) -> None:
     """The marker of x says this time; the final reader, which polled at the same instant here, came later."""
     h.alter(

@@ -69,7 +69,7 @@ class Case:
 
     def _broken(self, judgement: Judgement) -> str | None:
         """The first sentence that is missing, and the first that should be."""
-        said = judgement.broken.values()
+        said = [reason.text for reason in judgement.broken.values()]
         for part in self.broken:
             if not any(part in sentence for sentence in said):
                 return f"nothing says {part!r}: {'; '.join(said)}"
@@ -150,6 +150,7 @@ def store(folder: Path, first: int = 0) -> list[StoredRun]:
             healed_ns=h.healed_ns,
             session_ms=h.session_ms,
             had_log=h.had_log,
+            clock_drift_ms=h.clock_drift_ms,
         )
         for run, h in histories
     ]

@@ -79,3 +79,9 @@ def test_no_verdict_is_an_error():
     with pytest.raises(fencepost.FencepostFailed) as error:
         fencepost.run(workers="many")
     assert error.value.exit_status == 2
+
+
+def test_check_takes_the_anomalies_that_are_allowed(monkeypatch):
+    monkeypatch.setattr(api, "_call", lambda arguments, _: [arguments])
+    (words,) = fencepost.check("night.edn", allow=["poll-skip", "G0"])
+    assert words == ["check", "--json", "--allow", "poll-skip,G0", "--", "night.edn"]

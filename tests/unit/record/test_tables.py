@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from harness.clients.tally import Tally
 from harness.record.journal import Journal
 from harness.record.partitions import PartitionIds
 from harness.record.schema import HISTORY, LATER, unfit
@@ -184,3 +185,26 @@ def test_a_table_of_an_earlier_version_may_lack_what_came_later() -> None:
     assert unfit("stages", HISTORY["stages"].append(pa.field("more", pa.int64()))) == "more"
     other = HISTORY["stages"].set(5, pa.field("ordered", pa.string()))
     assert unfit("stages", other) == "ordered"
+
+
+def test_an_assignment_says_where_the_worker_began(desk: Desk) -> None:
+    with desk.journal() as journal:
+        event = {"process": 1, "gained": True, "partitions": ["in/0", "in/1"]}
+        journal.write("assign", event | {"starts": [7, None]})
+        journal.write("assign", event)  # as earlier versions wrote it
+    assert [row["offset"] for row in desk.table("assignments")] == [7, None, None, None]
+
+
+def test_a_transaction_bears_its_own_transactional_id_where_it_says_so(desk: Desk) -> None:
+    with desk.journal() as journal:
+        journal.write("ok", {"op": journal.begin("init", 1, {"transactional_id": "a"}), "process": 1})
+        journal.begin("txn", 1, {"transactional_id": "b"})
+        journal.begin("txn", 1, {})
+    assert [row["transactional_id"] for row in desk.table("ops")] == ["a", "b", "a"]
+
+
+def test_an_observer_says_what_it_was_given_and_is_no_final_reader(desk: Desk) -> None:
+    with Journal(desk.folder / "observer-1.jsonl", "observer-1", 0, {"role": "observer"}) as journal:
+        tally = Tally([("out", 0), ("out", 1)])
+        journal.write("ends", {"isolation": "read_committed", "ends": tally.ends})
+    assert [(row["role"], row["read"]) for row in desk.table("ends")] == [("observer", 0), ("observer", 0)]
