@@ -17,6 +17,8 @@ from harness.record.journal import Journal
 from harness.record.naming import digest, header, key_name, parse_sources, partition_key
 
 BATCH = 2_000
+ENDS_TIMEOUT_S = 20.0
+"""How long an observer that was told to stop reads on to the ends."""
 BEGINNINGS_TIMEOUT_S = 20.0
 """For all partitions together: whoever told the reader to stop waits for its last words."""
 
@@ -31,16 +33,23 @@ class Observer:
         self._control = control
         self._given = Tally(places)
         self._errors = 0
-        self._consumer = Consumer(librdkafka.reader(bootstrap, journal.name, Isolation.READ_COMMITTED))
+        self._places = set(places)
+        self._ends: dict[tuple[str, int], int] = {}  # where there was nothing more to read
+        settings = librdkafka.reader(bootstrap, journal.name, Isolation.READ_COMMITTED)
+        self._consumer = Consumer(settings | {"enable.partition.eof": True})
         self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
 
     def run(self) -> None:
-        """Read until told to stop; then say, of every partition, what it was given."""
+        """Read until told to stop, and then to the ends; then say, of every partition, what it was given."""
         self._control.tell(ready=True)
-        while not self._control.stopping:
-            self._control.listen()
+        deadline: float | None = None
+        while self._goes_on(deadline):
+            if self._control.stopping:
+                deadline = deadline or time.monotonic() + ENDS_TIMEOUT_S
+            else:
+                self._control.listen()
             call_ns = self._journal.now_ns()
-            batch = consume(self._consumer, BATCH, 0.2, self._met)
+            batch = consume(self._consumer, BATCH, 0.2, self._met, self._ends.__setitem__)
             if batch:
                 event = {"f": "poll", "process": 0, "op": self._journal.number(), "call": call_ns}
                 self._journal.write(Outcome.OK, event | {"records": Positions.delivered(batch)})
@@ -48,6 +57,13 @@ class Observer:
         ends = {"isolation": Isolation.READ_COMMITTED.value, "ends": self._given.ends}
         self._journal.write("ends", ends | {"errors": self._errors})
         self._consumer.close()
+
+    def _goes_on(self, deadline: float | None) -> bool:
+        if not self._control.stopping:
+            return True
+        read = {place: self._given.ends[partition_key(*place)]["next"] or 0 for place in self._places}
+        behind = [place for place in self._places if self._ends.get(place, -1) < read[place]]
+        return bool(behind) and (deadline is None or time.monotonic() < deadline)
 
     def _met(self, error: KafkaError) -> None:
         """Note an error of the consumer, with how many there have been."""
@@ -77,6 +93,7 @@ class FinalReader:
         self._consumer = Consumer(librdkafka.reader(bootstrap, journal.name, isolation))
         self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
         self._places = places
+        self._given = 0
         self._ends: dict[str, dict[str, int | None]] = {
             partition_key(*place): {"first": 0, "next": 0, "read": 0, "sentinel": None} for place in places
         }
@@ -118,6 +135,8 @@ class FinalReader:
             end["read"] = (end["read"] or 0) + 1
             if is_sentinel(message):
                 end["sentinel"] = message.offset()
+        self._given += len(batch)
+        self._control.tell(given=self._given)
 
     def _contents(self, batch: Sequence[Record]) -> Mapping[str, Any]:
         """What each record holds and says of itself, and what it must lead to if it is an input."""

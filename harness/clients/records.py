@@ -22,14 +22,25 @@ class Record(Protocol):
 
 
 def consume(
-    consumer: Consumer, most: int, timeout_s: float, on_error: Callable[[KafkaError], None] | None = None
+    consumer: Consumer,
+    most: int,
+    timeout_s: float,
+    on_error: Callable[[KafkaError], None] | None = None,
+    on_end: Callable[[tuple[str, int], int], None] | None = None,
 ) -> list[Record]:
-    """Up to `most` records, as soon as they are there or the time is up; errors go to `on_error`."""
+    """Up to `most` records, as soon as they are there or the time is up; errors go to `on_error`.
+
+    `on_end` is told of each partition, and the offset, at which there is nothing more to read for now.
+    """
     records = []
     for message in consumer.consume(most, timeout=timeout_s):
         error = message.error()
         if error is None:
             records.append(cast(Record, message))
+        elif error.code() == KafkaError._PARTITION_EOF:
+            if on_end is not None:
+                place = cast(str, message.topic()), cast(int, message.partition())
+                on_end(place, cast(int, message.offset()))
         elif on_error is not None:
             on_error(error)
     return records

@@ -15,7 +15,7 @@ from checkers.external.graph.intervals import make_spans, merged
 from checkers.external.graph.names import GRAPHS, PROCESS, REALTIME, RW, WR, WW
 from checkers.external.operations import count_operations
 from checkers.external.table import InSpark
-from checkers.external.tables import Told, make_external
+from checkers.external.tables import ExternalTables, make_external
 from checkers.spark.errors import SPARK_ERRORS
 from harness.history_files.schema import FAIL, INFO, OK, OPS
 from tests.support.micro import Row, given, sent, table
@@ -96,7 +96,7 @@ def test_an_edge_is_inside_only_if_both_its_ends_are_in_one_interval() -> None:
     assert (kept.record.tolist(), group.tolist()) == ([0, 1, 5], [0, 0, 1])
 
 
-def told_of(spark: SparkSession, ops: list[dict[str, object]], micro: pa.Table) -> Told:
+def told_of(spark: SparkSession, ops: list[dict[str, object]], micro: pa.Table) -> ExternalTables:
     operations = InSpark(spark.createDataFrame(pa.Table.from_pylist(ops, OPS)))
     return make_external(operations, InSpark(spark.createDataFrame(micro)), count_operations(operations), 1)
 
