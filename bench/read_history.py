@@ -1,4 +1,4 @@
-"""What reading a history from elsewhere costs: `python -m bench.read_history [TRANSACTIONS]`.
+"""What reading an external history costs: `python -m bench.read_history [TRANSACTIONS]`.
 
 Asserts nothing. Parses the same history as JSON Lines and as EDN on one core, in turn, and prints
 micro-operations a second of processor time

@@ -57,7 +57,7 @@ def parts_of(docstring: str) -> Mapping[str, str]:
 
 def _in_a_verdict(anomaly: Anomaly) -> Iterator[str]:
     """In what it is looked for, what it depends on, and how it counts."""
-    where = "stored runs and histories from elsewhere" if anomaly.judges == BOTH else anomaly.judges
+    where = "stored runs and external histories" if anomaly.judges == BOTH else anomaly.judges
     yield f"Looked for in {where}."
     if anomaly.needs:
         reasons = " or ".join(f'"{need}"' for need in anomaly.needs)

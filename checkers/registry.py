@@ -60,9 +60,7 @@ class Checker:
     family: str = "other"
     warning: bool = False  # listed, and never decides
     always_allowed: tuple[str, ...] = ()  # names that no guarantee of Kafka's forbids
-    judges: str = (
-        STORES  # what it is for; its function for a history from elsewhere is named <module>_external
-    )
+    judges: str = STORES  # what it is for; its function for an external history is named <module>_external
 
     @property
     def anomalies(self) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ class Result:
 
     @property
     def report(self) -> Path | None:
-        """The HTML report; None of a history from elsewhere, which has none."""
+        """The HTML report; None of an external history, which has none."""
         report = self.folder / "report.html"
         return report if report.is_file() else None
 
@@ -72,7 +72,7 @@ def check(
     timeout_s: float | None = None,
     **options: Any,
 ) -> list[Result]:
-    """Judge stored runs again, and histories from elsewhere, each in its own `Result`, in the order given.
+    """Judge stored runs again, and external histories, each in its own `Result`, in the order given.
 
     `options` are `master`, `spark_conf` and `allow`, names of anomalies that do not make a history invalid.
     """

@@ -1,4 +1,4 @@
-"""`fencepost check`: stored runs and histories from elsewhere, any number of them, each with its answer."""
+"""`fencepost check`: stored runs and external histories, any number of them, each with its answer."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence

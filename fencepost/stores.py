@@ -19,7 +19,7 @@ class Given:
 
     history: str
     folder: Path | None = None
-    file: Path | Url | None = None  # a history from elsewhere
+    file: Path | Url | None = None  # an external history
     error: str | None = None
 
 
@@ -39,7 +39,9 @@ def one_run(path: str) -> Path:
     """The folder of the one run at `path`; raises `UnreadableInput`."""
     found = expand(path)
     if found[0].folder is None:
-        raise UnreadableInput(found[0].error or f"{path} is no stored run, but a history from elsewhere")
+        raise UnreadableInput(
+            found[0].error or f"{path} is an external history; this command needs a stored run"
+        )
     if Path(path) != found[0].folder:
         raise UnreadableInput(f"{path} holds several runs; say which, for instance {found[-1].history}")
     return found[0].folder

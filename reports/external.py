@@ -1,4 +1,4 @@
-"""Examples of histories from elsewhere, in a line each: these have no report."""
+"""Examples of external histories, in a line each: these have no report."""
 
 import json
 from collections.abc import Iterator, Mapping

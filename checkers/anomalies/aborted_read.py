@@ -44,7 +44,7 @@ def aborted_read(t: Tables) -> DataFrame:
 
 
 def aborted_read_external(t: ExternalTables) -> DataFrame:
-    """One row for each operation of a history from elsewhere that was ok and was given such a record."""
+    """One row for each operation of an external history that was ok and was given such a record."""
     read = t.reads.where((F.col("outcome") == OK) & (F.col("writer_outcome") == FAIL))
     read = read.join(t.uncommitted, on=["run", "op"], how="left_anti")
     return finding(

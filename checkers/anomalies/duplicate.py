@@ -5,7 +5,7 @@ attempt twice, which an idempotent producer excludes. What the feeder wrote is e
 repeated is two inputs, and the pipeline must take each of them once.
 
 Illegal because every reader of the topic takes the record twice, whatever the transactions say.
-Evidence: the final read, which came upon one value at two places; in a history from elsewhere all offsets at
+Evidence: the final read, which came upon one value at two places; in an external history all offsets at
 which a value was given, or was sent by an operation that must have committed.
 
     T1  send x=1            info
@@ -51,7 +51,7 @@ def duplicate(t: Tables) -> DataFrame:
 
 
 def duplicate_external(t: ExternalTables) -> DataFrame:
-    """One row for each record of a history from elsewhere that stands at several offsets."""
+    """One row for each record of an external history that stands at several offsets."""
     several = t.values.where("lowest < highest").select("run", "key", "value")
     places = (
         t.steps.join(F.broadcast(several), on=["run", "key", "value"], how="inner")

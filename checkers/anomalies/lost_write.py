@@ -53,7 +53,7 @@ def lost_write(t: Tables) -> DataFrame:
 
 
 def lost_write_external(t: ExternalTables) -> DataFrame:
-    """One row for each record of a history from elsewhere that ok-reads passed by, though it committed.
+    """One row for each record of an external history that ok-reads passed by, though it committed.
 
     Passed by: its highest index is at or below the highest index of its key that was ok-read.
     """

@@ -87,7 +87,7 @@ def _from_nothing(t: Tables) -> DataFrame:
 
 
 def phantom_external(t: ExternalTables) -> DataFrame:
-    """One row for each record of a history from elsewhere that was polled, and that no operation sent."""
+    """One row for each record of an external history that was polled, and that no operation sent."""
     read = t.reads.where("writer is null")
     found = read.groupBy("run", "key", "value").agg(F.min(F.struct("op", "offset")).alias("read"))
     return finding(

@@ -3,7 +3,7 @@
 With the brokers' logs: of its acknowledged records some are committed and some aborted; `open` counts
 as a third fate once the transaction log no longer lists the partition as under way. Without logs: the
 transaction is known to have committed, one of its values was finally read, and another, whose offset is
-known and was passed by the final reader, was not. In a history from elsewhere: one of its records was given
+known and was passed by the final reader, was not. In an external history: one of its records was given
 to an operation that was ok, and another is a `lost-write`.
 
 Illegal because atomicity is what a transaction is: all of it takes effect, or nothing.
@@ -71,7 +71,7 @@ def torn_transaction(t: Tables) -> DataFrame:
 
 
 def torn_transaction_external(t: ExternalTables) -> DataFrame:
-    """One row for each transaction of a history from elsewhere that was read in part: one of its records was
+    """One row for each transaction of an external history that was read in part: one of its records was
     ok-read, and another is lost though its offset is known.
     """
     lost_record = F.struct("key", "value", F.col("lowest_offset").alias("offset"))

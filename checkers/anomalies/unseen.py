@@ -1,7 +1,7 @@
 """Unseen: a record that was acknowledged and committed was never delivered to anybody.
 
 The final read-committed reader came to the end of its partition (of every partition of its topic, if
-its offset is not known), and neither it nor anybody else was given the record. In a history from elsewhere,
+its offset is not known), and neither it nor anybody else was given the record. In an external history,
 which names no final reader: an operation that was ok sent it, and none that was ok was given it. Where
 nothing at all was read that proves nothing, nor does what is missing from a compacted partition, or below the
 start of its log.
@@ -60,7 +60,7 @@ def unseen(t: Tables) -> DataFrame:
 
 
 def unseen_external(t: ExternalTables) -> DataFrame:
-    """One row for each record of a history from elsewhere that an ok operation sent and none was given."""
+    """One row for each record of an external history that an ok operation sent and none was given."""
     return finding(
         t.values.where("ok_sent and not ok_read"),
         "unseen",

@@ -1,4 +1,4 @@
-"""The operations of histories from elsewhere: how many there are of each kind, and those asked for."""
+"""The operations of external histories: how many there are of each kind, and those asked for."""
 
 from collections import Counter
 from collections.abc import Mapping, Set

@@ -1,4 +1,4 @@
-"""Histories from elsewhere, any number of them in one job: read in Spark's tasks, paired, and checked."""
+"""external histories, any number of them in one job: read in Spark's tasks, paired, and checked."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The shared tables of a history from elsewhere: what its clients told, and nothing else.
+"""The shared tables of an external history: what its clients told, and nothing else.
 
 One shuffle, by key, carries every check but the cycles: what has the same value, stands at the same offset,
 or was sent or polled by the same process, has the same key. What a task makes of its keys stands in

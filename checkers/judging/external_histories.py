@@ -1,4 +1,4 @@
-"""From histories from elsewhere to what the checkers say of them: one Spark job for all of them."""
+"""From external histories to what the checkers say of them: one Spark job for all of them."""
 
 import json
 from collections import Counter

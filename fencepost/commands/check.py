@@ -23,7 +23,7 @@ from harness.verdict import worst_status
 @asking.option_flags("master", "spark-conf")
 @asking.json_flag
 def command(histories: tuple[str, ...], allow: str, update: bool, as_json: bool, **given: Any) -> ExitStatus:
-    """Judge stored runs, and histories from elsewhere, any number in one job, without a cluster.
+    """Judge stored runs, and external histories, any number in one job, without a cluster.
 
     STORE is the folder of one run, or one that holds such folders; each gets its line, newest last.
     HISTORY is a file of JSON Lines (.jsonl), or Jepsen's history.edn, plain or gzipped (.gz), or a folder

@@ -1,1 +1,1 @@
-"""Histories from elsewhere: JSON Lines and Jepsen's `history.edn`, as events of one form."""
+"""external histories: JSON Lines and Jepsen's `history.edn`, as events of one form."""

@@ -1,4 +1,4 @@
-"""What a history from elsewhere becomes: the tables that the client's own checks read.
+"""What an external history becomes: the tables that the client's own checks read.
 
 Keys and values are numbers here. An integer of up to 2^61 in magnitude stands for itself; anything else
 is named by a number from 2^62 upwards, a hash of its canonical text, which `NAMES` gives back.

@@ -98,9 +98,9 @@ class CarryingOut:
                 self._stop.wait(max(0.0, injection.hold_s - elapsed_s))
             end_ns = self._journal.now_ns()
         finally:
-            evidence = "; ".join(effect.proof) or next(
-                iter(effect.lacking.values()), "no sign of it was seen"
-            )
+            proof = "; ".join(effect.proof)
+            lacking = next(iter(effect.lacking.values()), "no sign of it was seen")
+            evidence = proof if effect.acted else lacking
             done = {
                 "f": injection.fault,
                 "process": -1,

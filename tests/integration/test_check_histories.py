@@ -1,4 +1,4 @@
-"""`fencepost check` of histories from elsewhere, as a user calls it."""
+"""`fencepost check` of external histories, as a user calls it."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""The named components of every run's dependency graph: one shared table of a history from elsewhere."""
+"""The named components of every run's dependency graph: one shared table of an external history."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What stands beside the findings of a history from elsewhere, and the names in its examples."""
+"""What stands beside the findings of an external history, and the names in its examples."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is said of an example of a history from elsewhere, in a line."""
+"""What is said of an example of an external history, in a line."""
 
 import pytest
 

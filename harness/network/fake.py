@@ -1,0 +1,48 @@
+"""A network without a network, for unit tests and for whoever writes a fault."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from harness.errors import FaultFailed
+from harness.network import LinkEffect
+
+
+@dataclass
+class FakeImposed:
+    """An effect on some links; `proof` is what it says of itself."""
+
+    links: Sequence[str]
+    proof: str
+
+    def evidence(self) -> str:
+        """Empty, where the effect is to be one that does nothing."""
+        return self.proof
+
+
+@dataclass
+class FakeNetwork:
+    """A `Network` that notes what is imposed. Set `proof` to "" for an effect that cannot be shown to act."""
+
+    links: Sequence[str] = ()
+    proof: str = "nothing passes"
+    heal_fails: bool = False
+    alive: bool = True
+    on: list[str] = field(default_factory=list)  # the links that are struck now
+    imposed: list[tuple[str, LinkEffect]] = field(default_factory=list)  # all that ever were
+
+    @contextmanager
+    def impose(self, links: Sequence[str], effect: LinkEffect) -> Iterator[FakeImposed]:
+        """Note it; raises `FaultFailed` at the end if healing is to fail."""
+        self.on += links
+        self.imposed += [(link, effect) for link in links]
+        yield FakeImposed(links, self.proof)
+        if self.heal_fails:
+            raise FaultFailed("the links could not be healed")
+        self.on = [link for link in self.on if link not in links]
+
+    def heal(self) -> None:
+        """Nothing is struck any more."""
+        if self.heal_fails:
+            raise FaultFailed("the links could not be healed")
+        self.on = []

@@ -1,0 +1,164 @@
+"""A run without Kafka: a fake cluster, and real processes that speak the control line and nothing else."""
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.cluster import Cluster
+from harness.cluster.fake import FakeCluster
+from harness.history import Role
+from harness.pipeline import PipelineFacts, Place, StageFacts, TopicFacts
+from harness.processes.spawn import Supervisor
+from harness.programs import Launch, Seat
+from harness.runner.faults import FaultContext
+from harness.runner.processes import Clock, Processes
+from harness.runner.progress import Tick
+from harness.runner.run_log import RunLog
+
+# What each kind of process does after it has said that it is ready. `report` and `commands` are its control line.
+SCRIPT = """
+import json, socket, sys, time
+line = socket.socket(fileno=int(sys.argv[1]))
+report = lambda **body: line.sendall(json.dumps(body).encode() + b"\\n")
+commands = (json.loads(one) for one in line.makefile("rb"))
+{body}
+"""
+WORKS = """
+report(ready=True, counts={"inputs": 10, "committed": 1})
+for command in commands:
+    if command.get("stop") or command.get("replaced"):
+        break
+    if command.get("arm"):
+        report(at=command["arm"], claims={"in/0": [0, 10]})
+"""
+IDLE = """
+report(ready=True)
+for command in commands:
+    if command.get("stop"):
+        break
+"""
+DIES = """
+print("Segmentation fault")
+sys.exit(1)
+"""
+DIES_LATER = """
+report(ready=True)
+print("Segmentation fault")
+sys.exit(1)
+"""
+FENCED_ZOMBIE = """
+report(ready=True, counts={"inputs": 10, "committed": 1, "fenced": 0})
+for command in commands:
+    if command.get("stop"):
+        break
+    if command.get("replaced"):
+        report(counts={"inputs": 10, "committed": 1, "fenced": 1})
+        break
+    if command.get("arm"):
+        report(at=command["arm"], claims={"in/0": [0, 10]})
+"""
+READS = "report(ready=True, given=5, reached=1)"
+
+
+@dataclass(frozen=True)
+class Script:
+    """A program: by role, what it does."""
+
+    body: str = WORKS
+    others: Mapping[Role, str] = field(default_factory=dict)
+
+    def launch(self, seat: Seat) -> Launch:
+        """In a Python that loads nothing."""
+        own = self.others.get(seat.role, IDLE if seat.role is not Role.FINAL else READS)
+        body = self.body if seat.role is Role.WORKER else own
+        argv = [sys.executable, "-S", "-E", "-c", SCRIPT.replace("{body}", body), str(seat.channel)]
+        return Launch(argv, pass_fds=(seat.channel,))
+
+
+class Silent:
+    """A progress that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def phase(self, name: str) -> None:
+        self.said.append(name)
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def tick(self, tick: Tick) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class FakeEnds:
+    """`Ends` that say what they were told to."""
+
+    lefts: list[int | None] = field(default_factory=lambda: [0])
+    open_at: list[str] = field(default_factory=list)
+    marked: list[Place] = field(default_factory=list)
+
+    def left(self, stage: StageFacts) -> int | None:
+        return self.lefts.pop(0) if len(self.lefts) > 1 else self.lefts[0]
+
+    def open_transactions(self, topics: Any, groups: Any) -> list[str]:
+        return self.open_at
+
+    def mark(self, places: Any) -> None:
+        self.marked += places
+
+
+PIPELINE = PipelineFacts(
+    "fake",
+    (TopicFacts("in", 1), TopicFacts("out", 1)),
+    (StageFacts("s", ("in",), "g", writes=("out",), transactional_ids={"s-1": "s-1"}),),
+)
+
+
+@dataclass
+class FakeRun:
+    """What the parts of a run are tested on."""
+
+    cluster: FakeCluster
+    processes: Processes
+    run_log: RunLog
+    progress: Silent
+    supervisor: Supervisor
+    folder: Path
+
+    @property
+    def context(self) -> FaultContext:
+        real: Cluster = self.cluster
+        return FaultContext(real, self.processes, ("in", "out"))
+
+
+@contextmanager
+def fake_run(
+    folder: Path, program: Script | None = None, cluster: FakeCluster | None = None
+) -> Iterator[FakeRun]:
+    """Processes of a program, and a cluster of which nothing is real."""
+    cluster = cluster or FakeCluster()
+    cluster.create_topics(PIPELINE.topics, 1)
+    clock = Clock(time.monotonic_ns(), time.time() * 1000)
+    program = program or Script()
+    with Supervisor() as supervisor:
+        processes = Processes(
+            supervisor,
+            folder,
+            clock,
+            lambda slot: cluster.bootstrap,
+            ("w0", "w1", "w2"),
+            PIPELINE.stages,
+            {"s": program},
+            program,
+        )
+        progress = Silent()
+        yield FakeRun(cluster, processes, RunLog(progress, clock), progress, supervisor, folder)

@@ -1,0 +1,129 @@
+"""Every fault on a cluster without Kafka: it acts, it did not act, its heal failed."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.fake import FakeCluster
+from harness.errors import FaultFailed, WaitTimeout
+from harness.history import Step
+from harness.network.fake import FakeNetwork
+from harness.record.journal import Journal
+from harness.runner.carry_out import CarryingOut, Injected
+from harness.runner.faults import Injection, Target
+from nemeses import brokers, kill_worker, pause_worker
+from nemeses.registry import NEMESES
+from tests.support.fake_run import FENCED_ZOMBIE, IDLE, WORKS, FakeRun, Script, fake_run
+
+AIMED = {
+    "kill-broker": Injection("kill-broker", Target("leader", "in/0"), 0.0, 0.05),
+    "pause-broker": Injection("pause-broker", Target("leader", "in/0"), 0.0, 0.05),
+    "kill-txn-coordinator": Injection("kill-txn-coordinator", Target("txn-coordinator", "s-1"), 0.0, 0.05),
+    "kill-group-coordinator": Injection(
+        "kill-group-coordinator", Target("group-coordinator", "g"), 0.0, 0.05
+    ),
+    "partition": Injection("partition", Target("isolate", "1"), 0.0, 0.05),
+    "kill-worker": Injection("kill-worker", Target("worker", "s/s-1"), 0.0, 0.05, {"step": "after-send"}),
+    "pause-worker": Injection("pause-worker", Target("worker", "s/s-1"), 0.0, 0.05, {"step": "after-send"}),
+}
+OF_BROKERS = ("kill-broker", "pause-broker", "kill-txn-coordinator", "kill-group-coordinator")
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brokers, "MOVE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(kill_worker, "STEP_TIMEOUT_S", 0.5)
+    for name in ("STEP_TIMEOUT_S", "TAKE_OVER_TIMEOUT_S", "COME_BACK_TIMEOUT_S"):
+        monkeypatch.setattr(pause_worker, name, 0.5)
+
+
+def carried_out(run: FakeRun, *faults: str) -> Injected:
+    run.processes.await_ready([run.processes.start_worker("s", "s-1")])
+    run.cluster.offsets["g"] = {("in", 0): 10}  # others have committed what a zombie would hold
+    with Journal(run.folder / "journals" / "nemesis.jsonl", "nemesis", 0, {}) as journal:
+        carrying = CarryingOut([AIMED[fault] for fault in faults], NEMESES, run.context, journal, 0.0)
+        carrying.start()
+        for thread in carrying._threads:
+            thread.join(30)
+        assert carrying.done
+    assert carrying.injected.on == {}
+    return carrying.injected
+
+
+def test_every_fault_is_tested_here() -> None:
+    assert AIMED.keys() == NEMESES.keys()
+
+
+@pytest.mark.parametrize("fault", AIMED)
+def test_a_fault_that_acts_says_how_it_is_known(fault: str, tmp_path: Path) -> None:
+    with fake_run(tmp_path, Script(FENCED_ZOMBIE if fault == "pause-worker" else WORKS)) as run:
+        injected = carried_out(run, fault)
+        (report,) = injected.reports
+        assert (report.acted, injected.errors, injected.unmet_goals) == (True, [], {})
+        assert report.evidence and report.past_tense and report.end_s is not None
+        assert all(broker.running for broker in run.cluster.brokers)
+        assert run.cluster.network.on == []
+
+
+@pytest.mark.parametrize("fault", OF_BROKERS)
+def test_a_broker_whose_role_stays_was_not_struck(fault: str, tmp_path: Path) -> None:
+    with fake_run(tmp_path, cluster=FakeCluster(moves=False)) as run:
+        (report,) = carried_out(run, fault).reports
+        assert not report.acted
+        assert "to leave broker 1" in report.evidence
+
+
+@pytest.mark.parametrize("fault", OF_BROKERS)
+def test_a_broker_that_does_not_come_back_is_an_error_of_the_run(fault: str, tmp_path: Path) -> None:
+    with fake_run(tmp_path, cluster=FakeCluster(heal_fails=True)) as run:
+        injected = carried_out(run, fault)
+        assert [type(error) for error in injected.errors] == [FaultFailed]
+        assert injected.reports[0].end_s is None
+
+
+def test_a_cluster_that_does_not_recover_is_an_error_of_the_run(tmp_path: Path) -> None:
+    with fake_run(tmp_path, cluster=FakeCluster(stays_out_of_sync=True)) as run:
+        assert [type(error) for error in carried_out(run, "kill-broker").errors] == [WaitTimeout]
+
+
+def test_a_cut_that_cannot_be_shown_did_not_act(tmp_path: Path) -> None:
+    with fake_run(tmp_path, cluster=FakeCluster(network=FakeNetwork(proof=""))) as run:
+        (report,) = carried_out(run, "partition").reports
+        assert not report.acted
+
+
+def test_a_cut_that_cannot_be_healed_is_an_error_of_the_run(tmp_path: Path) -> None:
+    with fake_run(tmp_path, cluster=FakeCluster(network=FakeNetwork(heal_fails=True))) as run:
+        assert [type(error) for error in carried_out(run, "partition").errors] == [FaultFailed]
+
+
+@pytest.mark.parametrize("fault", ["kill-worker", "pause-worker"])
+def test_a_worker_that_comes_to_no_step_was_not_struck(fault: str, tmp_path: Path) -> None:
+    with fake_run(tmp_path, Script(IDLE)) as run:
+        injected = carried_out(run, fault)
+        assert not injected.reports[0].acted
+        assert injected.unmet_goals and not injected.errors
+
+
+def test_a_zombie_that_dies_on_coming_back_proves_nothing(tmp_path: Path) -> None:
+    with fake_run(tmp_path, Script(WORKS)) as run:  # it ends when it is told that it was replaced
+        injected = carried_out(run, "pause-worker")
+        assert not injected.reports[0].acted
+        assert "did not go on with its transaction" in injected.unmet_goals["zombie"]
+
+
+def test_a_zombie_in_whose_place_nobody_goes_on_is_none(tmp_path: Path) -> None:
+    with fake_run(tmp_path, Script(FENCED_ZOMBIE)) as run:
+        run.processes.await_ready([run.processes.start_worker("s", "s-1")])
+        with NEMESES["pause-worker"].strike(run.context, AIMED["pause-worker"]) as effect:
+            pass
+        assert not effect.acted
+        assert "nobody went on in its place" in effect.lacking["zombie"]
+
+
+def test_faults_of_brokers_and_of_workers_go_on_side_by_side(tmp_path: Path) -> None:
+    with fake_run(tmp_path) as run:
+        injected = carried_out(run, "kill-broker", "kill-worker", "partition")
+        assert {report.fault for report in injected.reports} == {"kill-broker", "kill-worker", "partition"}
+        assert all(report.acted for report in injected.reports)
+        assert Step.AFTER_SEND.value in next(r.target for r in injected.reports if r.fault == "kill-worker")

@@ -1,0 +1,56 @@
+"""Processes are started, replaced and stopped; what they say is heard to the end."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import StartFailed, WaitTimeout
+from harness.history import Role, Step
+from harness.waiting import wait_for
+from tests.support.fake_run import DIES, DIES_LATER, IDLE, Script, fake_run
+
+
+def test_a_worker_waits_at_the_step_and_tells_what_it_has_in_hand(tmp_path: Path) -> None:
+    with fake_run(tmp_path) as run:
+        worker = run.processes.start_worker("s", "s-1")
+        run.processes.await_ready([worker])
+        assert run.processes.wait_at_step(worker, Step.AFTER_SEND, 5) == {"in/0": [0, 10]}
+        assert run.processes.counts() == {"inputs": 10, "committed": 1}
+
+
+def test_a_worker_that_has_nothing_to_do_comes_to_no_step(tmp_path: Path) -> None:
+    with fake_run(tmp_path, Script(IDLE)) as run:
+        worker = run.processes.start_worker("s", "s-1")
+        with pytest.raises(WaitTimeout, match="after-send"):
+            run.processes.wait_at_step(worker, Step.AFTER_SEND, 0.2)
+
+
+def test_one_that_ends_at_its_start_is_named_with_its_last_words(tmp_path: Path) -> None:
+    with fake_run(tmp_path, Script(DIES)) as run, pytest.raises(StartFailed, match="Segmentation fault"):
+        run.processes.await_ready([run.processes.start_worker("s", "s-1")])
+
+
+def test_a_worker_that_ends_by_itself_is_replaced_and_noted(tmp_path: Path) -> None:
+    with fake_run(tmp_path, Script(DIES_LATER)) as run:
+        worker = run.processes.start_worker("s", "s-1")
+        wait_for(lambda: not worker.alive, "its end", 10)
+        run.processes.replace_dead()
+        assert [member.journal for member in run.processes.members] == ["s-1.0", "s-1.1"]
+        assert run.processes.unexpected_ends == ["s-1.0 ended by itself: Segmentation fault"]
+
+
+def test_an_observer_that_ends_by_itself_ends_the_run(tmp_path: Path) -> None:
+    with fake_run(tmp_path, Script(others={Role.OBSERVER: DIES_LATER})) as run:
+        observer = run.processes.start_other(Role.OBSERVER, "observer-1", "aside")
+        wait_for(lambda: not observer.alive, "its end", 10)
+        with pytest.raises(StartFailed, match="observer-1 ended by itself"):
+            run.processes.replace_dead()
+
+
+def test_who_does_not_stop_is_killed_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.runner.processes.STOP_TIMEOUT_S", 0.2)
+    deaf = "report(ready=True)\nwhile True: time.sleep(600)"
+    with fake_run(tmp_path, Script(deaf)) as run:
+        worker = run.processes.start_worker("s", "s-1")
+        run.processes.await_ready([worker])
+        assert run.processes.stop([worker]) == ["s-1.0 did not end within 0.2 s and was killed"]

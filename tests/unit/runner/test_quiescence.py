@@ -1,0 +1,79 @@
+"""What does not come to rest makes the evidence incomplete, each with its reason; the rest is still done."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.fake import FakeCluster
+from harness.history import Role
+from harness.network.fake import FakeNetwork
+from harness.runner.quiescence import Patience, Quiet, quiesce
+from tests.support.fake_run import DIES, DIES_LATER, IDLE, PIPELINE, FakeEnds, FakeRun, Script, fake_run
+
+SOON = Patience(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
+
+
+def brought_to_rest(run: FakeRun, ends: FakeEnds | None = None) -> tuple[Quiet, list[str]]:
+    quiet = quiesce(PIPELINE, run.context, ends or FakeEnds(), run.run_log, SOON)
+    return quiet, [problem.code for problem in run.run_log.evidence_problems]
+
+
+def test_a_run_that_comes_to_rest_lacks_nothing(tmp_path: Path) -> None:
+    ends = FakeEnds()
+    with fake_run(tmp_path) as run:
+        run.processes.await_ready([run.processes.start_worker("s", "s-1")])
+        quiet, problems = brought_to_rest(run, ends)
+        assert problems == []
+        assert not list(run.processes.others(*Role))
+    assert ends.marked == PIPELINE.places
+    assert quiet.leaders == {("in", 0): 1, ("out", 0): 1}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "code"),
+    [
+        (FakeCluster(network=FakeNetwork(heal_fails=True)), "not-healed"),
+        (FakeCluster(stays_out_of_sync=True), "not-in-sync"),
+    ],
+)
+def test_a_cluster_that_does_not_heal_is_told(tmp_path: Path, cluster: FakeCluster, code: str) -> None:
+    with fake_run(tmp_path, cluster=cluster) as run:
+        assert code in brought_to_rest(run)[1]
+
+
+def test_a_broker_that_dies_after_the_heal_is_noticed(tmp_path: Path) -> None:
+    with fake_run(tmp_path) as run:
+
+        class DiesMeanwhile(FakeEnds):
+            def mark(self, places: object) -> None:
+                run.cluster.brokers[0].kill()
+
+        assert brought_to_rest(run, DiesMeanwhile())[1] == ["not-in-sync-at-the-end"]
+
+
+def test_inputs_that_nobody_takes_are_left_behind(tmp_path: Path) -> None:
+    with fake_run(tmp_path) as run:
+        assert brought_to_rest(run, FakeEnds([7]))[1] == ["not-drained", "inputs-left"]
+
+
+def test_a_drain_goes_on_as_long_as_inputs_are_taken(tmp_path: Path) -> None:
+    # One look-up in ten milliseconds: it takes longer than the patience, and never stands still.
+    slow: list[int | None] = list(range(100, -1, -1))
+    with fake_run(tmp_path) as run:
+        assert brought_to_rest(run, FakeEnds(slow))[1] == []
+
+
+def test_a_look_up_that_fails_does_not_end_the_drain(tmp_path: Path) -> None:
+    with fake_run(tmp_path) as run:
+        assert brought_to_rest(run, FakeEnds([None, 3, None, 0]))[1] == []
+
+
+def test_a_transaction_that_stays_open_is_told(tmp_path: Path) -> None:
+    with fake_run(tmp_path) as run:
+        assert brought_to_rest(run, FakeEnds(open_at=["out/0 at 7"]))[1] == ["transaction-open"]
+
+
+@pytest.mark.parametrize("final", [DIES, DIES_LATER, IDLE])
+def test_readers_that_die_or_never_come_to_the_end_are_told(tmp_path: Path, final: str) -> None:
+    with fake_run(tmp_path, Script(others={Role.FINAL: final})) as run:
+        assert brought_to_rest(run)[1] == ["reader-short"]
