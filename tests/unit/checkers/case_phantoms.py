@@ -94,7 +94,8 @@ def an_output_of_an_input_before_the_beginning_of_the_log_is_none(h: History) ->
         h.alter(table, gone)
     h.alter("polls", lambda row: gone(row) if row["role"] == "final" else row)
     h.alter("replicas", lambda row: row | {"log_start": 1} if row["tp"] == h.tp["a"] else row)
-    h.alter("ends", lambda row: row | {"first": 1} if row["tp"] == h.tp["a"] else row)
+    read = {"first": 1, "read": 2}
+    h.alter("ends", lambda row: row | read if row["tp"] == h.tp["a"] else row)
 
 
 @case()

@@ -59,7 +59,7 @@ def test_a_checker_that_crashes_is_told_and_the_others_count(
     few = tuple(c for c in judging.STORE_CHECKERS if c.module in ("reprocessed_input", "lost_write"))
     monkeypatch.setattr(judging, "STORE_CHECKERS", (Crashing("no_such_anomaly"), *few))
     judgement = judge(spark, [StoredRun(3, wrong)])[3]
-    assert "out of cheese" in judgement.broken["no-such-anomaly"]
+    assert "out of cheese" in judgement.broken["no-such-anomaly"].text
     assert judgement.anomalies["reprocessed-input"].count == 1
 
 
@@ -121,7 +121,7 @@ def test_a_check_that_crashes_on_one_run_is_told_of_that_run_alone(
     runs = [StoredRun(4, taken_twice(tmp_path / "four", 4)), StoredRun(3, wrong)]
     four, three = judge_each(spark, runs).values()
     assert isinstance(four, Judgement) and isinstance(three, Judgement)
-    assert "out of cheese" in four.broken["no-such-anomaly"]
+    assert "out of cheese" in four.broken["no-such-anomaly"].text
     assert "no-such-anomaly" not in three.broken
     assert three.anomalies["reprocessed-input"].count == 1
 

@@ -145,7 +145,7 @@ def test_where_the_graph_cannot_be_looked_at_the_other_findings_stay(
     monkeypatch.setattr("checkers.external.tables.make_components", crash)
     (verdict,) = judge_histories(spark, [wrong], frozenset())
     assert isinstance(verdict, Verdict) and "poll-skip" in verdict.anomalies
-    assert any("out of cheese" in reason for reason in verdict.unknown_because)
+    assert any("out of cheese" in reason.text for reason in verdict.unknown_because)
 
 
 def test_a_check_that_crashes_on_one_history_leaves_the_other_its_verdict(
@@ -153,7 +153,7 @@ def test_a_check_that_crashes_on_one_history_leaves_the_other_its_verdict(
 ) -> None:
     wrong = right.with_name("wrong.jsonl")
     wrong.write_text(to_jsonl(random_history(Random(2), 30, {"poll-skip"})))
-    found = poll_order.poll_order_told
+    found = poll_order.poll_order_external
     monkeypatch.setattr(
         poll_order, "poll_order_external", lambda t: found(t).selectExpr("*").withColumn("detail", crash(t))
     )
@@ -166,4 +166,4 @@ def test_a_check_that_crashes_on_one_history_leaves_the_other_its_verdict(
     valid, unknown = judge_histories(spark, [right, wrong], frozenset())
     assert isinstance(valid, Verdict) and valid.valid is Validity.VALID
     assert isinstance(unknown, Verdict) and unknown.valid is Validity.UNKNOWN
-    assert any("out of cheese" in reason for reason in unknown.unknown_because)
+    assert any("out of cheese" in reason.text for reason in unknown.unknown_because)
