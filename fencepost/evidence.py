@@ -91,6 +91,9 @@ def contradictions(folder: Path, plan: Plan) -> Iterator[str]:
     # What was done to the cluster stands beside them, and is no witness.
     if missing := sorted(set(written) - set(told) - {"nemesis"}):
         yield f"the table journals lacks {listed(missing)}"
+    promised = {reader.journal for reader in plan.promises.readers} if "promises" in plan.run else set()
+    if blind := sorted(promised - set(told)):
+        yield f"the run promised readers that left no journal: {listed(blind)}"
     places = pq.read_table(history / "partitions.parquet", columns=["topic", "partition"]).to_pylist()
     here = {(place["topic"], place["partition"]) for place in places}
     wanted = set(plan.pipeline.places)

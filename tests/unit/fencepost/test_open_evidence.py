@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -148,6 +149,19 @@ def test_a_stage_that_is_not_as_it_was_planned_makes_a_run_unknown(
 
     rewrite(store / "history" / "stages.parquet", change)
     assert words in open_evidence("it", store).incomplete[0]
+
+
+def test_a_reader_that_was_promised_and_left_nothing_makes_a_run_unknown(store: Path) -> None:
+    plan = Plan.load(store / "test.toml")
+    there = pq.read_table(store / "history" / "journals.parquet")["journal"].to_pylist()
+    for journals, blind in ((there[:1], ()), ((*there[:1], "observer-1"), ("observer-1",))):
+        readers = [
+            {"journal": name, "role": "observer", "isolation": "read_committed", "topics": ["a"]}
+            for name in journals
+        ]
+        replace(plan, run={**plan.run, "promises": {"readers": readers}}).save(store / "test.toml")
+        told = open_evidence("it", store).incomplete
+        assert [words.rpartition(": ")[2] for words in told if "promised readers" in words] == list(blind)
 
 
 def test_a_stage_that_stands_twice_makes_a_run_unknown(store: Path) -> None:
