@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,16 @@ class Copy:
 
     def ops(self, f: str, outcome: str = "ok") -> dict[int, Row]:
         return {row["op"]: row for row in self.rows("ops") if row["f"] == f and row["outcome"] == outcome}
+
+    def recount(self) -> None:
+        """Each reader was given what its table now holds: what is taken from both was never read."""
+        given = Counter((row["role"], row["tp"]) for row in self.rows("polls"))
+        found = Counter(row["tp"] for row in self.rows("records"))
+        ends = self.rows("ends")
+        for row in ends:
+            committed = row["isolation"] == "read_committed"
+            row["read"] = given[row["role"], row["tp"]] if committed else found[row["tp"]]
+        self.write("ends", ends)
 
     def observed(self) -> list[list[Row]]:
         """What an observer was given of one partition, poll by poll, a few polls after its first."""

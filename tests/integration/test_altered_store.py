@@ -216,6 +216,7 @@ def judged(stored: Result, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     for n, (name, alteration) in enumerate(ALTERATIONS.items(), 1):
         copy = copy_of(name, n)
         alteration.change(copy)
+        copy.recount()
         folders[name] = copy.folder
     for n, table in enumerate(EMPTIED, 101):
         copy = copy_of(f"empty-{table}", n)
