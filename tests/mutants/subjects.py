@@ -140,8 +140,8 @@ class Part:
 SUBJECTS: Mapping[str, Callable[[SparkSession], Subject]] = {"told": ExternalTables, "stored": Stored}
 SHARED = (
     "stored/tables", "stored/inputs", "stored/positions", "stored/operations", "stored/partitions",
-    "stored/position_events", "stored/producers", "stored/values", "judging/facts", "judging/completeness", "judging/observers",
-    "judging/stored_runs", "judging/run_checks", "judging/ranking", "registry",
+    "stored/position_events", "stored/producers", "stored/values", "judging/facts", "judging/completeness",
+    "judging/observers", "judging/stored_runs", "judging/run_checks", "judging/ranking", "registry",
 )  # fmt: skip
 """What all checkers of stored runs stand on."""
 
