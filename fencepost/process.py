@@ -13,14 +13,16 @@ from typing import Any
 
 from harness.clients.control import Control
 from harness.clients.feeder import Feeder
+from harness.clients.final_reader import FinalReader
 from harness.clients.interface import Client
 from harness.clients.librdkafka_client import LibrdkafkaClient
-from harness.clients.readers import FinalReader, Observer
+from harness.clients.readers import Observer
 from harness.history import Isolation, Role
 from harness.record.journal import Journal, NoJournal
+from harness.record.parts import PartWriter, folder_of, start_over
 from workloads.defects import policy_of
 from workloads.loop import Settings, Worker
-from workloads.model import group_of, transactional_id
+from workloads.model import Workload, group_of, transactional_id
 from workloads.registry import WORKLOADS
 
 CLIENTS: Mapping[str, Client] = {"librdkafka": LibrdkafkaClient()}
@@ -35,6 +37,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     head: dict[str, Any] = {
         key: spec[key] for key in ("role", "stage", "worker", "process", "bootstrap") if key in spec
     }
+    if spec["role"] == Role.FINAL.value:
+        start_over(Path(spec["path"]))
     if spec.get("record", True):
         journal = Journal(Path(spec["path"]), spec["journal"], spec["zero_ns"], head)
     else:
@@ -72,8 +76,23 @@ def build(
             return Observer(spec["bootstrap"], places, journal, control)
         case Role.FINAL:
             isolation = Isolation(spec["isolation"])
-            expectation = workload.expectation()
-            return FinalReader(spec["bootstrap"], places, isolation, journal, control, expectation)
+            parts = PartWriter(journal, folder_of(Path(spec["path"])))
+            return FinalReader(
+                spec["bootstrap"],
+                places,
+                isolation,
+                journal,
+                parts,
+                control,
+                workload.expectation(),
+                stated_topics(workload),
+            )
+
+
+def stated_topics(workload: Workload) -> frozenset[str]:
+    """The topics of whose records the workload says something: its inputs, and its sums."""
+    inputs = {topic for stage in workload.stages for topic in stage.reads}
+    return frozenset(inputs | {stage.aggregate.topic for stage in workload.stages if stage.aggregate})
 
 
 if __name__ == "__main__":

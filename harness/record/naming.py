@@ -11,6 +11,8 @@ Place = tuple[str, int, int]
 """Topic, partition, offset."""
 KEY_LENGTH = 64
 """A longer key is named by its length and its CRC-32."""
+_MOST_DIGITS = 18  # of an offset: what has more is none, and fits into no table
+_PARTITION_DIGITS = 9
 
 
 def value_name(journal: str, op: int, n: int) -> str:
@@ -42,13 +44,12 @@ def digest(key: bytes | None, value: bytes | None, headers: Headers | tuple[()])
     """
     key = key or b""
     value = value or b""
-    crc = zlib.crc32(b"%d %d " % (len(key), len(value)))
-    crc = zlib.crc32(value, zlib.crc32(key, crc))
+    parts = [f"{len(key)} {len(value)} ".encode(), key, value]
     for name, content in headers:
         if name != VALUE_HEADER:
-            held = _bytes(content)
-            crc = zlib.crc32(held, zlib.crc32(b"%s %d " % (name.encode(), len(held)), crc))
-    return crc
+            held = content if type(content) is bytes else _bytes(content)
+            parts += f"{name} {len(held)} ".encode(), held
+    return zlib.crc32(b"".join(parts))
 
 
 def key_name(key: bytes | None) -> str | None:
@@ -75,6 +76,21 @@ def header(headers: Headers | None, name: str) -> str | None:
     return None
 
 
+def own_headers(headers: Headers) -> tuple[str | None, str | None, str | None]:
+    """What a record says of itself, as `header` finds it: value, slot, inputs."""
+    value = slot = source = None
+    for name, content in headers:
+        if content is None:
+            continue
+        if name == VALUE_HEADER:
+            value = _bytes(content).decode(errors="replace") if value is None else value
+        elif name == SLOT_HEADER:
+            slot = _bytes(content).decode(errors="replace") if slot is None else slot
+        elif name == SOURCE_HEADER:
+            source = _bytes(content).decode(errors="replace") if source is None else source
+    return value, slot, source
+
+
 def _bytes(content: str | bytes | None) -> bytes:
     return content.encode() if isinstance(content, str) else content or b""
 
@@ -85,9 +101,14 @@ def parse_sources(text: str | None) -> list[Place]:
     for part in (text or "").split(","):
         topic, _, rest = part.rpartition("/")
         topic, _, partition = topic.rpartition("/")
-        if topic and partition.isdigit() and rest.isdigit():
+        if topic and _counts(partition, _PARTITION_DIGITS) and _counts(rest, _MOST_DIGITS):
             places.append((topic, int(partition), int(rest)))
     return places
+
+
+def _counts(text: str, most: int) -> bool:
+    """Whether it is a number from 0 on, as Kafka writes them."""
+    return text.isascii() and text.isdecimal() and len(text) <= most
 
 
 def partition_key(topic: str, partition: int) -> str:

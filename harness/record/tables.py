@@ -1,49 +1,33 @@
 """From journals to tables: what each process had said, as rows.
 
-Reads one journal after the other, line by line, and holds only the operations that are open. What
-a killed process had said is there: its last, torn line is dropped and counted, an operation
+Reads one journal after the other, line by line, and holds only the operations that are open, and a chunk of
+each table. What a killed process had said is there: its last, torn line is dropped and counted, an operation
 without a completion is `info`. Gaps in the numbering of the lines are counted too: there evidence
 is gone. It works the same for a run that ended and for one that was killed.
+
+Most rows come from a few lines: a transaction's sends, a poll's records. They are collected as columns, a line at
+a time. Final readers have written columns already (`parts`), which are renumbered; those of earlier versions
+wrote lines, like everybody else.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import orjson
+import pyarrow as pa
 
+from harness.errors import UnreadableInput
 from harness.history import SENTINEL_VALUE, Isolation, Outcome
 from harness.pipeline import StageFacts
-from harness.record.naming import operation_name, split_partition, value_name
+from harness.record.journal_lines import Journaled, events
+from harness.record.naming import operation_name, split_partition
 from harness.record.parquet_writer import ParquetWriter, open_parquet
 from harness.record.partitions import PartitionIds
+from harness.record.parts import DamagedPart, folder_of, read_part, renumbered
 from harness.record.schema import HISTORY
 
 INTERNAL = ("__consumer_offsets", "__transaction_state")
-
-
-@dataclass
-class Journaled:
-    """What has been read of one journal."""
-
-    name: str
-    first_op: int
-    head: dict[str, Any] = field(default_factory=dict)
-    lines: int = 0
-    torn: int = 0
-    missing: int = 0
-    rows: int = 0  # of the table ops
-    highest: int = -1
-    ended: bool = False
-    transactional_id: str | None = None
-    open: dict[int, dict[str, Any]] = field(default_factory=dict)
-
-    @property
-    def role(self) -> str:
-        """What it was there for; a journal whose first line is torn is nobody's."""
-        return str(self.head.get("role", "unknown"))
 
 
 class Tabulator:
@@ -56,6 +40,7 @@ class Tabulator:
         self._ops: dict[str, range] = {}
         self._next_op = 0
         self._sheets: dict[str, ParquetWriter] = {}
+        self._tps: dict[str, int] = {}  # of partitions that were named before
 
     def op_of(self, name: str) -> int | None:
         """The number of the operation that an offset's metadata names; None: nobody's, or one that is missing
@@ -88,13 +73,22 @@ class Tabulator:
     def _row(self, table: str, *cells: object) -> None:
         self._sheets[table].append((self.run, *cells))
 
+    def _rows(self, table: str, count: int, *columns: object) -> None:
+        self._sheets[table].extend(count, self.run, *columns)
+
     def _tp(self, key: str) -> int:
-        return self._names.id(*split_partition(key))
+        tp = self._tps.get(key)
+        if tp is None:
+            tp = self._tps[key] = self._names.id(*split_partition(key))
+        return tp
 
     def _journal(self, path: Path) -> None:
         read = Journaled(path.stem, self._next_op)
         for line, event in events(path, read):
-            self._event(read, line, event)
+            if event["type"] == "part":
+                self._part(read, path, event)
+            else:
+                self._event(read, line, event)
         for op in sorted(read.open):
             self._complete(read, op, Outcome.INFO.value, None, None)
         self._next_op = read.first_op + read.highest + 1
@@ -173,33 +167,41 @@ class Tabulator:
             line,
         )
         acks = done.get("acks") or begun.get("acks") or []
-        for n, send in enumerate(begun.get("sends", ())):
-            self._send(read, op, n, send, acks[n] if n < len(acks) else None)
+        self._sends(read, op, begun.get("sends", ()), acks)
         for key, (first, following) in (claims or {}).items():
             self._row("claims", number, stage.group if stage else None, self._tp(key), first, following)
 
-    def _send(self, read: Journaled, op: int, n: int, send: Sequence[Any], ack: Sequence[int] | None) -> None:
-        topic, slot, digest, *places = send
-        # A duplicate of a batch that the broker has forgotten is acknowledged without an offset.
-        offset = ack[1] if ack and ack[1] >= 0 else None
-        self._row(
+    def _sends(
+        self, read: Journaled, op: int, sends: Sequence[Sequence[Any]], acks: Sequence[Sequence[int] | None]
+    ) -> None:
+        count = len(sends)
+        answers = [*acks[:count], *[None] * (count - len(acks))]
+        name = operation_name(read.name, op)
+        self._rows(
             "sends",
+            count,
             read.first_op + op,
-            n,
-            value_name(read.name, op, n),
-            topic,
-            self._names.id(topic, ack[0]) if ack else None,
-            offset,
-            ack is not None,
-            slot,
-            self._inputs(places),
-            digest,
+            list(range(count)),
+            [f"{name}:{n}" for n in range(count)],  # as `value_name` has it
+            [send[0] for send in sends],
+            [
+                self._names.id(send[0], ack[0]) if ack else None
+                for send, ack in zip(sends, answers, strict=True)
+            ],
+            # A duplicate of a batch that the broker has forgotten is acknowledged without an offset.
+            [ack[1] if ack and ack[1] >= 0 else None for ack in answers],
+            [ack is not None for ack in answers],
+            [send[1] for send in sends],
+            [self._inputs(send) for send in sends],
+            [send[2] for send in sends],
         )
 
-    def _inputs(self, places: Sequence[Any]) -> list[dict[str, int]]:
+    def _inputs(self, row: Sequence[Any], start: int = 3) -> list[tuple[int, int]]:
+        """The inputs that a row names from a certain cell on: a partition and an offset for each."""
+        if len(row) == start + 2:  # nearly all
+            return [(self._tp(row[start]), row[start + 1])]
         return [
-            {"tp": self._tp(key), "offset": offset}
-            for key, offset in zip(places[::2], places[1::2], strict=True)
+            (self._tp(key), offset) for key, offset in zip(row[start::2], row[start + 1 :: 2], strict=True)
         ]
 
     def _poll(self, read: Journaled, line: int, event: Mapping[str, Any]) -> None:
@@ -217,23 +219,30 @@ class Tabulator:
         promised = stage.promised if stage else Isolation.READ_COMMITTED.value
         n = 0
         for key, records in event.get("records", {}).items():
-            tp = self._tp(key)
-            for offset, value in records:
-                self._row("polls", number, n, tp, offset, value, read.role, promised, return_ns)
-                n += 1
+            count = len(records)
+            self._rows(
+                "polls", count, number, list(range(n, n + count)), self._tp(key),
+                [record[0] for record in records], [record[1] for record in records],
+                read.role, promised, return_ns,
+            )  # fmt: skip
+            n += count
         for key, contents in event.get("contents", {}).items():
             names = event.get("keys", {}).get(key, ())  # journals of earlier versions have none
             self._contents(self._tp(key), contents, names, event.get("states", {}).get(key, ()))
         for key, rows in event.get("expected", {}).items():
             tp = self._tp(key)
             for offset, named, slot, topic, digest in rows:
-                group = self._stages[named].group
-                self._row("expected", named, group, tp, offset, slot, topic, digest, None, None)
+                self._row("expected", named, self._group(named), tp, offset, slot, topic, digest, None, None)
         for key, rows in event.get("adds", {}).items():
             tp = self._tp(key)
             for offset, named, topic, to, adds in rows:
-                group = self._stages[named].group
-                self._row("expected", named, group, tp, offset, None, topic, None, to, adds)
+                self._row("expected", named, self._group(named), tp, offset, None, topic, None, to, adds)
+
+    def _group(self, stage: str) -> str | None:
+        """The group of a stage that a final reader names. Raises `UnreadableInput`."""
+        if stage not in self._stages:
+            raise UnreadableInput(f"a final reader names stage {stage}, which test.toml does not list")
+        return self._stages[stage].group
 
     def _contents(
         self,
@@ -242,12 +251,46 @@ class Tabulator:
         keys: Sequence[str | None],
         states: Sequence[int | None],
     ) -> None:
-        for n, (offset, value, slot, digest, timestamp_ms, *places) in enumerate(contents):
-            sentinel = value is not None and value.startswith(SENTINEL_VALUE)
-            key = keys[n] if n < len(keys) else None
-            state = states[n] if n < len(states) else None
-            inputs = self._inputs(places)
-            self._row("records", tp, offset, value, slot, inputs, digest, timestamp_ms, sentinel, key, state)
+        """What a final reader of an earlier version wrote of the records of a partition."""
+        count = len(contents)
+        values = [row[1] for row in contents]
+        self._rows(
+            "records",
+            count,
+            tp,
+            [row[0] for row in contents],
+            values,
+            [row[2] for row in contents],
+            [self._inputs(row, 5) for row in contents],
+            [row[3] for row in contents],
+            [row[4] for row in contents],
+            [value is not None and value.startswith(SENTINEL_VALUE) for value in values],
+            [*keys, *[None] * (count - len(keys))],
+            [*states, *[None] * (count - len(states))],
+        )
+
+    def _part(self, read: Journaled, path: Path, event: Mapping[str, Any]) -> None:
+        """The rows of a part; one that is gone or damaged counts as a line that is."""
+        try:
+            table, batch = read_part(folder_of(path), event)
+            tps = pa.array([self._tp(key) for key in event["partitions"]], pa.int32())
+            columns = renumbered(batch, read.first_op, tps)
+        except DamagedPart:
+            read.missing += 1
+            return
+        same = {"run": self.run, "role": read.role, "promised": Isolation.READ_COMMITTED.value}
+        schema = HISTORY[table]
+        if table == "expected":
+            stages = columns["stage"].dictionary_encode()
+            groups = [self._group(stage) for stage in stages.dictionary.to_pylist()]
+            columns["group"] = pa.array(groups, pa.string()).take(stages.indices)
+        arrays = [
+            columns[field.name]
+            if field.name in columns
+            else pa.repeat(pa.scalar(same[field.name], field.type), batch.num_rows)
+            for field in schema
+        ]
+        self._sheets[table].write(pa.record_batch(arrays, schema=schema))
 
     def _assigned(self, read: Journaled, event: Mapping[str, Any]) -> None:
         stage = self._stages.get(read.head.get("stage", ""))
@@ -263,24 +306,3 @@ class Tabulator:
                 "ends", read.name, event["isolation"], self._tp(key),
                 end["first"], end["next"], end["read"], end["sentinel"], read.role,
             )  # fmt: skip
-
-
-def events(path: Path, read: Journaled) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The whole lines of a journal, numbered from 1; counts those that are torn or missing."""
-    index = 0
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            read.lines = number
-            if not line.endswith(b"\n"):
-                read.torn += 1
-                return
-            try:
-                event = orjson.loads(line)
-                found = int(event["index"])
-            except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
-                read.missing += 1
-                index += 1
-                continue
-            read.missing += max(0, found - index)
-            index = found + 1
-            yield number, event

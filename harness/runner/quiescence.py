@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from harness.cluster import Cluster
-from harness.errors import EnvironmentFailure, FencepostError, WaitTimeout
-from harness.history import Isolation, Role
+from harness.errors import EnvironmentFailure, FencepostError
+from harness.history import Role
 from harness.pipeline import OffsetsKept, PipelineFacts, Place, StageFacts
 from harness.runner.ends import Ends
 from harness.runner.faults import FaultContext
-from harness.runner.processes import Member, Processes
+from harness.runner.final_reads import read_all
+from harness.runner.processes import Processes
 from harness.runner.run_log import RunLog
 from harness.waiting import wait_for, wait_while_progressing
 
@@ -85,7 +86,7 @@ def quiesce(
         attempt(
             "reader-short",
             "the final readers did not come to the end",
-            partial(_read_all, processes, pipeline.places, patience),
+            partial(_read_all, cluster, processes, pipeline, patience),
         )
         return _look(cluster, topics, run_log)
 
@@ -154,36 +155,11 @@ def _await_no_transaction(ends: Ends, pipeline: PipelineFacts, patience: Patienc
     )
 
 
-def _read_all(processes: Processes, places: Sequence[Place], patience: Patience) -> None:
-    """Run a final reader at each isolation level, each until it met every end."""
-    readers = [
-        processes.start_other(
-            Role.FINAL, f"final-{level}", "harness", places=list(places), isolation=level.value
-        )
-        for level in Isolation
-    ]
-    processes.await_ready(readers)
-    try:
-        wait_while_progressing(
-            lambda: all(not reader.alive for reader in readers),
-            lambda: [reader.heard.given for reader in readers],
-            "the final readers to come to the end of every partition",
-            patience.reads_s,
-            every_s=0.05,
-            last_seen=lambda: ", ".join(map(_how_far, readers)),
-        )
-    except WaitTimeout:
-        processes.stop(readers)  # each then says how far it came, and the checkers take it from there
-        raise
-    for reader in readers:
-        if reader.child.poll() != 0:
-            raise EnvironmentFailure(
-                f"{reader.journal}: {reader.child.ending()}: {processes.last_words(reader)}"
-            )
-
-
-def _how_far(reader: Member) -> str:
-    return f"{reader.journal} was given {reader.heard.given} records"
+def _read_all(cluster: Cluster, processes: Processes, pipeline: PipelineFacts, patience: Patience) -> None:
+    """Run the final readers, each until it met every end of its partitions."""
+    ends = cluster.last_stable([topic.name for topic in pipeline.topics])
+    records = sum(high - start for start, _, high in ends.values())
+    read_all(processes, pipeline.places, records, patience.reads_s)
 
 
 def _look(cluster: Cluster, topics: Sequence[str], run_log: RunLog) -> Quiet:

@@ -8,9 +8,9 @@ import orjson
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from harness.clients import readers
+from harness.clients import final_reader
 from harness.clients.control import Control
-from harness.clients.readers import FinalReader
+from harness.clients.final_reader import FinalReader
 from harness.history import SENTINEL_VALUE, VALUE_HEADER, Isolation
 from harness.record.journal import Journal
 from harness.record.naming import Headers
@@ -60,7 +60,7 @@ class Cluster:
         return []
 
     def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int] | None:
-        assert 0 < timeout <= readers.BEGINNINGS_TIMEOUT_S
+        assert 0 < timeout <= final_reader.BEGINNINGS_TIMEOUT_S
         if place.topic == "y":
             raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
         return (3, 8) if place.topic == "x" else None
@@ -74,7 +74,7 @@ def test_what_was_read_is_told_though_a_partition_has_no_leader(
 ) -> None:
     control = Control(None)
     cluster = Cluster(control)
-    monkeypatch.setattr(readers, "Consumer", lambda _: cluster)
+    monkeypatch.setattr(final_reader, "Consumer", lambda _: cluster)
     journal = Journal(tmp_path / "final.jsonl", "final", 0, {})
     FinalReader("nowhere:9092", PLACES, Isolation.READ_COMMITTED, journal, control, NOTHING).run()
     *_, poll, ends = map(orjson.loads, (tmp_path / "final.jsonl").read_bytes().splitlines())

@@ -1,0 +1,180 @@
+"""Final readers: at the end of a run they read every partition whole, and write what they read as columns.
+
+They are no workers: nothing that they do takes effect. One that was killed leaves whole parts and its journal,
+and can be started again from the beginning.
+"""
+
+import time
+from collections.abc import Collection, Sequence
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+
+from harness.clients import librdkafka
+from harness.clients.control import Control
+from harness.clients.records import Record, as_input, consume
+from harness.history import (
+    SENTINEL_VALUE,
+    VALUE_HEADER,
+    Isolation,
+    Outcome,
+)
+from harness.pipeline import Expectation, Place
+from harness.record.journal import Journal
+from harness.record.naming import (
+    digest,
+    header,
+    key_name,
+    own_headers,
+    parse_sources,
+    partition_key,
+)
+from harness.record.parts import PartWriter
+
+BATCH = 2_000
+BEGINNINGS_TIMEOUT_S = 20.0
+"""For all partitions together: whoever told the reader to stop waits for its last words."""
+
+
+class FinalReader:
+    """Reads every partition from its start to its sentinel, at one isolation level.
+
+    The read-uncommitted one says what every record holds, and what each input must lead to. `stated`: the topics
+    of whose records the expectation says anything.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        places: Sequence[Place],
+        isolation: Isolation,
+        journal: Journal,
+        parts: PartWriter,
+        control: Control,
+        expect: Expectation,
+        stated: Collection[str],
+    ) -> None:
+        self._isolation = isolation
+        self._journal = journal
+        self._parts = parts
+        self._control = control
+        self._expect = expect
+        self._stated = frozenset(stated)
+        self._consumer = Consumer(librdkafka.reader(bootstrap, journal.name, isolation))
+        self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
+        self._tps = {place: parts.partitions.id(*place) for place in places}
+        count = len(self._tps)
+        self._next, self._read = [0] * count, [0] * count
+        self._sentinels: list[int | None] = [None] * count
+
+    def run(self) -> None:
+        """Read until every sentinel was met, or until told to stop; then say from where on and how far."""
+        self._control.tell(ready=True)
+        given = 0
+        while not self._control.stopping and None in self._sentinels:
+            self._control.listen()
+            call_ns = self._journal.now_ns()
+            batch = consume(self._consumer, BATCH, 0.1)
+            if batch:
+                op = self._journal.number()
+                poll = {"f": "poll", "process": 0, "op": op, "call": call_ns}
+                return_ns = self._journal.write(Outcome.OK, poll)
+                if self._isolation is Isolation.READ_COMMITTED:
+                    self._delivered(op, return_ns, batch)
+                else:
+                    self._contents(batch)
+                given += len(batch)
+                self._control.tell(given=given)
+        self._parts.finish()
+        self._journal.write("ends", {"isolation": self._isolation.value, "ends": self._ends()})
+        self._control.tell(reached=len(self._sentinels) - self._sentinels.count(None))
+        self._consumer.close()
+
+    def _ends(self) -> dict[str, dict[str, int | None]]:
+        """How far each partition was read, and where its log begins by now; without a leader it is left out."""
+        deadline = time.monotonic() + BEGINNINGS_TIMEOUT_S
+        ends: dict[str, dict[str, int | None]] = {}
+        for place, tp in self._tps.items():
+            first = first_offset(self._consumer, *place, max(0.1, deadline - time.monotonic()))
+            if first is not None:
+                ends[partition_key(*place)] = {
+                    "first": first,
+                    "next": self._next[tp],
+                    "read": self._read[tp],
+                    "sentinel": self._sentinels[tp],
+                }
+        return ends
+
+    def _take(self, message: Record, value: str | None) -> tuple[int, int]:
+        """The place of a record, by the number of its partition; notes that the partition is read so far."""
+        tp, offset = self._tps[message.topic(), message.partition()], message.offset()
+        self._next[tp] = offset + 1
+        self._read[tp] += 1
+        if is_sentinel(value):
+            self._sentinels[tp] = offset
+        return tp, offset
+
+    def _delivered(self, op: int, return_ns: int, batch: Sequence[Record]) -> None:
+        """What was given, in the order of delivery."""
+        tps, offsets, values = [], [], []
+        for message in batch:
+            value = header(message.headers(), VALUE_HEADER)
+            tp, offset = self._take(message, value)
+            tps.append(tp)
+            offsets.append(offset)
+            values.append(value)
+        count = len(batch)
+        self._parts.extend("polls", count, op, list(range(count)), tps, offsets, values, return_ns)
+
+    def _contents(self, batch: Sequence[Record]) -> None:
+        """What each record holds and says of itself, and what it must lead to if it is an input."""
+        records: list[tuple[object, ...]] = []
+        expected: list[tuple[object, ...]] = []
+        for message in batch:
+            headers, key = message.headers() or [], message.key()
+            value, slot, sources = own_headers(headers)
+            tp, offset = self._take(message, value)
+            inputs = self._inputs(sources) if sources else ()
+            crc, timestamp_ms = digest(key, message.value(), headers), message.timestamp()[1]
+            sentinel = is_sentinel(value)
+            state = None
+            if message.topic() in self._stated and not sentinel:
+                state = self._expected(message, tp, offset, expected)
+            records.append(
+                (tp, offset, value, slot, inputs, crc, timestamp_ms, sentinel, key_name(key), state)
+            )
+        self._parts.extend("records", len(records), *map(list, zip(*records, strict=True)))
+        if expected:
+            self._parts.extend("expected", len(expected), *map(list, zip(*expected, strict=True)))
+
+    def _inputs(self, sources: str) -> list[tuple[int, int]]:
+        """The inputs that a record names, by the number of their partition."""
+        return [
+            (self._parts.partitions.id(topic, partition), offset)
+            for topic, partition, offset in parse_sources(sources)
+        ]
+
+    def _expected(self, message: Record, tp: int, offset: int, rows: list[tuple[object, ...]]) -> int | None:
+        """Write down what a record must lead to; returns the sum that it states, if any."""
+        record = as_input(message)
+        for due in self._expect.due(record):
+            crc = due.digest(message.partition(), offset)
+            rows.append((due.stage, tp, offset, due.slot, due.topic, crc, None, None))
+        for add in self._expect.adds(record):
+            rows.append((add.stage, tp, offset, None, add.topic, None, key_name(add.key), add.amount))
+        return self._expect.state(record)
+
+
+def is_sentinel(value: str | None) -> bool:
+    """Whether a record of that name is the one that the run wrote last into its partition."""
+    return value is not None and value.startswith(SENTINEL_VALUE)
+
+
+def first_offset(consumer: Consumer, topic: str, partition: int, timeout_s: float) -> int | None:
+    """Where its log begins: what stood before is gone. None: no leader has answered in time."""
+    try:
+        answer: tuple[int, int] | None = consumer.get_watermark_offsets(
+            TopicPartition(topic, partition), timeout=timeout_s
+        )
+    except KafkaException:
+        return None
+    return answer[0] if answer else None

@@ -1,0 +1,140 @@
+"""What a final reader read, as columns: part files beside its journal, which tabulation joins and renumbers.
+
+A part is an Arrow file of one table. It is written beside its name, and takes the name once it is complete; then
+an event `part` in the journal says how many rows it has, its CRC-32, and which partitions its numbers mean:
+
+    {"index":9,"time":5,"type":"part","table":"polls","file":"0-polls.arrow","rows":65536,"crc":7,
+     "partitions":["in/0","out/3"]}
+
+A file that no event names was not finished, and is nobody's. One that an event names, and that is gone or damaged,
+is evidence that is missing, as a line would be that was taken out of the journal.
+"""
+
+import shutil
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.record.journal import Journal
+from harness.record.parquet_writer import CHUNK_ROWS, Columns
+from harness.record.partitions import PartitionIds
+from harness.record.schema import HISTORY
+
+_ADDED = {
+    "polls": ("run", "role", "promised"),
+    "records": ("run",),
+    "expected": ("run", "group"),
+}
+"""Columns that tabulation adds: they are the same for all rows, or follow from another."""
+SCHEMAS: Mapping[str, pa.Schema] = {
+    table: pa.schema([column for column in HISTORY[table] if column.name not in added])
+    for table, added in _ADDED.items()
+}
+"""The tables of which there are parts. `op` and `tp` are numbers of the reader's own."""
+
+
+class DamagedPart(Exception):
+    """A part that is gone, or is not as its reader wrote it."""
+
+
+class PartWriter:
+    """Collects rows by table, and writes a part of each table whenever there are enough."""
+
+    def __init__(self, journal: Journal, folder: Path) -> None:
+        self._journal = journal
+        self._folder = folder
+        self._columns = {table: Columns(schema) for table, schema in SCHEMAS.items()}
+        self._written = 0
+        self.partitions = PartitionIds()
+        """The numbers that the rows name partitions by."""
+        folder.mkdir()
+
+    def extend(self, table: str, count: int, *columns: object) -> None:
+        """Take rows, as `Columns` does."""
+        columns_of = self._columns[table]
+        columns_of.extend(count, *columns)
+        if len(columns_of) >= CHUNK_ROWS:
+            self._cut(table)
+
+    def finish(self) -> None:
+        """Write what is left."""
+        for table, columns in self._columns.items():
+            if len(columns):
+                self._cut(table)
+
+    def _cut(self, table: str) -> None:
+        batch = self._columns[table].take()
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+            writer.write_batch(batch)
+        content = sink.getvalue()
+        path = self._folder / f"{self._written}-{table}.arrow"
+        unfinished = path.with_suffix(".unfinished")
+        unfinished.write_bytes(content)
+        unfinished.replace(path)
+        self._written += 1
+        event = {
+            "table": table,
+            "file": path.name,
+            "rows": batch.num_rows,
+            "crc": zlib.crc32(content),
+            "partitions": [f"{topic}/{number}" for _, topic, number in self.partitions],
+        }
+        self._journal.write("part", event)
+
+
+def start_over(journal: Path) -> None:
+    """Take away what an earlier attempt of the same reader has left."""
+    journal.unlink(missing_ok=True)
+    if folder_of(journal).exists():
+        shutil.rmtree(folder_of(journal))
+
+
+def folder_of(journal: Path) -> Path:
+    """Where the parts of a journal lie."""
+    return journal.with_suffix("")
+
+
+def read_part(folder: Path, event: Mapping[str, Any]) -> tuple[str, pa.RecordBatch]:
+    """The table that a part belongs to, and its rows. Raises `DamagedPart`."""
+    try:
+        table, path = str(event["table"]), folder / Path(str(event["file"])).name
+        content = path.read_bytes()
+        if zlib.crc32(content) != event["crc"]:
+            raise DamagedPart(f"{path} is not as it was written")
+        with pa.ipc.open_file(pa.BufferReader(content)) as reader:
+            batch = reader.get_batch(0)
+    except (OSError, KeyError, pa.ArrowException) as error:
+        raise DamagedPart(f"a part of {folder} cannot be read: {error!r}") from error
+    if batch.num_rows != event["rows"] or batch.schema != SCHEMAS.get(table):
+        raise DamagedPart(f"{path} has not the rows or the columns that it had")
+    return table, batch
+
+
+def renumbered(batch: pa.RecordBatch, first_op: int, tps: pa.Array) -> dict[str, pa.Array]:
+    """The columns of a part, by name, with the run's numbers for operations and partitions.
+
+    `tps`: by the reader's number of a partition, the run's. Raises `DamagedPart`.
+    """
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    try:
+        columns["tp"] = tps.take(columns["tp"])
+        if "op" in columns:
+            columns["op"] = pc.add(columns["op"], pa.scalar(first_op, pa.int64()))
+        if "inputs" in columns:
+            columns["inputs"] = _renumbered_inputs(columns["inputs"], tps)
+    except pa.ArrowException as error:
+        raise DamagedPart(f"a part names partitions that it does not list: {error}") from error
+    return columns
+
+
+def _renumbered_inputs(inputs: pa.ListArray, tps: pa.Array) -> pa.ListArray:
+    held = inputs.flatten()
+    values = pa.StructArray.from_arrays(
+        [tps.take(held.field("tp")), held.field("offset")], fields=list(inputs.type.value_type)
+    )
+    return pa.ListArray.from_arrays(inputs.offsets, values, type=inputs.type)

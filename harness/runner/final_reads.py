@@ -1,0 +1,98 @@
+"""The final reads: whoever reads every partition whole once nothing moves any more, started, watched, started again.
+
+One reader at each isolation level is enough for a short run. The read-uncommitted one does the most (it works out
+what each input must lead to), so a long log is dealt out to several of them, by partition. A reader leaves nothing
+that matters until it has come to its end, so one that was killed or that failed is started again from the beginning.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from harness.errors import EnvironmentFailure, WaitTimeout
+from harness.history import Isolation, Role
+from harness.pipeline import Place
+from harness.runner.processes import Member, Processes
+from harness.waiting import wait_while_progressing
+
+MANY_RECORDS = 200_000
+"""From here on a second reader costs less than it saves: it takes a second to come up."""
+MOST_READERS = 4
+MOST_STARTS = 3
+
+
+def read_all(
+    processes: Processes, places: Sequence[Place], records: int, patience_s: float, every_s: float = 0.05
+) -> None:
+    """Have every partition read at each isolation level, up to its end.
+
+    `records`: about how many there are in all. Raises `WaitTimeout` where nothing was read for `patience_s`, and
+    `EnvironmentFailure` where a reader failed again and again; the others have then come as far as they could.
+    """
+    readers = [
+        _Reader(processes, journal, spec)
+        for journal, spec in dealt_out(places, records, os.cpu_count() or 1).items()
+    ]
+    try:
+        wait_while_progressing(
+            lambda: not [reader for reader in readers if not reader.done()],  # each is looked after
+            lambda: [(reader.starts, reader.member.heard.given) for reader in readers],
+            "the final readers to come to the end of every partition",
+            patience_s,
+            every_s=every_s,
+            last_seen=lambda: ", ".join(str(reader) for reader in readers),
+        )
+    except WaitTimeout:
+        # Each then says how far it came, and the checkers take it from there.
+        processes.stop([reader.member for reader in readers])
+        raise
+    for reader in readers:
+        if reader.failed:
+            raise EnvironmentFailure(f"{reader.words()}, as it did {MOST_STARTS - 1} times before")
+
+
+def dealt_out(places: Sequence[Place], records: int, cpus: int) -> Mapping[str, Mapping[str, Any]]:
+    """By journal, what each reader is told: its isolation level and its partitions."""
+    many = min(cpus, MOST_READERS) if records >= MANY_RECORDS else 1
+    dealt: dict[str, Mapping[str, Any]] = {}
+    for level in Isolation:
+        hands = many if level is Isolation.READ_UNCOMMITTED else 1
+        for n in range(min(hands, len(places)) or 1):
+            name = f"final-{level}" if n == 0 else f"final-{level}-{n + 1}"
+            dealt[name] = {"isolation": level.value, "places": list(places[n::hands])}
+    return dealt
+
+
+class _Reader:
+    """A reader, however often it was started."""
+
+    def __init__(self, processes: Processes, journal: str, spec: Mapping[str, Any]) -> None:
+        self._processes = processes
+        self._start = partial(processes.start_other, Role.FINAL, journal, "harness", **spec)
+        self.starts = 1
+        self.member: Member = self._start()
+
+    def done(self) -> bool:
+        """Whether it has come to its end, or has failed too often; starts it again if it failed."""
+        if self.member.alive:
+            return False
+        if self.member.child.poll() == 0 or self.failed:
+            return True
+        self._processes.unexpected_ends.append(f"{self.words()}; it was started again")
+        self.starts += 1
+        self.member = self._start()
+        return False
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has failed as often as it may."""
+        return self.starts == MOST_STARTS and self.member.child.poll() not in (0, None)
+
+    def words(self) -> str:
+        """How it ended."""
+        ending, last = self.member.child.ending(), self._processes.last_words(self.member)
+        return f"{self.member.journal}: {ending}: {last}"
+
+    def __str__(self) -> str:
+        return f"{self.member.journal} was given {self.member.heard.given} records"
