@@ -20,32 +20,40 @@ CHUNK_ROWS = 65_536  # held in memory; about 30 MB of Python objects
 
 
 class Columns:
-    """Rows that are collected by column, until they are taken as a batch."""
+    """Rows that are collected, one by one or by column, until they are taken as a batch."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._columns: list[list[Any]] = [[] for _ in schema]
+        self._rows: list[Sequence[object]] = []  # that came one by one, and stand behind those in the columns
 
     def __len__(self) -> int:
-        return len(self._columns[0])
+        return len(self._columns[0]) + len(self._rows)
 
     def append(self, row: Sequence[object]) -> None:
         """Take one row."""
-        for column, cell in zip(self._columns, row, strict=True):
-            column.append(cell)
+        self._rows.append(row)
 
     def extend(self, count: int, *columns: object) -> None:
         """Take `count` rows: of each column a list of its cells, or the one cell that all of them have."""
+        self._settle()
         for column, given in zip(self._columns, columns, strict=True):
             column.extend(given if isinstance(given, list) else repeat(given, count))
 
     def take(self) -> pa.RecordBatch:
         """All that was collected; it is empty then."""
+        self._settle()
         arrays = [
             _array(column, field.type) for column, field in zip(self._columns, self._schema, strict=True)
         ]
         self._columns = [[] for _ in self._schema]
         return pa.record_batch(arrays, schema=self._schema)
+
+    def _settle(self) -> None:
+        if self._rows:
+            for column, cells in zip(self._columns, zip(*self._rows, strict=True), strict=True):
+                column.extend(cells)
+            self._rows = []
 
 
 class ParquetWriter:

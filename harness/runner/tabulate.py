@@ -15,7 +15,8 @@ from harness.record.partitions import PartitionIds
 from harness.record.schema import HISTORY
 from harness.record.tables import Tabulator
 from harness.settings.test_toml import Plan
-from harness.witness.capture import ReplicaSource, capture
+from harness.witness.beside import capturing
+from harness.witness.capture import ReplicaSource
 
 Place = tuple[str, int]
 
@@ -35,21 +36,16 @@ def tabulate(folder: Path, plan: Plan, ends: Ends | None = None) -> None:
     names = PartitionIds()
     tables = Tabulator(run, plan.pipeline.stages, names)
     journals = [path for path in (folder / "journals").glob("*.jsonl") if path.stem != "nemesis"]
-    tables.write(journals, folder / "history")
+    asked = ends or Ends({}, {})
+    topics = [topic.name for topic in plan.pipeline.topics]
     sources = replicas(folder)
     if sources:
-        ends = ends or Ends({}, {})
-        capture(
-            run,
-            sources,
-            names,
-            ends.leaders,
-            tables.op_of,
-            folder / "log",
-            [topic.name for topic in plan.pipeline.topics],
-            ends.high_watermarks,
-        )
-    tables.write_partitions(folder / "history", ends.compacted if ends else {})
+        with capturing(run, sources, asked.leaders, folder / "log", topics, asked.high_watermarks) as finish:
+            tables.write(journals, folder / "history")
+            finish(names, tables.op_of)
+    else:
+        tables.write(journals, folder / "history")
+    tables.write_partitions(folder / "history", asked.compacted)
 
 
 def unexpected_errors(folder: Path) -> list[str]:
