@@ -38,7 +38,10 @@ class Columns:
         """Take `count` rows: of each column a list of its cells, or the one cell that all of them have."""
         self._settle()
         for column, given in zip(self._columns, columns, strict=True):
-            column.extend(given if isinstance(given, list) else repeat(given, count))
+            cells = given if isinstance(given, list) else repeat(given, count)
+            column.extend(cells)
+        if len(set(map(len, self._columns))) != 1:
+            raise ValueError(f"of {count} rows not every column has a cell")
 
     def take(self) -> pa.RecordBatch:
         """All that was collected; it is empty then."""

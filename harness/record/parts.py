@@ -12,13 +12,15 @@ is evidence that is missing, as a line would be that was taken out of the journa
 
 import shutil
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.history import Isolation
 from harness.record.journal import Journal
 from harness.record.parquet_writer import CHUNK_ROWS, Columns
 from harness.record.partitions import PartitionIds
@@ -99,8 +101,43 @@ def folder_of(journal: Path) -> Path:
     return journal.with_suffix("")
 
 
-def read_part(folder: Path, event: Mapping[str, Any]) -> tuple[str, pa.RecordBatch]:
-    """The table that a part belongs to, and its rows. Raises `DamagedPart`."""
+@dataclass(frozen=True)
+class Numbers:
+    """What the run's tables say where a reader has numbers of its own, or says nothing."""
+
+    run: int
+    first_op: int
+    role: str
+    tp: Callable[[str], int]  # by a partition's name
+    group: Callable[[str], str | None]  # by a stage's name
+
+
+def read_part(folder: Path, event: Mapping[str, Any], numbers: Numbers) -> tuple[str, pa.RecordBatch]:
+    """The table that a part belongs to, and its rows as that table has them. Raises `DamagedPart`."""
+    table, batch = _stored(folder, event)
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    tps = pa.array([numbers.tp(key) for key in event.get("partitions", ())], pa.int32())
+    try:
+        columns["tp"] = tps.take(columns["tp"])
+        if "inputs" in columns:
+            columns["inputs"] = _renumbered(columns["inputs"], tps)
+    except pa.ArrowException as error:
+        raise DamagedPart(f"a part names partitions that it does not list: {error}") from error
+    if "op" in columns:
+        columns["op"] = pc.add(columns["op"], pa.scalar(numbers.first_op, pa.int64()))
+    if "stage" in columns:
+        stages = columns["stage"].dictionary_encode()
+        groups = [numbers.group(stage) for stage in stages.dictionary.to_pylist()]
+        columns["group"] = pa.array(groups, pa.string()).take(stages.indices)
+    same = {"run": numbers.run, "role": numbers.role, "promised": Isolation.READ_COMMITTED.value}
+    for field in HISTORY[table]:
+        if field.name not in columns:
+            columns[field.name] = pa.repeat(pa.scalar(same[field.name], field.type), batch.num_rows)
+    return table, pa.record_batch([columns[field.name] for field in HISTORY[table]], schema=HISTORY[table])
+
+
+def _stored(folder: Path, event: Mapping[str, Any]) -> tuple[str, pa.RecordBatch]:
+    """A part as its reader wrote it."""
     try:
         table, path = str(event["table"]), folder / Path(str(event["file"])).name
         content = path.read_bytes()
@@ -115,24 +152,7 @@ def read_part(folder: Path, event: Mapping[str, Any]) -> tuple[str, pa.RecordBat
     return table, batch
 
 
-def renumbered(batch: pa.RecordBatch, first_op: int, tps: pa.Array) -> dict[str, pa.Array]:
-    """The columns of a part, by name, with the run's numbers for operations and partitions.
-
-    `tps`: by the reader's number of a partition, the run's. Raises `DamagedPart`.
-    """
-    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    try:
-        columns["tp"] = tps.take(columns["tp"])
-        if "op" in columns:
-            columns["op"] = pc.add(columns["op"], pa.scalar(first_op, pa.int64()))
-        if "inputs" in columns:
-            columns["inputs"] = _renumbered_inputs(columns["inputs"], tps)
-    except pa.ArrowException as error:
-        raise DamagedPart(f"a part names partitions that it does not list: {error}") from error
-    return columns
-
-
-def _renumbered_inputs(inputs: pa.ListArray, tps: pa.Array) -> pa.ListArray:
+def _renumbered(inputs: pa.ListArray, tps: pa.Array) -> pa.ListArray:
     held = inputs.flatten()
     values = pa.StructArray.from_arrays(
         [tps.take(held.field("tp")), held.field("offset")], fields=list(inputs.type.value_type)

@@ -15,8 +15,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from harness.errors import UnreadableInput
 from harness.history import SENTINEL_VALUE, Isolation, Outcome
 from harness.pipeline import StageFacts
@@ -24,7 +22,7 @@ from harness.record.journal_lines import Journaled, events
 from harness.record.naming import operation_name, split_partition
 from harness.record.parquet_writer import ParquetWriter, open_parquet
 from harness.record.partitions import PartitionIds
-from harness.record.parts import DamagedPart, folder_of, read_part, renumbered
+from harness.record.parts import DamagedPart, Numbers, folder_of, read_part
 from harness.record.schema import HISTORY
 
 INTERNAL = ("__consumer_offsets", "__transaction_state")
@@ -271,26 +269,13 @@ class Tabulator:
 
     def _part(self, read: Journaled, path: Path, event: Mapping[str, Any]) -> None:
         """The rows of a part; one that is gone or damaged counts as a line that is."""
+        numbers = Numbers(self.run, read.first_op, read.role, self._tp, self._group)
         try:
-            table, batch = read_part(folder_of(path), event)
-            tps = pa.array([self._tp(key) for key in event["partitions"]], pa.int32())
-            columns = renumbered(batch, read.first_op, tps)
+            table, batch = read_part(folder_of(path), event, numbers)
         except DamagedPart:
             read.missing += 1
-            return
-        same = {"run": self.run, "role": read.role, "promised": Isolation.READ_COMMITTED.value}
-        schema = HISTORY[table]
-        if table == "expected":
-            stages = columns["stage"].dictionary_encode()
-            groups = [self._group(stage) for stage in stages.dictionary.to_pylist()]
-            columns["group"] = pa.array(groups, pa.string()).take(stages.indices)
-        arrays = [
-            columns[field.name]
-            if field.name in columns
-            else pa.repeat(pa.scalar(same[field.name], field.type), batch.num_rows)
-            for field in schema
-        ]
-        self._sheets[table].write(pa.record_batch(arrays, schema=schema))
+        else:
+            self._sheets[table].write(batch)
 
     def _assigned(self, read: Journaled, event: Mapping[str, Any]) -> None:
         stage = self._stages.get(read.head.get("stage", ""))

@@ -1,23 +1,27 @@
-"""A final reader that is stopped says of each partition from where on it read, and how far it came."""
+"""A final reader writes what it was given as columns, and says of each partition from where on and how far."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from harness.clients import final_reader
 from harness.clients.control import Control
 from harness.clients.final_reader import FinalReader
-from harness.history import SENTINEL_VALUE, VALUE_HEADER, Isolation
+from harness.history import SENTINEL_VALUE, SLOT_HEADER, SOURCE_HEADER, VALUE_HEADER, Isolation
+from harness.pipeline import Adds, Due, Input, StageFacts
 from harness.record.journal import Journal
-from harness.record.naming import Headers
-from workloads.model import StatedByTransform
+from harness.record.naming import Headers, digest
+from harness.record.partitions import PartitionIds
+from harness.record.parts import PartWriter, folder_of
+from harness.record.tables import Tabulator
 
 PLACES = (("x", 0), ("y", 0), ("z", 0))
-NOTHING = StatedByTransform(())
 
 
 @dataclass
@@ -25,6 +29,8 @@ class Message:
     place: tuple[str, int]
     at: int
     name: str
+    slot: str | None = None
+    sources: str | None = None
 
     def error(self) -> None:
         return None
@@ -38,16 +44,26 @@ class Message:
     def offset(self) -> int:
         return self.at
 
+    def key(self) -> bytes:
+        return b"k"
+
+    def value(self) -> bytes:
+        return b"v"
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 99
+
     def headers(self) -> Headers:
-        return [(VALUE_HEADER, self.name.encode())]
+        own = {VALUE_HEADER: self.name, SLOT_HEADER: self.slot, SOURCE_HEADER: self.sources}
+        return [(name, text.encode()) for name, text in own.items() if text is not None]
 
 
 class Cluster:
     """Gives what there is, then stops the reader. The log of x begins at 3; y has no leader, z is slow."""
 
-    def __init__(self, control: Control) -> None:
+    def __init__(self, control: Control, batches: Sequence[list[Message]]) -> None:
         self._control = control
-        self._batches = [[Message(("x", 0), 5, "w:0:0"), Message(("x", 0), 7, f"{SENTINEL_VALUE}:x/0")]]
+        self._batches = list(batches)
         self.closed = False
 
     def assign(self, places: Sequence[TopicPartition]) -> None:
@@ -55,7 +71,7 @@ class Cluster:
 
     def consume(self, most: int, timeout: float) -> list[Message]:
         if self._batches:
-            return self._batches.pop()
+            return self._batches.pop(0)
         self._control.stopping = True
         return []
 
@@ -69,15 +85,103 @@ class Cluster:
         self.closed = True
 
 
+class Stated:
+    """Each record of x leads to one output, adds 2 to a sum, and states 5; nobody asks of others."""
+
+    def due(self, record: Input) -> list[Due]:
+        assert record.topic == "x"
+        return [Due("s", "slot", "out", lambda partition, offset: 100 + offset)]
+
+    def adds(self, record: Input) -> list[Adds]:
+        return [Adds("s", "sums", b"sum", 2)]
+
+    def state(self, record: Input) -> int:
+        return 5
+
+
+SENTINEL = Message(("x", 0), 7, f"{SENTINEL_VALUE}:x/0")
+
+
+def read(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    isolation: Isolation,
+    *batches: list[Message],
+) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
+    """The events of the reader's journal, and the rows that it leaves, by table."""
+    control = Control(None)
+    cluster = Cluster(control, batches)
+    monkeypatch.setattr(final_reader, "Consumer", lambda _: cluster)
+    path = tmp_path / "final.jsonl"
+    with Journal(path, "final", 0, {"role": "final"}) as journal:
+        parts = PartWriter(journal, folder_of(path))
+        FinalReader("nowhere:9092", PLACES, isolation, journal, parts, control, Stated(), {"x"}).run()
+    assert cluster.closed
+    tables = Tabulator(1, (StageFacts("s", ("x",), "g"),), PartitionIds())
+    tables.write([path], tmp_path / "history")
+    rows = {file.stem: pq.read_table(file).to_pylist() for file in (tmp_path / "history").iterdir()}
+    return [orjson.loads(line) for line in path.read_bytes().splitlines()], rows
+
+
 def test_what_was_read_is_told_though_a_partition_has_no_leader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    control = Control(None)
-    cluster = Cluster(control)
-    monkeypatch.setattr(final_reader, "Consumer", lambda _: cluster)
-    journal = Journal(tmp_path / "final.jsonl", "final", 0, {})
-    FinalReader("nowhere:9092", PLACES, Isolation.READ_COMMITTED, journal, control, NOTHING).run()
-    *_, poll, ends = map(orjson.loads, (tmp_path / "final.jsonl").read_bytes().splitlines())
-    assert poll["records"] == {"x/0": [[5, "w:0:0"], [7, f"{SENTINEL_VALUE}:x/0"]]}
-    assert ends["ends"] == {"x/0": {"first": 3, "next": 8, "read": 2, "sentinel": 7}}
-    assert cluster.closed
+    batch = [Message(("x", 0), 5, "w:0:0"), SENTINEL]
+    events, rows = read(tmp_path, monkeypatch, Isolation.READ_COMMITTED, batch)
+    (ends,) = (event["ends"] for event in events if event["type"] == "ends")
+    assert ends == {"x/0": {"first": 3, "next": 8, "read": 2, "sentinel": 7}}
+    assert [(row["n"], row["offset"], row["value"]) for row in rows["polls"]] == [
+        (0, 5, "w:0:0"),
+        (1, 7, f"{SENTINEL_VALUE}:x/0"),
+    ]
+    (op,) = rows["ops"]
+    assert {(row["op"], row["return_ns"]) for row in rows["polls"]} == {(op["op"], op["return_ns"])}
+    assert not rows["records"]
+
+
+def test_each_poll_is_an_operation_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = [[Message(("x", 0), 5, "a"), Message(("z", 0), 1, "b")], [Message(("x", 0), 6, "c")]]
+    _, rows = read(tmp_path, monkeypatch, Isolation.READ_COMMITTED, *batches)
+    assert [(row["op"], row["n"], row["value"]) for row in rows["polls"]] == [
+        (0, 0, "a"),
+        (0, 1, "b"),
+        (1, 0, "c"),
+    ]
+    assert [(row["op"], row["f"], row["outcome"]) for row in rows["ops"]] == [
+        (0, "poll", "ok"),
+        (1, "poll", "ok"),
+    ]
+
+
+def test_the_read_uncommitted_one_says_what_records_hold_and_lead_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = [
+        Message(("x", 0), 5, "w:0:0", "invoice", "raw/2/3,x/0/4"),
+        Message(("z", 0), 6, "w:0:1", sources="raw/2/99999999999999999999,²/²/²"),
+        SENTINEL,
+    ]
+    _, rows = read(tmp_path, monkeypatch, Isolation.READ_UNCOMMITTED, batch)
+    x, z, end = rows["records"]
+    assert (x["value"], x["slot"], x["key"], x["timestamp_ms"], x["state"]) == (
+        "w:0:0",
+        "invoice",
+        "k",
+        99,
+        5,
+    )
+    assert x["digest"] == digest(b"k", b"v", batch[0].headers())
+    assert [place["offset"] for place in x["inputs"]] == [3, 4]
+    assert x["inputs"][1]["tp"] == x["tp"] != z["tp"]
+    assert (z["inputs"], z["state"]) == ([], None)  # what is no place names none, and stops nobody
+    assert [row["sentinel"] for row in rows["records"]] == [False, False, True]
+    assert (end["state"], rows["polls"]) == (None, [])
+    output, added = rows["expected"]
+    assert (output["offset"], output["slot"], output["topic"], output["digest"], output["group"]) == (
+        5,
+        "slot",
+        "out",
+        105,
+        "g",
+    )
+    assert (added["topic"], added["key"], added["adds"], added["slot"]) == ("sums", "sum", 2, None)

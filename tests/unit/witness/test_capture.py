@@ -159,7 +159,7 @@ def test_a_record_of_an_unknown_version_is_told_and_the_next_is_read(tmp_path: P
 
 
 def test_rows_are_written_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sheet, "_CHUNK_ROWS", 4)
+    monkeypatch.setattr(sheet, "CHUNK_ROWS", 4)
     write_log(tmp_path / "1", "out-0", *[batch(n) for n in range(10)])
     rows, _ = read(tmp_path)
     assert [b["base_offset"] for b in rows["batches"]] == list(range(10))

@@ -1,0 +1,159 @@
+"""Parts become tables as lines would: renumbered, whole or missed, and nobody's if they were not finished."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from harness.record import parts as parts_module
+from harness.record.journal import Journal
+from harness.record.partitions import PartitionIds
+from harness.record.parts import PartWriter, folder_of, start_over
+from harness.record.tables import StageFacts, Tabulator
+
+STAGES = (StageFacts("shop", ("in",), "g", "read_committed"),)
+HEAD = {"role": "final"}
+RECORD = ("a", "s", ((1, 3),), 9, 1, False, "k", None)
+
+
+def reader(folder: Path, name: str = "final-read_uncommitted") -> tuple[Journal, PartWriter]:
+    """A final reader of the partitions in/0 and raw/0; it numbers them 0 and 1."""
+    path = folder / f"{name}.jsonl"
+    journal = Journal(path, name, 0, HEAD)
+    parts = PartWriter(journal, folder_of(path))
+    assert [parts.partitions.id(*place) for place in (("in", 0), ("raw", 0))] == [0, 1]
+    return journal, parts
+
+
+def tables(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    tabulator = Tabulator(7, STAGES, PartitionIds())
+    tabulator.write(list(folder.glob("*.jsonl")), folder / "history")
+    tabulator.write_partitions(folder / "history", {})
+    return {path.stem: pq.read_table(path).to_pylist() for path in (folder / "history").glob("*.parquet")}
+
+
+def poll(journal: Journal) -> int:
+    op = journal.number()
+    journal.write("ok", {"f": "poll", "process": 0, "op": op, "call": 0})
+    return op
+
+
+def test_parts_are_numbered_as_the_run_numbers_partitions_and_operations(tmp_path: Path) -> None:
+    with Journal(tmp_path / "a.jsonl", "a", 0, {"role": "observer"}) as other:
+        other.write(
+            "ok", {"f": "poll", "process": 0, "op": other.number(), "call": 0, "records": {"x/9": []}}
+        )
+    journal, parts = reader(tmp_path, "final-read_committed")
+    with journal:
+        assert poll(journal) == 0
+        parts.extend("polls", 2, 0, [0, 1], 1, [5, 6], ["a", None], 11)
+        parts.extend("records", 1, 0, 5, *RECORD)
+        parts.extend("expected", 1, "shop", 0, 5, "invoice", "out", 77, None, None)
+        parts.finish()
+    found = tables(tmp_path)
+    names = {row["tp"]: (row["topic"], row["partition"]) for row in found["partitions"]}
+    assert sorted(names.values()) == [("in", 0), ("raw", 0), ("x", 9)]
+    for row in found["polls"]:
+        assert (row["run"], row["op"], names[row["tp"]], row["role"]) == (7, 1, ("raw", 0), "final")
+        assert row["promised"] == "read_committed"
+    assert [(row["n"], row["offset"], row["value"]) for row in found["polls"]] == [(0, 5, "a"), (1, 6, None)]
+    (record,) = found["records"]
+    assert (names[record["tp"]], record["key"], record["sentinel"]) == (("in", 0), "k", False)
+    assert [(names[place["tp"]], place["offset"]) for place in record["inputs"]] == [(("raw", 0), 3)]
+    (expected,) = found["expected"]
+    assert (expected["group"], names[expected["tp"]], expected["digest"]) == ("g", ("in", 0), 77)
+
+
+def test_parts_say_what_lines_of_earlier_versions_said(tmp_path: Path) -> None:
+    body = {
+        "contents": {"in/0": [[5, "a", "s", 9, 1, "raw/0", 3, "in/0", 1], [6, None, None, 8, 1]]},
+        "keys": {"in/0": ["k", None]},
+        "states": {"in/0": [None, 7]},
+        "expected": {"in/0": [[5, "shop", "invoice", "out", 77]]},
+        "adds": {"in/0": [[6, "shop", "sums", "k", 3]]},
+    }
+    (tmp_path / "old").mkdir()
+    with Journal(tmp_path / "old" / "f.jsonl", "f", 0, HEAD) as journal:
+        journal.write("ok", {"f": "poll", "process": 0, "op": journal.number(), "call": 0} | body)
+    (tmp_path / "new").mkdir()
+    written, parts = reader(tmp_path / "new", "f")
+    with written:
+        poll(written)
+        parts.extend("records", 2, 0, [5, 6], ["a", None], ["s", None], [[(1, 3), (0, 1)], []], [9, 8], 1,
+                     False, ["k", None], [None, 7])  # fmt: skip
+        parts.extend("expected", 1, "shop", 0, 5, "invoice", "out", 77, None, None)
+        parts.extend("expected", 1, "shop", 0, 6, None, "sums", None, "k", 3)
+        parts.finish()
+    old, new = tables(tmp_path / "old"), tables(tmp_path / "new")
+    assert old["expected"] == new["expected"]
+    assert old["records"] == new["records"]
+
+
+def two_parts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    monkeypatch.setattr(parts_module, "CHUNK_ROWS", 2)
+    journal, parts = reader(folder)
+    with journal:
+        for offset in range(0, 4, 2):
+            parts.extend("records", 2, 0, [offset, offset + 1], *RECORD[:2], [[], []], *RECORD[3:])
+        parts.finish()
+    return sorted(folder.glob("final-*/*.arrow"))
+
+
+def missing(found: dict[str, list[dict[str, Any]]]) -> list[int]:
+    return [row["missing_lines"] for row in found["journals"]]
+
+
+def test_of_many_rows_there_are_several_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(two_parts(tmp_path, monkeypatch)) == 2
+    found = tables(tmp_path)
+    assert [row["offset"] for row in found["records"]] == [0, 1, 2, 3]
+    assert missing(found) == [0]
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, flip, lambda path: path.write_bytes(path.read_bytes()[:-9])])
+def test_a_part_that_is_gone_or_damaged_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None]
+) -> None:
+    damage(two_parts(tmp_path, monkeypatch)[0])
+    found = tables(tmp_path)
+    assert [row["offset"] for row in found["records"]] == [2, 3]
+    assert missing(found) == [1]
+
+
+def test_a_part_of_another_reader_in_its_place_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = two_parts(tmp_path, monkeypatch)
+    first.write_bytes(second.read_bytes())
+    assert missing(tables(tmp_path)) == [1]
+
+
+def test_of_a_killed_reader_the_whole_parts_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two_parts(tmp_path, monkeypatch)
+    folder = tmp_path / "final-read_uncommitted"
+    (folder / "2-records.unfinished").write_bytes(b"half")
+    (folder / "2-records.arrow").write_bytes(b"nobody says that it is whole")
+    path = tmp_path / "final-read_uncommitted.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))  # without its end
+    found = tables(tmp_path)
+    assert len(found["records"]) == 4
+    assert [(row["missing_lines"], row["ended"]) for row in found["journals"]] == [(0, False)]
+
+
+def test_a_reader_that_is_started_again_starts_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    two_parts(tmp_path, monkeypatch)
+    start_over(tmp_path / "final-read_uncommitted.jsonl")
+    start_over(tmp_path / "never-there.jsonl")
+    assert list(tmp_path.iterdir()) == []
+    two_parts(tmp_path, monkeypatch)
+    assert len(tables(tmp_path)["records"]) == 4

@@ -1,0 +1,58 @@
+"""Final readers: a long log is dealt out, and a reader that fails is started again, but not for ever."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import EnvironmentFailure
+from harness.history import Isolation, Role
+from harness.runner.final_reads import MANY_RECORDS, MOST_STARTS, dealt_out, read_all
+from tests.support.fake_run import DIES_LATER, READS, Script, fake_run
+
+PLACES = [(topic, partition) for topic in ("in", "out") for partition in range(3)]
+
+
+def dies_first(folder: Path, times: int) -> str:
+    """It dies so many times, whoever it is, and then reads."""
+    return f"""
+import os
+for n in range({times}):
+    try:
+        os.close(os.open(f"{folder}/died-{{n}}", os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        continue
+    print("Killed")
+    sys.exit(1)
+{READS}
+"""
+
+
+@pytest.mark.parametrize(("records", "cpus", "many"), [(9, 8, 1), (MANY_RECORDS, 2, 2), (10**9, 64, 4)])
+def test_every_partition_is_read_once_at_each_isolation_level(records: int, cpus: int, many: int) -> None:
+    dealt = dealt_out(PLACES, records, cpus)
+    assert {f"final-{level}" for level in Isolation} <= dealt.keys()
+    for level in Isolation:
+        read = [reader["places"] for reader in dealt.values() if reader["isolation"] == level.value]
+        assert sorted(place for places in read for place in places) == PLACES
+        assert len(read) == (many if level is Isolation.READ_UNCOMMITTED else 1)
+
+
+def test_no_reader_is_left_without_a_partition() -> None:
+    assert all(reader["places"] for reader in dealt_out(PLACES[:1], MANY_RECORDS, 4).values())
+
+
+@pytest.mark.parametrize("times", [1, MOST_STARTS - 1])
+def test_a_reader_that_dies_is_started_again(tmp_path: Path, times: int) -> None:
+    body = dies_first(tmp_path, times)
+    with fake_run(tmp_path, Script(others={Role.FINAL: body})) as run:
+        read_all(run.processes, PLACES, 0, patience_s=5.0, every_s=0.01)
+        assert len(run.processes.unexpected_ends) == times
+        assert all("started again" in words for words in run.processes.unexpected_ends)
+
+
+def test_one_that_dies_again_and_again_is_given_up(tmp_path: Path) -> None:
+    with fake_run(tmp_path, Script(others={Role.FINAL: DIES_LATER})) as run:
+        with pytest.raises(EnvironmentFailure, match="Segmentation fault"):
+            read_all(run.processes, PLACES, 0, patience_s=5.0, every_s=0.01)
+        assert len(run.processes.members) == 2 * MOST_STARTS
+        assert not list(run.processes.others(Role.FINAL))
