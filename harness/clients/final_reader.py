@@ -19,6 +19,7 @@ from harness.history import (
     Outcome,
 )
 from harness.pipeline import Expectation, Place
+from harness.record.garbage import seldom_collected
 from harness.record.journal import Journal
 from harness.record.naming import (
     digest,
@@ -69,6 +70,14 @@ class FinalReader:
     def run(self) -> None:
         """Read until every sentinel was met, or until told to stop; then say from where on and how far."""
         self._control.tell(ready=True)
+        with seldom_collected():
+            self._read_all()
+        self._parts.finish()
+        self._journal.write("ends", {"isolation": self._isolation.value, "ends": self._ends()})
+        self._control.tell(reached=len(self._sentinels) - self._sentinels.count(None))
+        self._consumer.close()
+
+    def _read_all(self) -> None:
         given = 0
         while not self._control.stopping and None in self._sentinels:
             self._control.listen()
@@ -84,10 +93,6 @@ class FinalReader:
                     self._contents(batch)
                 given += len(batch)
                 self._control.tell(given=given)
-        self._parts.finish()
-        self._journal.write("ends", {"isolation": self._isolation.value, "ends": self._ends()})
-        self._control.tell(reached=len(self._sentinels) - self._sentinels.count(None))
-        self._consumer.close()
 
     def _ends(self) -> dict[str, dict[str, int | None]]:
         """How far each partition was read, and where its log begins by now; without a leader it is left out."""

@@ -18,6 +18,7 @@ from typing import Any
 from harness.errors import UnreadableInput
 from harness.history import SENTINEL_VALUE, Isolation, Outcome
 from harness.pipeline import StageFacts
+from harness.record.garbage import seldom_collected
 from harness.record.journal_lines import Journaled, events
 from harness.record.naming import operation_name, split_partition
 from harness.record.parquet_writer import ParquetWriter, open_parquet
@@ -51,7 +52,7 @@ class Tabulator:
     def write(self, journals: Sequence[Path], folder: Path) -> None:
         """Read the journals and write every table but `partitions`, which comes last."""
         folder.mkdir(exist_ok=True)
-        with ExitStack() as stack:
+        with seldom_collected(), ExitStack() as stack:
             for table, schema in HISTORY.items():
                 if table != "partitions":
                     path = folder / f"{table}.parquet"
