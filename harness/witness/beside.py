@@ -6,8 +6,10 @@ comes of it is the same, row by row, as if the logs had been read after the jour
 
 import json
 import multiprocessing
+import os
 import shutil
 import signal
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -84,6 +86,18 @@ def _bytes_of(sources: Sequence[ReplicaSource], topics: Collection[str]) -> int:
     )
 
 
+def end_with_parent() -> None:
+    """Have this process end as soon as the one that started it has, whatever ended that one."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, name="end with parent", daemon=True).start()
+
+
 def _read(
     run: int,
     sources: Sequence[ReplicaSource],
@@ -93,6 +107,7 @@ def _read(
     high_watermarks: Mapping[TopicPartition, int],
 ) -> None:
     """What the process does."""
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run
     names = PartitionIds()
     capture(run, sources, names, leaders, lambda _: None, aside, topics, high_watermarks)

@@ -1,14 +1,20 @@
 """Large logs are read in a process of their own: the same tables come of it, and the same errors."""
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import psutil
 import pyarrow.parquet as pq
 import pytest
 
 from harness.errors import EnvironmentFailure
 from harness.record.partitions import PartitionIds
 from harness.record.schema import LOG
+from harness.waiting import wait_for
 from harness.witness import beside
 from harness.witness.beside import capturing
 from harness.witness.capture import ReplicaSource
@@ -60,3 +66,43 @@ def test_an_error_beside_it_ends_the_process(tmp_path: Path, monkeypatch: pytest
     ):
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == []
+
+
+PARENT = """
+import multiprocessing, os, signal
+from harness.witness.beside import end_with_parent
+
+def child(started):
+    end_with_parent()
+    started.set()
+    multiprocessing.Event().wait()
+
+if __name__ == "__main__":
+    spawn = multiprocessing.get_context("spawn")
+    started = spawn.Event()
+    process = spawn.Process(target=child, args=(started,))
+    process.start()
+    assert started.wait(30)
+    print(process.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_process_ends_with_a_command_that_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    told = subprocess.run(
+        [sys.executable, str(script)], env=environment, stdout=subprocess.PIPE, timeout=60, check=False
+    )
+    assert told.returncode == -signal.SIGKILL
+    pid = int(told.stdout)
+    wait_for(lambda: gone(pid), f"process {pid} to end", 10.0)
+
+
+def gone(pid: int) -> bool:
+    """Whether it has ended, though nobody has asked for its status."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
