@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from harness.errors import EnvironmentFailure, WaitTimeout
+from harness.errors import EnvironmentFailure, FencepostError
 from harness.history import Isolation, Role
 from harness.pipeline import Place
 from harness.runner.processes import Member, Processes
@@ -43,7 +43,7 @@ def read_all(
             every_s=every_s,
             last_seen=lambda: ", ".join(str(reader) for reader in readers),
         )
-    except WaitTimeout:
+    except FencepostError:
         # Each then says how far it came, and the checkers take it from there.
         processes.stop([reader.member for reader in readers])
         raise

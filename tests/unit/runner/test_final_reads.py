@@ -1,12 +1,14 @@
 """Final readers: a long log is dealt out, and a reader that fails is started again, but not for ever."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from harness.errors import EnvironmentFailure
+from harness.errors import EnvironmentFailure, StartFailed
 from harness.history import Isolation, Role
 from harness.runner.final_reads import MANY_RECORDS, MOST_STARTS, dealt_out, read_all
+from harness.runner.processes import Member
 from tests.support.fake_run import DIES_LATER, READS, Script, fake_run
 
 PLACES = [(topic, partition) for topic in ("in", "out") for partition in range(3)]
@@ -55,4 +57,23 @@ def test_one_that_dies_again_and_again_is_given_up(tmp_path: Path) -> None:
         with pytest.raises(EnvironmentFailure, match="Segmentation fault"):
             read_all(run.processes, PLACES, 0, patience_s=5.0, every_s=0.01)
         assert len(run.processes.members) == 2 * MOST_STARTS
+        assert not list(run.processes.others(Role.FINAL))
+
+
+def test_if_one_cannot_be_started_again_the_others_are_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = READS + "\nfor command in commands:\n    break"
+    body = dies_first(tmp_path, 1).replace(READS, waits)
+    with fake_run(tmp_path, Script(others={Role.FINAL: body})) as run:
+        start, starts = run.processes.start_other, iter([True, True])
+
+        def start_twice(*args: Any, **more: Any) -> Member:
+            if not next(starts, False):
+                raise StartFailed("the machine is full")
+            return start(*args, **more)
+
+        monkeypatch.setattr(run.processes, "start_other", start_twice)
+        with pytest.raises(StartFailed):
+            read_all(run.processes, PLACES, 0, patience_s=20.0, every_s=0.01)
         assert not list(run.processes.others(Role.FINAL))
