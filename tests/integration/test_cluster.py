@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from harness.clients import librdkafka
-from harness.clients.readers import first_offset
+from harness.clients.final_reader import first_offset
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.environment import Prepared
