@@ -53,7 +53,7 @@ def command(store: str, into: str | None, sets: tuple[str, ...], as_json: bool, 
         options = options.updated({"store": into})
     options = asking.settled(options)
 
-    from fencepost.run import run
+    from fencepost.running import run
 
     with closing(progress_for(sys.stderr)) as progress:
         progress.say(f"replaying {store}, seed {options.seed}")

@@ -37,7 +37,7 @@ def command(sets: tuple[str, ...], config: str | None, as_json: bool, **given: A
     """
     options = asking.settled(asking.options_from(given, sets, config))
 
-    from fencepost.run import run
+    from fencepost.running import run
 
     words = command_line(options)
     with closing(progress_for(sys.stderr)) as progress:

@@ -213,6 +213,21 @@ def test_importing_fencepost_loads_no_other_room(module: str):
     assert loaded.stdout.strip() == "[]"
 
 
+def test_no_file_takes_the_name_of_what_its_room_exports():
+    """Importing `fencepost/run.py` would put that module where a user calls `fencepost.run()`."""
+    for init in HOUSE.glob("*/__init__.py"):
+        if init.parent.name not in ROOMS:
+            continue
+        exported = {
+            name.asname or name.name
+            for node in ast.parse(init.read_text()).body
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.count(".")
+            for name in node.names
+        }
+        inside = {file.stem for file in init.parent.iterdir() if file.suffix == ".py" or file.is_dir()}
+        assert not exported & inside, f"{init.parent.name} has files named as what it exports"
+
+
 def test_no_file_is_past_its_size():
     assert not {name_of(path) for path in files(*ROOMS) if len(path.read_text().splitlines()) > 300}
 

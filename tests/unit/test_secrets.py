@@ -68,7 +68,7 @@ def test_replay_refuses_without_its_secrets_and_takes_them_again(tmp_path, monke
         asked.append(options)
         raise UnreadableInput("far enough")
 
-    monkeypatch.setattr(import_module("fencepost.run"), "run", run)
+    monkeypatch.setattr(import_module("fencepost.running"), "run", run)
     words = [
         *("--set", f"mirror={HELD.mirror}", "--spark-conf", f"{NAMES[1]}={SECRET}"),
         *("--spark-conf", f"{NAMES[2]}={HELD.spark_conf[NAMES[2]]}", "--set", f"{NAMES[3]}={SECRET}"),
