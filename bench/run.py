@@ -196,7 +196,9 @@ def whole_run(folder: Path, time_limit_s: float = 30.0) -> None:
     import fencepost
 
     began_s = time.monotonic()
-    result = fencepost.run(time_limit=time_limit_s, nemesis="kill-worker", seed=1, store=str(folder / "store"))
+    result = fencepost.run(
+        time_limit=time_limit_s, nemesis="kill-worker", seed=1, store=str(folder / "store")
+    )
     beyond_s = time.monotonic() - began_s - time_limit_s
     for phase in Facts.load(Path(result.folder) / "facts.json").phases:
         say(f"  {phase.name:12s} {phase.end_s - phase.start_s:6.2f} s")
