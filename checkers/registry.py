@@ -1,11 +1,12 @@
 """All checkers. A new anomaly is one new file and one line here.
 
-Importing this module does not import PySpark; `Checker.find` does.
+Importing this module does not import PySpark; asking a checker does.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from checkers.external.graph.names import BAD, GRAPHS
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from checkers.external.tables import ExternalTables
     from checkers.findings.form import Finding
+    from checkers.findings.rules import Rule
     from checkers.stored.tables import Tables
 
 _LOCAL = "run it on a local cluster, of which all logs are read"
@@ -52,7 +54,7 @@ class Because:
 class Checker:
     """One file of this room: the anomalies that it finds, and how its findings are to be taken."""
 
-    module: str  # checkers.<module>, whose function of the same name finds, in a stored run
+    module: str  # checkers.anomalies.<module>, whose RULES find in a stored run, and its function of the same name
     needs: tuple[str, ...] = ()  # keys of NEEDS
     rests_on: tuple[str, ...] = ()  # tables that must be whole for absence to prove anything
     because: tuple[Because, ...] = ()  # the first that holds is told
@@ -67,20 +69,27 @@ class Checker:
         """The names in `verdict.json`."""
         return self.names or (self.module.replace("_", "-"),)
 
-    def find(self, tables: "Tables | ExternalTables") -> "DataFrame":
-        """The findings, lazily: see `checkers.findings.build`."""
-        function: Callable[[Tables | ExternalTables], DataFrame] = getattr(
-            import_module(f"checkers.anomalies.{self.module}"), self.module + tables.suffix
+    def rules(self, tables: "Tables | ExternalTables") -> Sequence["Rule"]:
+        """What it asks of single rows of these tables: of those of stored runs, its RULES."""
+        rules: Sequence[Rule] = () if tables.suffix else getattr(self._module, "RULES", ())
+        return rules
+
+    def look(self, tables: "Tables | ExternalTables") -> "DataFrame | None":
+        """What it finds by more than a row, lazily: see `checkers.findings.build`. None: its rules are all."""
+        function: Callable[[Tables | ExternalTables], DataFrame] | None = getattr(
+            self._module, self.module + tables.suffix, None
         )
-        return function(tables)
+        return function(tables) if function is not None else None
 
     def explain(self, tables: "Tables", findings: "Mapping[int, list[Finding]]") -> None:
         """Add to the examples of these runs, in place, what only this check knows, if it knows more."""
-        more = (
-            getattr(import_module(f"checkers.anomalies.{self.module}"), "explain", None) if findings else None
-        )
+        more = getattr(self._module, "explain", None) if findings else None
         if more is not None:
             more(tables, findings)
+
+    @property
+    def _module(self) -> ModuleType:
+        return import_module(f"checkers.anomalies.{self.module}")
 
 
 def _by(*causes: str) -> tuple[Because, ...]:

@@ -112,7 +112,7 @@ def _open(given: Given) -> Evidence | Path | Url | FencepostError:
 
 def _judge(spark: "SparkSession", asked: Asked, progress: Progress) -> tuple[Answers, Answers]:
     """All stored runs in one job, and all files in another."""
-    judged = judge(spark, asked.runs, asked.allow)
+    judged = judge(spark, asked.runs, asked.allow, progress.phase)
     of_runs = [_kept(evidence.folder, one, asked) for evidence, one in zip(asked.runs, judged, strict=True)]
     return of_runs, judge_histories(spark, asked.files, asked.allow, progress.phase)
 

@@ -1,6 +1,6 @@
 """From stored runs to verdicts: the checkers' findings, weighed with what the runs say of themselves."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,36 +60,40 @@ def _try(evidence: Evidence) -> None:
 
 
 def judge(
-    spark: "SparkSession", runs: Sequence[Evidence], allow: frozenset[str] = frozenset()
+    spark: "SparkSession",
+    runs: Sequence[Evidence],
+    allow: frozenset[str] = frozenset(),
+    phase: Callable[[str], None] = lambda name: None,
 ) -> list[Verdict | FencepostError]:
     """A verdict for each run, all in one job, or why there is none; a copy of a run, which bears the same
-    number, is judged in another. `allow`: anomalies that the caller permits beside the workload.
+    number, is judged in another. `allow`: anomalies that the caller permits beside the workload. `phase` is told
+    what begins.
     """
     if not runs:
         return []
     first = {evidence.run: evidence for evidence in reversed(runs)}
     copies = [evidence for evidence in runs if first[evidence.run] is not evidence]
-    verdicts = _judge_together(spark, list(first.values()), allow)
-    later = dict(zip(map(id, copies), judge(spark, copies, allow), strict=True))
+    verdicts = _judge_together(spark, list(first.values()), allow, phase)
+    later = dict(zip(map(id, copies), judge(spark, copies, allow, phase), strict=True))
     return [later[id(run)] if id(run) in later else verdicts[run.run] for run in runs]
 
 
-def judge_one(spark: "SparkSession", run: Evidence) -> Verdict:
+def judge_one(spark: "SparkSession", run: Evidence, phase: Callable[[str], None]) -> Verdict:
     """The verdict of one run; raises why there is none."""
-    (answer,) = judge(spark, [run])
+    (answer,) = judge(spark, [run], phase=phase)
     if isinstance(answer, FencepostError):
         raise answer
     return answer
 
 
 def _judge_together(
-    spark: "SparkSession", runs: Sequence[Evidence], allow: frozenset[str]
+    spark: "SparkSession", runs: Sequence[Evidence], allow: frozenset[str], phase: Callable[[str], None]
 ) -> dict[int, Verdict | FencepostError]:
     """By number, the verdicts of runs that share none."""
     from checkers.judging.stored_runs import judge_each
 
     stored = [_stored_run(evidence, allow) for evidence in runs]
-    told = judge_each(spark, stored)
+    told = judge_each(spark, stored, phase=phase)
     return {
         evidence.run: why_not(evidence, judged)
         if isinstance(judged, FencepostError)

@@ -187,8 +187,9 @@ def _cluster_of(options: Options, test: Test) -> ClusterSpec:
 
 def _judge(folder: Path, run_log: RunLog, pending: "Pending") -> Verdict:
     """What the checkers say of the stored run, in the session that was begun for it."""
-    with run_log.phase("checks"), interruptible(pending):
-        return judge_one(pending.session(), open_evidence(str(folder), folder))
+    with run_log.steps() as begin, interruptible(pending):
+        begin("wait for Spark")
+        return judge_one(pending.session(), open_evidence(str(folder), folder), begin)
 
 
 def _prepare(options: Options, cache: Path, say: Callable[[str], None]) -> "Prepared":

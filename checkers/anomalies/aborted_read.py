@@ -21,38 +21,40 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.external.tables import FAIL, OK, ExternalTables
-from checkers.findings.build import finding, operation, record
+from checkers.findings.build import finding, operation, reader, record
 from checkers.stored.tables import Tables
 from harness.history import Isolation
+
+NAME = "aborted-read"
 
 
 def aborted_read(t: Tables) -> DataFrame:
     """One row for each record and delivery."""
-    failed = t.values.where("send.told = 'aborted' and (send.transactional or not send.acked)").select(
-        "run", "value", F.col("send.op").alias("writer")
+    failed = t.values.where("send.told = 'aborted' and (send.transactional or not send.acked)").selectExpr(
+        "run", "value", "send.op as writer"
     )
-    polls = t.polls.where(F.col("promised") == Isolation.READ_COMMITTED.value)
+    polls = t.polls.where(f"promised = '{Isolation.READ_COMMITTED.value}'")
     return finding(
         polls.join(F.broadcast(failed), on=["run", "value"], how="inner"),
-        "aborted-read",
+        NAME,
         order=["tp", "offset", "op", "n"],
-        ops=F.array("writer", "op"),
-        record=record("tp", "offset", "value"),
+        ops="array(writer, op)",
+        record=record(),
         operation=operation("writer"),
-        reader=F.struct("op", "n", "role"),
+        reader=reader(),
     )
 
 
 def aborted_read_external(t: ExternalTables) -> DataFrame:
     """One row for each operation of an external history that was ok and was given such a record."""
-    read = t.reads.where((F.col("outcome") == OK) & (F.col("writer_outcome") == FAIL))
+    read = t.reads.where(f"outcome = {OK} and writer_outcome = {FAIL}")
     read = read.join(t.uncommitted, on=["run", "op"], how="left_anti")
     return finding(
         read.dropDuplicates(["run", "op", "key", "value"]),
-        "aborted-read",
+        NAME,
         order=["op", "key", "value"],
-        ops=F.array("writer", "op"),
-        record=F.struct("key", "value", "offset"),
+        ops="array(writer, op)",
+        record="struct(key as key, value as value, offset as offset)",
         operation=operation("writer"),
-        reader=operation("op"),
+        reader=operation(),
     )

@@ -19,49 +19,46 @@ Reference: Wang et al. 2021, "Consistency and Completeness" (SIGMOD); KIP-129.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import finding
+from checkers.findings.build import NOBODY, finding, place
 from checkers.stored.tables import Tables
 
 
 def aggregate_mismatch(t: Tables) -> DataFrame:
     """One row for each key."""
     added = (
-        t.inputs.where("visible")
-        .select("run", "tp", "offset", F.explode("adds").alias("add"))
-        .select("run", "tp", "offset", "add.group", "add.topic", "add.key", "add.adds")
+        t.inputs.where("visible and size(adds) > 0")
+        .selectExpr("run", "tp", "offset", "inline(adds)")
         .join(F.broadcast(t.groups), on=["run", "group", "tp"], how="inner")
-        .where((F.col("offset") >= F.col("first")) & (F.col("offset") < F.col("final")))
+        .where("offset >= first and offset < final")
         .select("run", "topic", "key", "adds")
     )
-    sums = t.positions.where("found and visible and state is not null and not sentinel").select(
-        "run", "topic", "key", F.struct("offset", "tp", "state", "acks").alias("last")
+    sums = t.positions.where("found and visible and state is not null and not sentinel").selectExpr(
+        "run", "topic", "key", "struct(offset, tp, state, acks) as last"
     )
     keys = (
         added.unionByName(sums, allowMissingColumns=True)
         .groupBy("run", "topic", "key")
         .agg(
-            F.coalesce(F.sum("adds"), F.lit(0)).alias("due"),
-            F.count("adds").alias("inputs"),
-            F.max("last").alias("last"),
-            F.min("last.tp").alias("lowest"),
-            F.max("last.tp").alias("highest"),
+            F.expr("coalesce(sum(adds), 0) as due"),
+            F.expr("count(adds) as inputs"),
+            F.expr("max(last) as last"),
+            F.expr("min(last.tp) as lowest"),
+            F.expr("max(last.tp) as highest"),
         )
         .join(F.broadcast(t.topics), on=["run", "topic"], how="inner")
     )
-    whole = F.col("topic_ru_end") & (F.col("topic_logged") | F.col("topic_rc_end"))
-    wrong = F.when(F.col("last").isNull(), F.col("due") != 0).otherwise(
-        (F.col("lowest") == F.col("highest")) & (F.col("last.state") != F.col("due"))
-    )
+    whole = "topic_ru_end and (topic_logged or topic_rc_end)"
+    wrong = "if(last is null, due != 0, lowest = highest and last.state != due)"
     return finding(
-        keys.where(whole & wrong),
+        keys.where(f"{whole} and {wrong}"),
         "aggregate-mismatch",
         order=["last.tp", "last.offset"],
-        ops=F.coalesce(F.transform("last.acks", lambda ack: ack["op"]), F.array().cast("array<bigint>")),
-        absence=True,
-        output_topic=F.col("topic"),
-        key=F.col("key"),
-        state=F.col("last.state"),
-        due=F.col("due"),
-        inputs=F.col("inputs"),
-        record=F.struct("last.tp", "last.offset"),
+        ops=f"coalesce(transform(last.acks, a -> a.op), {NOBODY})",
+        absence="true",
+        output_topic="topic",
+        key="key",
+        state="last.state",
+        due="due",
+        inputs="inputs",
+        record=place("last.tp", "last.offset"),
     )

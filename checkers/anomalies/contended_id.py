@@ -16,8 +16,7 @@ Blind spot: processes that record nothing; one that gives up when it is fenced f
 Reference: KIP-98, "transactional.id"; KIP-447.
 """
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
 from checkers.findings.build import finding, operation
 from checkers.stored.tables import Tables
@@ -25,22 +24,25 @@ from checkers.stored.tables import Tables
 
 def contended_id(t: Tables) -> DataFrame:
     """One row for each time that an id was taken back."""
-    by_id = Window.partitionBy("run", "transactional_id").orderBy("call_ns")
-    by_owner = Window.partitionBy("run", "transactional_id", "journal").orderBy("call_ns")
     found = (
         t.inits.where("transactional_id is not null")
-        .select("run", "transactional_id", "journal", "call_ns", "op")
-        .withColumn("before", F.lag(F.struct("journal", "op")).over(by_id))
-        .withColumn("own", F.lag("op").over(by_owner))
+        .selectExpr(
+            "run",
+            "transactional_id",
+            "journal",
+            "op",
+            "lag(struct(journal, op)) over (partition by run, transactional_id order by call_ns) as before",
+            "lag(op) over (partition by run, transactional_id, journal order by call_ns) as own",
+        )
         .where("own is not null and before.journal != journal")
     )
     return finding(
         found,
         "contended-id",
         order=["op"],
-        ops=F.array("op"),
-        transactional_id=F.col("transactional_id"),
+        ops="array(op)",
+        transactional_id="transactional_id",
         operation=operation(),
-        other_init=F.struct("before.op"),
-        own_init=F.struct(F.col("own").alias("op")),
+        other_init=operation("before.op"),
+        own_init=operation("own"),
     )

@@ -16,57 +16,40 @@ Blind spot: records of which nobody recorded a hash.
 Reference: Kafka's CRC covers a batch on its way and at rest, not what a client put into it.
 """
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
-from checkers.findings.build import finding, record
-from checkers.stored.tables import Tables
+from checkers.findings.build import operation, place, record
+from checkers.findings.rules import Rule
 
 NAME = "corrupt"
+MEANT = "filter(expected, e -> e.slot = it.slot and e.topic = it.topic)"
 
-
-def corrupt(t: Tables) -> DataFrame:
-    """One row for each record and clause."""
-    return _from_sent(t).unionByName(_from_expected(t))
-
-
-def _from_sent(t: Tables) -> DataFrame:
-    # A pipeline may forward the header that names a value: it means the record of one topic.
-    changed = F.filter(
-        "places",
-        lambda place: (place["topic"] == F.col("send.topic")) & (place["digest"] != F.col("send.digest")),
-    )
-    found = t.values.select("run", "value", "send", F.explode(changed).alias("place"))
-    return finding(
-        found,
+RULES = (
+    Rule(
         NAME,
-        order=["place.tp", "place.offset"],
-        ops=F.array("send.op"),
-        record=record("place.tp", "place.offset", "value"),
-        operation=F.struct("send.op"),
-        why=F.lit("it differs from what was sent"),
-    )
-
-
-def _from_expected(t: Tables) -> DataFrame:
-    outputs = t.inputs.select(
-        "run", "tp", "offset", "expected",
-        F.explode(
-            F.filter("outputs", lambda o: o["visible"] & o["sole"] & o["digest"].isNotNull())
-        ).alias("o"),
-    )  # fmt: skip
-    meant = F.filter("expected", lambda e: (e["slot"] == F.col("o.slot")) & (e["topic"] == F.col("o.topic")))
-    found = outputs.withColumn("meant", F.transform(meant, lambda e: e["digest"])).where(
-        (F.size("meant") > 0)
-        & F.forall("meant", lambda digest: F.coalesce(digest != F.col("o.digest"), F.lit(False)))
-    )
-    return finding(
-        found,
+        "values",
+        each="places",
+        # A pipeline may forward the header that names a value: it means the record of one topic.
+        where="it.topic = send.topic and it.digest != send.digest",
+        order=["it.tp", "it.offset"],
+        ops="array(send.op)",
+        detail={
+            "record": record("it.tp", "it.offset"),
+            "operation": operation("send.op"),
+            "why": "'it differs from what was sent'",
+        },
+    ),
+    Rule(
         NAME,
-        order=["o.tp", "o.offset"],
-        ops=F.array("o.op"),
-        record=record("o.tp", "o.offset", "o.name"),
-        operation=F.struct("o.op"),
-        input=F.struct("tp", "offset"),
-        why=F.lit("it differs from what its input must lead to"),
-    )
+        "inputs",
+        each="outputs",
+        where="it.visible and it.sole and it.digest is not null "
+        f"and size({MEANT}) > 0 and forall({MEANT}, e -> coalesce(e.digest != it.digest, false))",
+        order=["it.tp", "it.offset"],
+        ops="array(it.op)",
+        detail={
+            "record": record("it.tp", "it.offset", "it.name"),
+            "operation": operation("it.op"),
+            "input": place(),
+            "why": "'it differs from what its input must lead to'",
+        },
+    ),
+)

@@ -16,40 +16,28 @@ Blind spot: a poll within the margin before the marker.
 Reference: Berenson et al. 1995, P1, "dirty read"; Adya 1999, G1a; KIP-98, "read_committed".
 """
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-
-from checkers.findings.build import finding, record
+from checkers.findings.build import reader, record
+from checkers.findings.rules import Rule
+from checkers.stored.positions import READERS
 from checkers.stored.sources import CLOCK_MARGIN_MS
-from checkers.stored.tables import Tables
-from harness.history import Fate, Isolation
+from harness.history import Isolation
 
+RETURNED_MS = "(wall_ms + return_ns / 1e6)"
+TOO_EARLY = f"coalesce(fate = 'commit' and {RETURNED_MS} + {CLOCK_MARGIN_MS}D < marker_ms, false)"
+"""The poll had returned before the commit marker was written; false where the clocks are not one."""
 
-def dirty_read(t: Tables) -> DataFrame:
-    """One row for each record and delivery."""
-    uncommitted = F.col("fate").isin(Fate.ABORT.value, Fate.OPEN.value)
-    other_value = F.coalesce(F.col("value") != F.col("stored"), F.lit(False))
-    found = (
-        t.deliveries.where(F.col("promised") == Isolation.READ_COMMITTED.value)
-        .where(uncommitted | _too_early("return_ns"))
-        .where(~other_value)
-    )
-    return finding(
-        found,
+RULES = (
+    Rule(
         "dirty-read",
+        "deliveries",
+        where=f"promised = '{Isolation.READ_COMMITTED.value}' "
+        f"and (fate in ('abort', 'open') or {TOO_EARLY}) and not coalesce(value != stored, false)",
         order=["tp", "offset", "op", "n"],
-        ops=F.concat(F.transform("acks", lambda ack: ack["op"]), F.array("op")),
-        record=record("tp", "offset", "value"),
-        reader=F.struct("op", "n", "role"),
-        early_ms=F.when(_too_early("return_ns"), F.round(F.col("marker_ms") - _wall_ms("return_ns"), 1)),
-    )
-
-
-def _wall_ms(time_ns: str) -> Column:
-    return F.col("wall_ms") + F.col(time_ns) / F.lit(1e6)
-
-
-def _too_early(time_ns: str) -> Column:
-    """The poll had returned before the commit marker was written; false where the clocks are not one."""
-    early = (F.col("fate") == Fate.COMMIT.value) & (_wall_ms(time_ns) + CLOCK_MARGIN_MS < F.col("marker_ms"))
-    return F.coalesce(early, F.lit(False))
+        ops=READERS,
+        detail={
+            "record": record(),
+            "reader": reader(),
+            "early_ms": f"if({TOO_EARLY}, round(marker_ms - {RETURNED_MS}, 1), null)",
+        },
+    ),
+)

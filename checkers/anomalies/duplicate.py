@@ -20,34 +20,29 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.external.tables import ExternalTables
-from checkers.findings.build import finding, operation, operations
-from checkers.stored.tables import Tables
+from checkers.findings.build import SHOWN, finding, operation, operations, record
+from checkers.findings.rules import Rule
 from harness.history import Role
 
+NAME = "duplicate"
+PLACES = "array_sort(array_distinct(transform(places, p -> struct(p.tp as tp, p.offset as offset))))"
 
-def duplicate(t: Tables) -> DataFrame:
-    """One row for each value with several places."""
-    places = F.transform("places", lambda p: F.struct(p["tp"].alias("tp"), p["offset"].alias("offset")))
-    ours = F.col("value").isNotNull() & ~F.col("send.role").eqNullSafe(F.lit(Role.FEEDER.value))
-    found = (
-        t.values.where(ours)
-        .select("run", "value", "send", F.array_sort(F.array_distinct(places)).alias("places"))
-        .where("size(places) > 1")
-    )
-    return finding(
-        found,
-        "duplicate",
-        order=[F.get("places", F.lit(0))["tp"], F.get("places", F.lit(0))["offset"]],
-        ops=F.array("send.op"),
-        value=F.col("value"),
-        operation=operation("send.op"),
-        records=F.transform(
-            F.slice("places", 1, 20),
-            lambda p: F.struct(
-                p["tp"].alias("tp"), p["offset"].alias("offset"), F.col("value").alias("value")
-            ),
-        ),
-    )
+RULES = (
+    Rule(
+        NAME,
+        "values",
+        where=f"size(places) > 1 and value is not null and not (send.role <=> '{Role.FEEDER.value}') "
+        f"and size({PLACES}) > 1",
+        order=[f"{PLACES}[0].tp", f"{PLACES}[0].offset"],
+        ops="array(send.op)",
+        detail={
+            "value": "value",
+            "operation": operation("send.op"),
+            "records": f"transform(slice({PLACES}, 1, {SHOWN}), p -> {record('p.tp', 'p.offset')})",
+        },
+    ),
+)
+"""One finding for each value with several places."""
 
 
 def duplicate_external(t: ExternalTables) -> DataFrame:
@@ -56,14 +51,14 @@ def duplicate_external(t: ExternalTables) -> DataFrame:
     places = (
         t.steps.join(F.broadcast(several), on=["run", "key", "value"], how="inner")
         .groupBy("run", "key", "value")
-        .agg(F.array_sort(F.collect_set("offset")).alias("offsets"), F.collect_set("op").alias("ops"))
+        .agg(F.expr("array_sort(collect_set(offset)) as offsets"), F.expr("collect_set(op) as ops"))
     )
     return finding(
         places,
-        "duplicate",
+        NAME,
         order=["key", "value"],
-        ops=F.col("ops"),
-        record=F.struct("key", "value"),
-        offsets=F.slice("offsets", 1, 20),
+        ops="ops",
+        record="struct(key as key, value as value)",
+        offsets=f"slice(offsets, 1, {SHOWN})",
         operations=operations("ops"),
     )

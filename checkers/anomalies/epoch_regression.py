@@ -16,73 +16,60 @@ Blind spot: two markers one upon the other, with no record between them.
 Reference: KIP-98, "fencing zombies"; KIP-360; KIP-890.
 """
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-
-from checkers.findings.build import finding, state
-from checkers.stored.producers import COMPLETE
-from checkers.stored.tables import Tables
+from checkers.findings.build import state
+from checkers.findings.rules import Rule
 
 NAME = "epoch-regression"
 
 
-def epoch_regression(t: Tables) -> DataFrame:
-    """One row for each step down."""
-    return _of_batches(t).unionByName(_of_markers(t)).unionByName(_of_states(t))
+def _entry(offset: str, epoch: str) -> str:
+    return f"struct(tp as tp, {offset} as offset, producer_id as producer_id, {epoch} as epoch)"
 
 
-def _of_batches(t: Tables) -> DataFrame:
-    found = t.batches.where("epoch < entry_before.epoch")
-    return finding(
-        found,
+RULES = (
+    Rule(
         NAME,
+        "batches",
+        where="epoch < entry_before.epoch",
         order=["tp", "base_offset"],
-        record=_entry(F.col("base_offset"), F.col("epoch")),
-        record_before=_entry(F.col("entry_before.offset"), F.col("entry_before.epoch")),
-        marker_before=F.col("entry_before.marker"),
-        producer_id=F.col("producer_id"),
-        epoch=F.col("epoch"),
-        epoch_before=F.col("entry_before.epoch"),
-    )
-
-
-def _of_markers(t: Tables) -> DataFrame:
-    found = t.batches.where("marker_next.epoch < epoch")
-    return finding(
-        found,
+        detail={
+            "record": _entry("base_offset", "epoch"),
+            "record_before": _entry("entry_before.offset", "entry_before.epoch"),
+            "marker_before": "entry_before.marker",
+            "producer_id": "producer_id",
+            "epoch": "epoch",
+            "epoch_before": "entry_before.epoch",
+        },
+    ),
+    Rule(
         NAME,
-        order=["tp", F.col("marker_next.offset")],
-        record=_entry(F.col("marker_next.offset"), F.col("marker_next.epoch")),
-        record_before=_entry(F.col("base_offset"), F.col("epoch")),
-        marker=F.col("marker_next.type"),
-        producer_id=F.col("producer_id"),
-        epoch=F.col("marker_next.epoch"),
-        epoch_before=F.col("epoch"),
-    )
-
-
-def _entry(offset: Column, epoch: Column) -> Column:
-    return F.struct(
-        F.col("tp").alias("tp"),
-        offset.alias("offset"),
-        F.col("producer_id").alias("producer_id"),
-        epoch.alias("epoch"),
-    )
-
-
-def _of_states(t: Tables) -> DataFrame:
-    went_on = F.col("before.state").isin("Ongoing", *COMPLETE) | F.expr(
-        "before_2.producer_id = producer_id and before_2.epoch > epoch"
-    )
-    found = t.states.where("before.producer_id = producer_id and epoch < before.epoch").where(went_on)
-    return finding(
-        found,
+        "batches",
+        where="marker_next.epoch < epoch",
+        order=["tp", "marker_next.offset"],
+        detail={
+            "record": _entry("marker_next.offset", "marker_next.epoch"),
+            "record_before": _entry("base_offset", "epoch"),
+            "marker": "marker_next.type",
+            "producer_id": "producer_id",
+            "epoch": "marker_next.epoch",
+            "epoch_before": "epoch",
+        },
+    ),
+    Rule(
         NAME,
+        "states",
+        where="before.producer_id = producer_id and epoch < before.epoch "
+        "and (before.state in ('Ongoing', 'CompleteCommit', 'CompleteAbort') "
+        "or before_2.producer_id = producer_id and before_2.epoch > epoch)",
         order=["log_tp", "log_offset"],
-        record=state(),
-        record_before=state("before."),
-        transactional_id=F.col("transactional_id"),
-        producer_id=F.col("producer_id"),
-        epoch=F.col("epoch"),
-        epoch_before=F.col("before.epoch"),
-    )
+        detail={
+            "record": state(),
+            "record_before": state("before."),
+            "transactional_id": "transactional_id",
+            "producer_id": "producer_id",
+            "epoch": "epoch",
+            "epoch_before": "before.epoch",
+        },
+    ),
+)
+"""One finding for each step down: of a batch, of a marker, of a state."""

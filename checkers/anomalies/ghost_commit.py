@@ -14,44 +14,26 @@ Blind spot: an `info` whose commit was invoked may end either way.
 Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024), "aborted read".
 """
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from checkers.findings.build import offsets, operation, records
+from checkers.findings.rules import Rule
 
-from checkers.findings.build import finding, operation
-from checkers.stored.tables import Tables
+RECORDS = "filter(records, r -> r.effect = 'commit')"
+OFFSETS = "filter(commits, c -> c.transactional and c.effect = 'commit')"
 
-
-def ghost_commit(t: Tables) -> DataFrame:
-    """One row for each transaction."""
-    unasked = (F.col("told") == "aborted") | (
-        (F.col("told") == "unknown") & F.col("operation.commit_ns").isNull()
-    )
-    sound = t.journals.where("unbroken").select("run", "journal")
-    found = (
-        t.operations.where("transactional")
-        .where(unasked)
-        .select(
-            "run", "op", "told", F.col("operation.journal").alias("journal"),
-            F.filter("records", lambda r: r["effect"] == "commit").alias("records"),
-            F.filter("commits", lambda c: c["transactional"] & (c["effect"] == "commit")).alias("offsets"),
-        )
-        .where("size(records) > 0 or size(offsets) > 0")
-        .join(F.broadcast(sound), on=["run", "journal"], how="left_semi")
-    )  # fmt: skip
-    return finding(
-        found,
+RULES = (
+    Rule(
         "ghost-commit",
+        "operations",
+        where="transactional and sound "
+        "and (told = 'aborted' or told = 'unknown' and operation.commit_ns is null) "
+        f"and (size({RECORDS}) > 0 or size({OFFSETS}) > 0)",
         order=["op"],
-        ops=F.array("op"),
-        operation=operation(),
-        told=F.when(F.col("told") == "aborted", "it had not happened").otherwise(
-            "nothing: the commit was never invoked"
-        ),
-        records=F.transform(
-            F.slice("records", 1, 20),
-            lambda r: F.struct(r["tp"].alias("tp"), r["offset"].alias("offset"), r["value"].alias("value")),
-        ),
-        offsets=F.transform(
-            "offsets", lambda c: F.struct(c["tp"].alias("tp"), c["committed"].alias("committed"))
-        ),
-    )
+        ops="array(op)",
+        detail={
+            "operation": operation(),
+            "told": "if(told = 'aborted', 'it had not happened', 'nothing: the commit was never invoked')",
+            "records": records(RECORDS),
+            "offsets": offsets(OFFSETS),
+        },
+    ),
+)

@@ -16,46 +16,33 @@ Blind spot: what was compacted away; an administrator who sets a group back does
 Reference: "late offset commit", a TxnOffsetCommit that outlives its transaction; KIP-447.
 """
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
-from checkers.findings.build import finding
-from checkers.stored.partitions import EFFECTIVE
+from checkers.findings.build import finding, place
 from checkers.stored.tables import Tables
 
 
 def group_offset_regression(t: Tables) -> DataFrame:
     """One row for each step down."""
-    commits = (
-        t.positions.where("commit is not null")
-        .where(F.col("fate").isin(*EFFECTIVE))
-        .select(
-            "run",
-            F.col("offset").alias("log_offset"),
-            F.struct(
-                F.col("tp").alias("tp"),
-                F.col("offset").alias("offset"),
-                "commit.op",
-                "commit.committed",
-                "producer_id",
-                "epoch",
-                "fate",
-            ).alias("commit"),
-            "commit.group",
-            F.col("commit.tp").alias("tp"),
-        )
+    commits = t.positions.where("commit is not null and fate in ('commit', 'plain')").selectExpr(
+        "run",
+        "commit.group",
+        "commit.tp",
+        "offset as log_offset",
+        "struct(tp, offset, commit.op as op, commit.committed as committed, producer_id, epoch, fate) as commit",
     )
-    order = Window.partitionBy("run", "group", "tp").orderBy("log_offset")
-    steps = commits.withColumn("before", F.lag("commit").over(order))
+    steps = commits.selectExpr(
+        "*", "lag(commit) over (partition by run, group, tp order by log_offset) as before"
+    )
     return finding(
         steps.where("commit.committed < before.committed"),
         "group-offset-regression",
         order=["tp", "log_offset"],
-        ops=F.array("commit.op", "before.op"),
-        group=F.col("group"),
-        input=F.struct(F.col("tp").alias("tp"), F.col("commit.committed").alias("offset")),
-        committed=F.col("commit.committed"),
-        committed_before=F.col("before.committed"),
-        record=F.col("commit"),
-        record_before=F.col("before"),
+        ops="array(commit.op, before.op)",
+        group="group",
+        input=place("tp", "commit.committed"),
+        committed="commit.committed",
+        committed_before="before.committed",
+        record="commit",
+        record_before="before",
     )

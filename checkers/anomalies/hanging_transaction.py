@@ -17,23 +17,23 @@ Blind spot: it says that it hangs, not who made it so.
 Reference: KAFKA-14402, KIP-890; KIP-664.
 """
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from checkers.findings.build import place
+from checkers.findings.rules import Rule
 
-from checkers.findings.build import finding
-from checkers.stored.tables import Tables
-
-
-def hanging_transaction(t: Tables) -> DataFrame:
-    """One row for each open batch."""
-    return finding(
-        t.batches.where("abandoned and coalesce(base_offset < high_watermark, true)"),
+RULES = (
+    Rule(
         "hanging-transaction",
+        "batches",
+        where="abandoned and coalesce(base_offset < high_watermark, true)",
         order=["tp", "base_offset"],
-        record=F.struct("tp", F.col("base_offset").alias("offset")),
-        last_offset=F.col("last_offset"),
-        producer_id=F.col("producer_id"),
-        epoch=F.col("epoch"),
-        transactional_id=F.col("state.transactional_id"),
-        last_state=F.col("state.state"),
-    )
+        detail={
+            "record": place("tp", "base_offset"),
+            "last_offset": "last_offset",
+            "producer_id": "producer_id",
+            "epoch": "epoch",
+            "transactional_id": "state.transactional_id",
+            "last_state": "state.state",
+        },
+    ),
+)
+"""One finding for each open batch."""

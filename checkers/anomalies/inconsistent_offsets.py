@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.external.tables import ExternalTables
-from checkers.findings.build import finding, operations
+from checkers.findings.build import SHOWN, finding, operations, place, record
 from checkers.stored.tables import Tables
 
 NAME = "inconsistent-offsets"
@@ -29,33 +29,28 @@ NAME = "inconsistent-offsets"
 
 def inconsistent_offsets(t: Tables) -> DataFrame:
     """One row for each offset with several values."""
-    found = F.when(F.col("found"), F.struct("value", F.lit(None).cast("bigint").alias("op")))
-    acked = F.transform("acks", lambda ack: F.struct(ack["value"].alias("value"), ack["op"].alias("op")))
-    stored = t.positions.where("differ").select(
-        "run", "tp", "offset", F.explode(F.concat(F.array(found), acked)).alias("told")
+    found = "if(found, struct(value as value, cast(null as bigint) as op), null)"
+    acked = "transform(acks, a -> struct(a.value as value, a.op as op))"
+    stored = t.positions.where("differ").selectExpr(
+        "run", "tp", "offset", f"explode(concat(array({found}), {acked})) as told"
     )
-    given = t.deliveries.where("differ").select("run", "tp", "offset", F.struct("value", "op").alias("told"))
+    given = t.deliveries.where("differ").selectExpr("run", "tp", "offset", "struct(value, op) as told")
     places = (
         stored.unionByName(given)
         .where("told.value is not null")
         .groupBy("run", "tp", "offset")
         .agg(
-            F.array_sort(F.collect_set("told.value")).alias("values"),
-            F.collect_set("told.op").alias("ops"),
+            F.expr("array_sort(collect_set(told.value)) as values"),
+            F.expr("collect_set(told.op) as ops"),
         )
     )
     return finding(
         places,
         NAME,
         order=["tp", "offset"],
-        ops=F.col("ops"),
-        place=F.struct("tp", "offset"),
-        records=F.transform(
-            F.slice("values", 1, 20),
-            lambda value: F.struct(
-                F.col("tp").alias("tp"), F.col("offset").alias("offset"), value.alias("value")
-            ),
-        ),
+        ops="ops",
+        place=place(),
+        records=f"transform(slice(values, 1, {SHOWN}), v -> {record(value='v')})",
         operations=operations("ops"),
     )
 
@@ -65,16 +60,14 @@ def inconsistent_offsets_external(t: ExternalTables) -> DataFrame:
     found = (
         t.steps.where("clash")
         .groupBy("run", "key", "offset")
-        .agg(F.array_sort(F.collect_set("value")).alias("values"), F.collect_set("op").alias("ops"))
+        .agg(F.expr("array_sort(collect_set(value)) as values"), F.expr("collect_set(op) as ops"))
     )
     return finding(
         found,
         NAME,
         order=["key", "offset"],
-        ops=F.col("ops"),
-        place=F.struct("key", "offset"),
-        records=F.transform(
-            F.slice("values", 1, 20), lambda value: F.struct(F.col("key").alias("key"), value.alias("value"))
-        ),
+        ops="ops",
+        place="struct(key as key, offset as offset)",
+        records=f"transform(slice(values, 1, {SHOWN}), v -> struct(key as key, v as value))",
         operations=operations("ops"),
     )

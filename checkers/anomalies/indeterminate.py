@@ -14,16 +14,21 @@ from pyspark.sql import DataFrame
 
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import finding, operation
-from checkers.stored.tables import Tables
+from checkers.findings.rules import Rule
 from harness.history_files.schema import INFO, OPEN
 
 NAME = "unsettled"
 
-
-def indeterminate(t: Tables) -> DataFrame:
-    """One row for each operation of a stored run that neither its client nor the logs settle."""
-    found = t.operations.where("settled = 'unknown'")
-    return finding(found, NAME, order=["op"], operation=operation())
+RULES = (
+    Rule(
+        NAME,
+        "operations",
+        where="settled = 'unknown'",
+        order=["op"],
+        detail={"operation": operation()},
+    ),
+)
+"""One finding for each operation of a stored run that neither its client nor the logs settle."""
 
 
 def indeterminate_external(t: ExternalTables) -> DataFrame:

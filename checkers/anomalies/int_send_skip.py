@@ -13,7 +13,6 @@ Reference: Jepsen's Kafka checker, `int-send-skip`.
 """
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from checkers.external.jumps import SKIPS
 from checkers.external.tables import ExternalTables
@@ -22,4 +21,4 @@ from checkers.findings.build import jump
 
 def int_send_skip_external(t: ExternalTables) -> DataFrame:
     """One row for each pair of neighbours."""
-    return jump(t.jumps.where("not polled and inside").where(SKIPS), F.lit("int-send-skip"))
+    return jump(t.jumps.where("not polled and inside").where(SKIPS), "'int-send-skip'")

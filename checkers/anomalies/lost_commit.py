@@ -17,48 +17,30 @@ Blind spot: records that were never acknowledged with an offset and are gone.
 Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024), "lost writes".
 """
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from checkers.findings.build import offsets, operation, records
+from checkers.findings.rules import Rule
 
-from checkers.findings.build import finding, operation
-from checkers.stored.tables import Tables
+UNDONE = "filter(records, r -> r.effect = 'abort')"
+GONE = "filter(records, r -> r.covered and not r.held)"
+OFFSETS = "filter(commits, c -> c.transactional and c.effect = 'abort')"
+NO_OFFSETS = "(size(claims) > 0 and size(commits) = 0 and commits_whole)"
 
-
-def lost_commit(t: Tables) -> DataFrame:
-    """One row for each transaction."""
-    committed = t.operations.where("transactional and told = 'committed'").join(
-        F.broadcast(t.runs), on="run", how="left"
-    )
-    undone = F.filter("records", lambda r: r["effect"] == "abort")
-    gone = F.filter("records", lambda r: r["covered"] & ~r["held"])
-    offsets = F.filter("commits", lambda c: c["transactional"] & (c["effect"] == "abort"))
-    parts = committed.select(
-        "run", "op", "claims",
-        undone.alias("undone"), gone.alias("gone"), offsets.alias("offsets"),
-        ((F.size("claims") > 0) & (F.size("commits") == 0) & F.col("commits_whole")).alias("no_offsets"),
-    )  # fmt: skip
-    found = parts.where("size(undone) > 0 or size(gone) > 0 or size(offsets) > 0 or no_offsets")
-    return finding(
-        found,
+RULES = (
+    Rule(
         "lost-commit",
+        "operations",
+        where="transactional and told = 'committed' "
+        f"and (size({UNDONE}) > 0 or size({GONE}) > 0 or size({OFFSETS}) > 0 or {NO_OFFSETS})",
         order=["op"],
-        ops=F.array("op"),
-        absence=F.expr("size(undone) = 0 and size(offsets) = 0"),
-        operation=operation(),
-        aborted_records=_records("undone"),
-        gone_records=_records("gone"),
-        aborted_offsets=F.transform(
-            "offsets", lambda c: F.struct(c["tp"].alias("tp"), c["committed"].alias("committed"))
-        ),
-        gone_offsets=F.when(
-            F.col("no_offsets"),
-            F.transform("claims", lambda c: F.struct(c["tp"].alias("tp"), c["next"].alias("committed"))),
-        ),
-    )
-
-
-def _records(column: str) -> Column:
-    return F.transform(
-        F.slice(column, 1, 20),
-        lambda r: F.struct(r["tp"].alias("tp"), r["offset"].alias("offset"), r["value"].alias("value")),
-    )
+        ops="array(op)",
+        absence=f"(size({UNDONE}) = 0 and size({OFFSETS}) = 0)",
+        detail={
+            "operation": operation(),
+            "aborted_records": records(UNDONE),
+            "gone_records": records(GONE),
+            "aborted_offsets": offsets(OFFSETS),
+            "gone_offsets": f"if({NO_OFFSETS}, {offsets('claims', 'next')}, null)",
+        },
+    ),
+)
+"""One finding for each transaction."""

@@ -22,58 +22,43 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import finding
+from checkers.findings.build import SHOWN, finding, place
 from checkers.findings.form import Finding
 from checkers.findings.lookup import asked
-from checkers.stored.partitions import EFFECTIVE
 from checkers.stored.tables import Tables
 
 LOST = ("run", "of", "input", "group")
 """An input that was lost: the run, its place, and the group that went past it."""
+LACKING = """filter(expected, e -> not exists(
+    outputs, o -> o.visible and coalesce(o.slot = e.slot and o.topic = e.topic, false)))"""
 
 
 def lost_input(t: Tables) -> DataFrame:
     """One row for each input and slot."""
-    lacking = F.filter(
-        "expected",
-        lambda e: (
-            ~F.exists(
-                "outputs",
-                lambda o: (
-                    o["visible"]
-                    & F.coalesce((o["slot"] == e["slot"]) & (o["topic"] == e["topic"]), F.lit(False))
-                ),
-            )
-        ),
-    )
     due = (
-        t.inputs.where("visible")
-        .select("run", "tp", "offset", "outputs", F.explode(lacking).alias("e"))
-        .select("run", "tp", "offset", "outputs", "e.group", "e.slot", "e.topic")
+        t.inputs.where(f"visible and size({LACKING}) > 0")
+        .selectExpr("run", "tp", "offset", "outputs", f"explode({LACKING}) as e")
+        .selectExpr("run", "tp", "offset", "outputs", "e.group", "e.slot", "e.topic")
     )
-    read_whole = F.expr("topic_ru_end and (topic_logged or topic_rc_end) and topic_whole")
     found = (
         due.join(F.broadcast(t.groups), on=["run", "group", "tp"], how="inner")
-        .where((F.col("offset") >= F.col("first")) & (F.col("offset") < F.col("final")))
+        .where("offset >= first and offset < final")
         .join(F.broadcast(t.topics), on=["run", "topic"], how="inner")
-        .where(read_whole)
-        .withColumn(
-            "tried",
-            F.filter("outputs", lambda o: (o["slot"] == F.col("slot")) & (o["topic"] == F.col("topic"))),
-        )
+        .where("topic_ru_end and (topic_logged or topic_rc_end) and topic_whole")
+        .selectExpr("*", "filter(outputs, o -> o.slot = slot and o.topic = topic) as tried")
     )
     return finding(
         found,
         "lost-input",
         order=["tp", "offset"],
-        ops=F.array_distinct(F.transform("tried", lambda o: o["op"])),
-        absence=True,
-        input=F.struct("tp", "offset"),
-        group=F.col("group"),
-        slot=F.col("slot"),
-        output_topic=F.col("topic"),
-        final_committed=F.col("final"),
-        operations=F.transform(F.slice("tried", 1, 20), lambda o: F.struct(o["op"].alias("op"))),
+        ops="array_distinct(transform(tried, o -> o.op))",
+        absence="true",
+        input=place(),
+        group="group",
+        slot="slot",
+        output_topic="topic",
+        final_committed="final",
+        operations=f"transform(slice(tried, 1, {SHOWN}), o -> struct(o.op as op))",
     )
 
 
@@ -81,12 +66,10 @@ def explain(t: Tables, findings: Mapping[int, list[Finding]]) -> None:
     """Say by which offset commit its group went past each input: the first of all that did."""
     lost = [(run, example) for run, mine in findings.items() for one in mine for example in one.examples]
     inputs: set[tuple[int, ...]] = {(run, one["input"]["tp"], one["input"]["offset"]) for run, one in lost}
-    commit = F.struct(
-        "offset", "tp", "producer_id", "epoch", "marker_offset", "commit.committed", "commit.op"
-    )
+    by = "struct(offset, tp, producer_id, epoch, marker_offset, commit.committed as committed, commit.op as op)"
     passed = (
-        t.positions.where(F.col("fate").isin(*EFFECTIVE))
-        .select("run", F.col("commit.tp").alias("of"), "commit.group", commit.alias("by"))
+        t.positions.where("commit is not null and fate in ('commit', 'plain')")
+        .selectExpr("run", "commit.tp as of", "commit.group", f"{by} as by")
         .join(F.broadcast(asked(t.positions.sparkSession, LOST[:3], inputs)), on=["run", "of"])
         .where("by.committed > input")
         .groupBy(*LOST)
@@ -94,6 +77,6 @@ def explain(t: Tables, findings: Mapping[int, list[Finding]]) -> None:
     )
     first = {tuple(row[key] for key in LOST): row["by"] for row in passed.toArrow().to_pylist()}
     for run, example in lost:
-        by = first.get((run, example["input"]["tp"], example["input"]["offset"], example["group"]))
-        if by is not None:
-            example["passed_by"] = {name: told for name, told in by.items() if told is not None}
+        by_commit = first.get((run, example["input"]["tp"], example["input"]["offset"], example["group"]))
+        if by_commit is not None:
+            example["passed_by"] = {name: told for name, told in by_commit.items() if told is not None}

@@ -22,34 +22,35 @@ Reference: Jepsen's Kafka checker, `lost-write`; Jepsen on Redpanda 21.10.1 (202
 """
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from checkers.external.records import LOST
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import finding, operation, record
-from checkers.stored.tables import Tables
+from checkers.findings.rules import Rule
 
+NAME = "lost-write"
+GONE = "(it.covered and not it.held)"
+UNREAD = "(settled = 'committed' and it.passed and not it.given)"
 
-def lost_write(t: Tables) -> DataFrame:
-    """One row for each acknowledged record that is gone."""
-    sent = t.operations.select("run", "op", "settled", F.explode("records").alias("r"))
-    unread = (F.col("settled") == "committed") & F.col("r.passed") & ~F.col("r.given")
-    gone = F.col("r.covered") & ~F.col("r.held")
-    lost = sent.where(unread | gone)
-    return finding(
-        lost,
-        "lost-write",
-        order=["r.tp", "r.offset", "op"],
-        ops=F.array("op"),
-        absence=~(gone & F.col("r.other")),
-        record=record("r.tp", "r.offset", "r.value"),
-        operation=operation(),
-        log_holds=F.when(
-            F.col("r.logged"),
-            F.when(F.col("r.held"), "it").when(F.col("r.other"), "another value").otherwise("nothing"),
-        ),
-        finally_read=F.when(F.col("r.passed"), F.col("r.given")),
-    )
+RULES = (
+    Rule(
+        NAME,
+        "operations",
+        each="records",
+        where=f"{UNREAD} or {GONE}",
+        order=["it.tp", "it.offset", "op"],
+        ops="array(op)",
+        absence=f"not ({GONE} and it.other)",
+        detail={
+            "record": record("it.tp", "it.offset", "it.value"),
+            "operation": operation(),
+            "log_holds": "if(it.logged, case when it.held then 'it' when it.other then 'another value' "
+            "else 'nothing' end, null)",
+            "finally_read": "if(it.passed, it.given, null)",
+        },
+    ),
+)
+"""One finding for each acknowledged record that is gone."""
 
 
 def lost_write_external(t: ExternalTables) -> DataFrame:
@@ -59,16 +60,11 @@ def lost_write_external(t: ExternalTables) -> DataFrame:
     """
     return finding(
         t.values.where(LOST),
-        "lost-write",
+        NAME,
         order=["key", "value"],
-        ops=F.array("writer"),
-        absence=True,
-        record=F.struct("key", "value", F.col("lowest_offset").alias("offset")),
+        ops="array(writer)",
+        absence="true",
+        record="struct(key as key, value as value, lowest_offset as offset)",
         operation=operation("writer"),
-        read_beyond=F.struct(
-            F.col("passer").alias("op"),
-            "key",
-            F.col("passer_value").alias("value"),
-            F.col("passer_offset").alias("offset"),
-        ),
+        read_beyond="struct(passer as op, key as key, passer_value as value, passer_offset as offset)",
     )

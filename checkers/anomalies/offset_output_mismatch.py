@@ -20,117 +20,72 @@ name.
 Reference: KIP-98, "consume-transform-produce"; KIP-447.
 """
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-
-from checkers.findings.build import finding, operation
-from checkers.stored.tables import Tables
+from checkers.findings.build import operation, place, record, records
+from checkers.findings.rules import Rule
 
 NAME = "offset-output-mismatch"
 
 
-def offset_output_mismatch(t: Tables) -> DataFrame:
-    """One row for each operation and clause; the last clause: for each operation and input."""
-    return _fates(t).unionByName(_elsewhere(t)).unionByName(_inputs(t))
+def _some(column: str, effect: str) -> str:
+    return f"exists({column}, r -> coalesce(r.effect = '{effect}', false))"
 
 
-def _fates(t: Tables) -> DataFrame:
-    def some(column: str, effect: str) -> Column:
-        return F.exists(column, lambda row: F.coalesce(row["effect"] == effect, F.lit(False)))
-
-    apart = (some("records", "commit") & some("commits", "abort")) | (
-        some("records", "abort") & some("commits", "commit")
-    )
-    return finding(
-        t.operations.where(apart),
+RULES = (
+    Rule(
         NAME,
+        "operations",
+        where=f"{_some('records', 'commit')} and {_some('commits', 'abort')} "
+        f"or {_some('records', 'abort')} and {_some('commits', 'commit')}",
         order=["op"],
-        ops=F.array("op"),
-        operation=operation(),
-        records=F.transform(
-            F.slice("records", 1, 20),
-            lambda r: F.struct(r["tp"].alias("tp"), r["offset"].alias("offset"), r["value"].alias("value")),
-        ),
-        offsets=F.transform(
-            "commits",
-            lambda c: F.struct(
-                c["tp"].alias("tp"), c["committed"].alias("committed"), c["effect"].alias("fate")
-            ),
-        ),
-    )
-
-
-def _elsewhere(t: Tables) -> DataFrame:
-    commits = t.operations.where("size(claims) > 0").select(
-        "run", "op", "claims", F.explode("commits").alias("c")
-    )
-    claimed = F.exists(
-        "claims", lambda claim: (claim["tp"] == F.col("c.tp")) & (claim["next"] == F.col("c.committed"))
-    )
-    return finding(
-        commits.where((F.col("c.effect") == "commit") & F.col("c.committed").isNotNull() & ~claimed),
+        ops="array(op)",
+        detail={
+            "operation": operation(),
+            "records": records("records"),
+            "offsets": "transform(commits, c -> struct(c.tp as tp, c.committed as committed, c.effect as fate))",
+        },
+    ),
+    Rule(
         NAME,
-        order=["op", "c.tp"],
-        ops=F.array("op"),
-        operation=operation(),
-        offsets=F.array(F.struct("c.tp", "c.committed")),
-        claims=F.transform(
-            "claims",
-            lambda c: F.struct(c["tp"].alias("tp"), c["first"].alias("first"), c["next"].alias("next")),
-        ),
-    )
-
-
-def _inputs(t: Tables) -> DataFrame:
-    outside = t.inputs.select(
-        "run",
-        "tp",
-        "offset",
-        F.explode(
-            F.filter(
-                "outputs",
-                lambda o: o["visible"] & o["claims"] & ~F.exists("claims", lambda c: c["op"] == o["op"]),
-            )
-        ).alias("output"),
-    ).select(
-        "run",
-        "tp",
-        "offset",
-        "output.op",
-        "output",
-        F.lit("an output names an input that the offsets do not cover").alias("why"),
-    )
-    bare = F.filter(
-        "claims",
-        lambda c: (
-            (c["settled"] == "committed")
-            & c["writes"]
-            & F.exists("expected", lambda e: e["group"] == c["group"])
-            & ~F.exists("outputs", lambda o: F.coalesce(o["op"] == c["op"], F.lit(False)))
-        ),
-    )
-    covered = (
-        t.inputs.where("visible")
-        .select("run", "tp", "offset", F.explode(bare).alias("claim"))
-        .select(
-            "run",
-            "tp",
-            "offset",
-            "claim.op",
-            F.lit("the offsets cover an input that no output names").alias("why"),
-        )
-    )
-    return finding(
-        outside.unionByName(covered, allowMissingColumns=True),
+        "operations",
+        each="if(size(claims) > 0, commits, array())",
+        where="it.effect = 'commit' and it.committed is not null "
+        "and not exists(claims, c -> c.tp = it.tp and c.next = it.committed)",
+        order=["op", "it.tp"],
+        ops="array(op)",
+        detail={
+            "operation": operation(),
+            "offsets": "array(struct(it.tp as tp, it.committed as committed))",
+            "claims": "transform(claims, c -> struct(c.tp as tp, c.first as first, c.next as next))",
+        },
+    ),
+    Rule(
         NAME,
-        order=["op", "tp", "offset"],
-        ops=F.array("op"),
-        absence=F.col("output").isNull(),
-        operation=operation(),
-        input=F.struct("tp", "offset"),
-        record=F.when(
-            F.col("output").isNotNull(),
-            F.struct("output.tp", "output.offset", F.col("output.name").alias("value")),
-        ),
-        why=F.col("why"),
-    )
+        "inputs",
+        each="outputs",
+        where="it.visible and it.claims and not exists(claims, c -> c.op = it.op)",
+        order=["it.op", "tp", "offset"],
+        ops="array(it.op)",
+        detail={
+            "operation": operation("it.op"),
+            "input": place(),
+            "record": record("it.tp", "it.offset", "it.name"),
+            "why": "'an output names an input that the offsets do not cover'",
+        },
+    ),
+    Rule(
+        NAME,
+        "inputs",
+        each="if(visible, claims, array())",
+        where="it.settled = 'committed' and it.writes and exists(expected, e -> e.group = it.group) "
+        "and not exists(outputs, o -> coalesce(o.op = it.op, false))",
+        order=["it.op", "tp", "offset"],
+        ops="array(it.op)",
+        absence="true",
+        detail={
+            "operation": operation("it.op"),
+            "input": place(),
+            "why": "'the offsets cover an input that no output names'",
+        },
+    ),
+)
+"""One finding for each operation and clause; of the clauses over inputs, for each operation and input."""

@@ -16,50 +16,50 @@ Blind spot: outputs without a key, or of several inputs; keys that stand in seve
 Reference: KIP-98, "ordering"; Kleppmann, Designing Data-Intensive Applications, chapter 11.
 """
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import finding
+from checkers.findings.build import finding, place
 from checkers.stored.tables import Tables
+
+KIN = "partition by run, tp, key, slot, in_tp"
+BELOW = f"over ({KIN} order by offset rows between unbounded preceding and 1 preceding)"
 
 
 def order_violation(t: Tables) -> DataFrame:
     """One row for each output that stands above one of a later input."""
     outputs = (
         t.positions.where("found and visible and slot is not null and key is not null and size(inputs) = 1")
-        .select(
+        .selectExpr(
             "run",
             "tp",
             "offset",
             "key",
             "slot",
             "acks",
-            F.get("inputs", F.lit(0))["tp"].alias("in_tp"),
-            F.get("inputs", F.lit(0))["offset"].alias("input"),
+            "get(inputs, 0).tp as in_tp",
+            "get(inputs, 0).offset as input",
         )
         .join(
-            F.broadcast(t.tps.where("ordered").select("run", F.col("tp").alias("in_tp"))),
+            F.broadcast(t.tps.where("ordered").selectExpr("run", "tp as in_tp")),
             on=["run", "in_tp"],
             how="left_semi",
         )
     )
-    kin = ("run", "tp", "key", "slot", "in_tp")
-    below = Window.partitionBy(*kin).orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
     found = (
-        outputs.withColumn("same", F.count(F.lit(1)).over(Window.partitionBy(*kin, "input")))
+        outputs.selectExpr("*", f"count(1) over ({KIN}, input) as same")
         .where("same = 1")
-        .withColumn("before", F.max(F.struct("input", "offset", "acks")).over(below))
+        .selectExpr("*", f"max(struct(input, offset, acks)) {BELOW} as before")
         .where("before.input > input")
     )
-    ops = F.transform(F.concat("before.acks", "acks"), lambda ack: ack["op"])
     return finding(
         found,
         "order-violation",
         order=["tp", "offset"],
-        ops=ops,
-        key=F.col("key"),
-        slot=F.col("slot"),
-        input=F.struct(F.col("in_tp").alias("tp"), F.col("input").alias("offset")),
-        input_before=F.struct(F.col("in_tp").alias("tp"), F.col("before.input").alias("offset")),
-        records=F.array(F.struct("tp", "before.offset"), F.struct("tp", "offset")),
+        ops="transform(concat(before.acks, acks), a -> a.op)",
+        key="key",
+        slot="slot",
+        input=place("in_tp", "input"),
+        input_before=place("in_tp", "before.input"),
+        records=f"array({place('tp', 'before.offset')}, {place()})",
     )

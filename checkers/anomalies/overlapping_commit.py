@@ -16,24 +16,24 @@ those outside any transaction.
 Reference: KIP-447, "zombie fencing by generation"; Wang et al. 2021, "Consistency and Completeness" (SIGMOD).
 """
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from checkers.findings.build import operation, place
+from checkers.findings.rules import Rule
 
-from checkers.findings.build import finding
-from checkers.stored.tables import Tables
-
-
-def overlapping_commit(t: Tables) -> DataFrame:
-    """One row for each range that begins inside another."""
-    found = t.ranges.where("effective and next > first and overlaps.next > first and overlaps.op != op")
-    return finding(
-        found,
+RULES = (
+    Rule(
         "overlapping-commit",
+        "ranges",
+        where="effective and next > first and overlaps.next > first and overlaps.op != op",
         order=["tp", "first", "op"],
-        ops=F.array("overlaps.op", "op"),
-        group=F.col("group"),
-        input=F.struct("tp", F.col("first").alias("offset")),
-        claims=F.array(F.struct("tp", "overlaps.first", "overlaps.next"), F.struct("tp", "first", "next")),
-        shared=F.least("overlaps.next", "next") - F.col("first"),
-        operations=F.array(F.struct("overlaps.op"), F.struct("op")),
-    )
+        ops="array(overlaps.op, op)",
+        detail={
+            "group": "group",
+            "input": place("tp", "first"),
+            "claims": "array(struct(tp as tp, overlaps.first as first, overlaps.next as next), "
+            "struct(tp as tp, first as first, next as next))",
+            "shared": "least(overlaps.next, next) - first",
+            "operations": f"array({operation('overlaps.op')}, {operation()})",
+        },
+    ),
+)
+"""One finding for each range that begins inside another."""

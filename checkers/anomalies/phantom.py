@@ -23,66 +23,55 @@ from pyspark.sql import functions as F
 
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import finding, operation, record
+from checkers.findings.rules import Rule
 from checkers.stored.tables import Tables
 
 NAME = "phantom"
 JOURNAL = r"^(.+):\d+:\d+$"
 
+RULES = (
+    Rule(
+        NAME,
+        "inputs",
+        each="if(not visible and (coalesce(fate in ('abort', 'open'), false) or fate is null and judgeable), "
+        "outputs, array())",
+        where="it.visible",
+        order=["it.tp", "it.offset", "tp", "offset"],
+        ops="array(it.op)",
+        absence="(fate is null)",
+        detail={
+            "record": record("it.tp", "it.offset", "it.name"),
+            "operation": operation("it.op"),
+            "input": "struct(tp as tp, offset as offset, fate as fate)",
+            "why": "'its input is not visible'",
+        },
+    ),
+)
+"""One finding for each record and invisible input."""
+
 
 def phantom(t: Tables) -> DataFrame:
-    """One row for each record, or for each record and invisible input."""
-    return _unannounced(t).unionByName(_from_nothing(t))
-
-
-def _unannounced(t: Tables) -> DataFrame:
+    """One row for each record that nobody announced."""
     visible = (
-        t.values.where("send is null")
+        t.values.where("send is null and exists(places, p -> p.visible)")
         .select("run", "value", F.explode("places").alias("place"))
         .where("place.visible")
         .select(
             "run", "value", "place", "place.topic", F.regexp_extract("value", JOURNAL, 1).alias("journal")
         )
     )
-    foreign = F.col("value").isNull() | (F.col("journal") == "")
     found = (
         visible.join(F.broadcast(t.journals), on=["run", "journal"], how="left")
         .join(F.broadcast(t.topics), on=["run", "topic"], how="left")
-        .where(F.when(foreign, F.col("announced")).otherwise(F.coalesce("intact", F.lit(False))))
+        .where("if(value is null or journal = '', announced, coalesce(intact, false))")
     )
     return finding(
         found,
         NAME,
         order=["place.tp", "place.offset"],
-        absence=True,
-        record=record("place.tp", "place.offset", "value"),
-        why=F.lit("nobody announced it"),
-    )
-
-
-def _from_nothing(t: Tables) -> DataFrame:
-    refuted = F.coalesce(F.col("fate").isin("abort", "open"), F.lit(False))
-    absent = F.col("fate").isNull() & F.col("judgeable")
-    found = (
-        t.inputs.where("not visible")
-        .where(refuted | absent)
-        .select(
-            "run",
-            "tp",
-            "offset",
-            "fate",
-            F.explode(F.filter("outputs", lambda o: o["visible"])).alias("output"),
-        )
-    )
-    return finding(
-        found,
-        NAME,
-        order=["output.tp", "output.offset", "tp", "offset"],
-        ops=F.array("output.op"),
-        absence=F.col("fate").isNull(),
-        record=record("output.tp", "output.offset", "output.name"),
-        operation=F.struct("output.op"),
-        input=F.struct("tp", "offset", "fate"),
-        why=F.lit("its input is not visible"),
+        absence="true",
+        record=record("place.tp", "place.offset"),
+        why="'nobody announced it'",
     )
 
 
@@ -94,9 +83,9 @@ def phantom_external(t: ExternalTables) -> DataFrame:
         found.select("run", "key", "value", "read.*"),
         NAME,
         order=["key", "value"],
-        ops=F.array("op"),
-        absence=True,
-        record=F.struct("key", "value", "offset"),
+        ops="array(op)",
+        absence="true",
+        record="struct(key as key, value as value, offset as offset)",
         reader=operation(),
-        why=F.lit("nobody sent it"),
+        why="'nobody sent it'",
     )

@@ -34,44 +34,44 @@ Reference: Jepsen's Kafka checker, `poll-skip`, `nonmonotonic-poll`, `int-poll-s
 """
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from checkers.external.jumps import BACK, SKIPS
 from checkers.external.tables import ExternalTables
-from checkers.findings.build import finding, jump
-from checkers.stored.tables import Tables
+from checkers.findings.build import jump, operation, place, reader
+from checkers.findings.rules import Rule
 
 
-def poll_order(t: Tables) -> DataFrame:
-    """One row for each step; inside an operation, for each partition of it."""
-    inside = F.col("inside")
-    steps = t.moves.where("move in ('skip', 'back')").withColumn(
-        "anomaly",
-        F.when(F.col("move") == "skip", F.when(inside, "int-poll-skip").otherwise("poll-skip")).otherwise(
-            F.when(inside, "int-nonmonotonic-poll").otherwise("nonmonotonic-poll")
-        ),
-    )
-    return finding(
-        steps,
-        F.col("anomaly"),
+def _rule(name: str, move: str, inside: bool) -> Rule:
+    return Rule(
+        name,
+        "moves",
+        where=f"move = '{move}' and {'' if inside else 'not '}coalesce(inside, false)",
         order=["op", "tp", "n"],
-        ops=F.array("before.op", "op"),
-        absence=True,
-        records=F.array(F.struct("tp", "before.offset"), F.struct("tp", "offset")),
-        skipped=F.when(F.col("move") == "skip", F.col("skipped")),
-        reader=F.struct("op", "n", "role"),
-        operations=F.when(~inside, F.array(F.struct("before.op"))),
+        ops="array(before.op, op)",
+        absence="true",
+        detail={
+            "records": f"array({place('tp', 'before.offset')}, {place()})",
+            **({"skipped": "skipped"} if move == "skip" else {}),
+            "reader": reader(),
+            **({} if inside else {"operations": f"array({operation('before.op')})"}),
+        },
     )
+
+
+RULES = (
+    _rule("poll-skip", "skip", inside=False),
+    _rule("nonmonotonic-poll", "back", inside=False),
+    _rule("int-poll-skip", "skip", inside=True),
+    _rule("int-nonmonotonic-poll", "back", inside=True),
+)
+"""One finding for each step; inside an operation, for each partition of it."""
 
 
 def poll_order_external(t: ExternalTables) -> DataFrame:
     """One row for each operation and key, or for each pair of neighbours."""
-    inside, skips, back = F.col("inside"), F.expr(SKIPS), F.expr(BACK)
-    jumps = t.jumps.where("polled").where(~F.when(inside, F.col("rebalanced")).otherwise(F.col("forgotten")))
+    jumps = t.jumps.where("polled and not if(inside, rebalanced, forgotten)")
     return jump(
         jumps,
-        F.when(inside & skips, "int-poll-skip")
-        .when(inside & back, "int-nonmonotonic-poll")
-        .when(skips, "poll-skip")
-        .when(back, "nonmonotonic-poll"),
+        f"case when inside and {SKIPS} then 'int-poll-skip' when inside and {BACK} then 'int-nonmonotonic-poll' "
+        f"when {SKIPS} then 'poll-skip' when {BACK} then 'nonmonotonic-poll' end",
     )

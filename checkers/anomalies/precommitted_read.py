@@ -13,10 +13,9 @@ Reference: Jepsen's Kafka checker, `precommitted-read`.
 """
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from checkers.external.tables import ExternalTables
-from checkers.findings.build import finding, operation
+from checkers.findings.build import finding, operation, place
 from checkers.stored.tables import Tables
 from harness.history import Isolation
 
@@ -28,18 +27,17 @@ def precommitted_read(t: Tables) -> DataFrame:
     mixed = t.moves.where("move = 'mixed'").select("run", "op", "tp")
     sent = (
         mixed.join(t.operations, on=["run", "op"], how="inner")
-        .select("run", "op", "tp", F.explode("records").alias("record"))
-        .where("record.acked and record.tp = tp")
+        .selectExpr("run", "op", "tp", "explode(filter(records, r -> r.acked and r.tp = tp)) as record")
         .select("run", "op", "tp", "record.offset")
     )
     return finding(
-        t.polls.where(F.col("promised") == Isolation.READ_COMMITTED.value)
+        t.polls.where(f"promised = '{Isolation.READ_COMMITTED.value}'")
         .select("run", "op", "tp", "offset")
         .join(sent, on=["run", "op", "tp", "offset"], how="left_semi"),
         NAME,
         order=["op", "tp", "offset"],
-        ops=F.array("op"),
-        record=F.struct("tp", "offset"),
+        ops="array(op)",
+        record=place(),
         operation=operation(),
     )
 
@@ -50,7 +48,7 @@ def precommitted_read_external(t: ExternalTables) -> DataFrame:
         t.reads.where("own").dropDuplicates(["run", "op", "key", "value"]),
         NAME,
         order=["op", "key", "value"],
-        ops=F.array("op"),
-        record=F.struct("key", "value", "offset"),
+        ops="array(op)",
+        record="struct(key as key, value as value, offset as offset)",
         operation=operation(),
     )

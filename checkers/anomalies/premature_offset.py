@@ -15,23 +15,23 @@ Blind spot: operations that do not say which inputs they took, and inputs above 
 Reference: KIP-98, "consume-transform-produce"; auto-commit before processing is the classic case.
 """
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from checkers.findings.build import operation
+from checkers.findings.rules import Rule
 
-from checkers.findings.build import finding, operation
-from checkers.stored.tables import Tables
-
-
-def premature_offset(t: Tables) -> DataFrame:
-    """One row for each operation and partition of its inputs."""
-    return finding(
-        t.moves.where("move = 'ahead'"),
+RULES = (
+    Rule(
         "premature-offset",
+        "moves",
+        where="move = 'ahead'",
         order=["op", "tp"],
-        ops=F.array("op"),
-        absence=True,
-        operation=operation(),
-        claims=F.array(F.struct("tp", "first", (F.col("offset") + 1).alias("next"))),
-        given_to=F.col("given_to"),
-        inputs_not_given=F.col("skipped"),
-    )
+        ops="array(op)",
+        absence="true",
+        detail={
+            "operation": operation(),
+            "claims": "array(struct(tp as tp, first as first, offset + 1 as next))",
+            "given_to": "given_to",
+            "inputs_not_given": "skipped",
+        },
+    ),
+)
+"""One finding for each operation and partition of its inputs."""

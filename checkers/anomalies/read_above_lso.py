@@ -15,23 +15,23 @@ Blind spot: a transaction that was open when the reader passed it, and was ended
 Reference: KIP-98, "last stable offset"; KAFKA-14402.
 """
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
-from checkers.findings.build import finding, record
-from checkers.stored.tables import Tables
+from checkers.findings.build import place, reader, record
+from checkers.findings.rules import Rule
+from checkers.stored.positions import READERS
 from harness.history import Isolation
 
-
-def read_above_lso(t: Tables) -> DataFrame:
-    """One row for each record and delivery."""
-    found = t.deliveries.where(F.col("above") & (F.col("promised") == Isolation.READ_COMMITTED.value))
-    return finding(
-        found,
+RULES = (
+    Rule(
         "read-above-lso",
+        "deliveries",
+        where=f"above and promised = '{Isolation.READ_COMMITTED.value}'",
         order=["tp", "offset", "op", "n"],
-        ops=F.concat(F.transform("acks", lambda ack: ack["op"]), F.array("op")),
-        record=record("tp", "offset", "value"),
-        record_open=F.struct("tp", F.col("first_open").alias("offset")),
-        reader=F.struct("op", "n", "role"),
-    )
+        ops=READERS,
+        detail={
+            "record": record(),
+            "record_open": place("tp", "first_open"),
+            "reader": reader(),
+        },
+    ),
+)
+"""One finding for each record and delivery."""

@@ -19,64 +19,57 @@ the last batch that can be read (a replica that cannot be read up to the high wa
 Reference: Kafka's documentation, "Replication"; KIP-101, KIP-279.
 """
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import finding
+from checkers.findings.build import finding, place
 from checkers.stored.tables import Tables
+
+HOLDS = "one.log_start <= base_offset and last_offset < one.end"
+"""Whether a replica must hold the batch."""
 
 
 def replica_divergence(t: Tables) -> DataFrame:
     """One row for each place at which they do not all hold the same."""
-    held = F.struct("broker", "leader", "last_offset", "crc", "leader_epoch", "count", "producer_id", "epoch")
-
-    def holds(one: Column) -> Column:
-        """Whether a replica must hold the batch."""
-        return (one["log_start"] <= F.col("base_offset")) & (F.col("last_offset") < one["end"])
-
+    held = "struct(broker, leader, last_offset, crc, leader_epoch, count, producer_id, epoch)"
     places = (
         t.headers.join(F.broadcast(_in_step(t)), on=["run", "tp"], how="inner")
-        .where(F.exists("replicas", lambda one: (one["broker"] == F.col("broker")) & holds(one)))
+        .where(f"exists(replicas, one -> one.broker = broker and {HOLDS})")
         .groupBy("run", "tp", "base_offset")
         .agg(
-            F.array_sort(F.collect_list(held)).alias("held"),
-            F.max("last_offset").alias("last_offset"),
-            F.any_value("replicas").alias("replicas"),
+            F.expr(f"array_sort(collect_list({held})) as held"),
+            F.expr("max(last_offset) as last_offset"),
+            F.expr("any_value(replicas) as replicas"),
         )
-        .withColumn("brokers", F.transform(F.filter("replicas", holds), lambda one: one["broker"]))
+        .selectExpr("*", f"transform(filter(replicas, one -> {HOLDS}), one -> one.broker) as brokers")
+        .selectExpr("*", "array_except(brokers, transform(held, one -> one.broker)) as lacking")
     )
-    first = F.get("held", F.lit(0))
-
-    def other(column: str) -> Column:
-        return F.exists("held", lambda one: one[column] != first[column])
-
-    differ = other("crc") | other("leader_epoch")
-    lacking = F.array_except("brokers", F.transform("held", lambda one: one["broker"]))
-    found = places.where(differ | (F.size(lacking) > 0))
+    other = " or ".join(
+        f"exists(held, one -> one.{column} != held[0].{column})" for column in ("crc", "leader_epoch")
+    )
     return finding(
-        found,
+        places.where(f"{other} or size(lacking) > 0"),
         "replica-divergence",
         order=["tp", "base_offset"],
-        record=F.struct("tp", F.col("base_offset").alias("offset")),
-        replicas=F.col("held"),
-        lacking=F.array_sort(lacking),
+        record=place("tp", "base_offset"),
+        replicas="held",
+        lacking="array_sort(lacking)",
     )
 
 
 def _in_step(t: Tables) -> DataFrame:
     """run, tp; replicas [broker, log_start, end]: those that must hold the same, each from where to where."""
     last = t.headers.groupBy("run", "tp", "broker").agg(F.max("leader_epoch").alias("last_epoch"))
-    replica = F.struct("broker", "last_epoch", "log_start", F.least("log_end", "high_watermark").alias("end"))
+    replica = "struct(broker, last_epoch, log_start, least(log_end, high_watermark) as end)"
     judged = t.tps.where("logged and not compacted and followers > 0").select("run", "tp")
     return (
         t.replicas.where("high_watermark is not null")
         .join(F.broadcast(last), on=["run", "tp", "broker"], how="inner")
         .groupBy("run", "tp")
         .agg(
-            F.max(F.when(F.col("leader"), F.col("last_epoch"))).alias("led"),
-            F.collect_list(replica).alias("replicas"),
+            F.expr("max(if(leader, last_epoch, null)) as led"),
+            F.expr(f"collect_list({replica}) as replicas"),
         )
         .join(F.broadcast(judged), on=["run", "tp"], how="left_semi")
-        .withColumn("replicas", F.filter("replicas", lambda one: one["last_epoch"] == F.col("led")))
-        .select("run", "tp", "replicas")
+        .selectExpr("run", "tp", "filter(replicas, one -> one.last_epoch = led) as replicas")
     )

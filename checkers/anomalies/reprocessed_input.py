@@ -15,96 +15,52 @@ Blind spot: outputs that do not say where they come from.
 Reference: KIP-98; Wang et al. 2021, "Consistency and Completeness" (SIGMOD).
 """
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
-from checkers.findings.build import finding
-from checkers.stored.tables import Tables
+from checkers.findings.build import SHOWN, place
+from checkers.findings.rules import Rule
 
 NAME = "reprocessed-input"
+VISIBLE = "filter(outputs, o -> o.visible and o.slot is not null)"
+SLOTS = f"array_distinct(transform({VISIBLE}, o -> struct(o.slot as slot, o.topic as topic)))"
+BY_SLOT = f"""if(size({VISIBLE}) > 1, transform({SLOTS}, s -> struct(
+    s.slot as slot,
+    greatest(size(filter(expected, e -> e.slot = s.slot and e.topic = s.topic)), 1) as due,
+    filter({VISIBLE}, o -> o.slot = s.slot and o.topic = s.topic) as outputs)), array())"""
+"""Of each slot, how many values its input must lead to, and the outputs that stand in it."""
+CLAIMS = """filter(claims, c -> c.settled = 'committed' and c.transactional
+    and not exists(expected, e -> e.group = c.group))"""
+BY_GROUP = f"""if(visible and size({CLAIMS}) > 1, transform(
+    array_distinct(transform({CLAIMS}, c -> c.group)), g -> struct(
+    g as name, array_distinct(transform(filter({CLAIMS}, c -> c.group = g), c -> c.op)) as ops)), array())"""
+"""Of each group of which nothing is expected, the transactions that claim the input."""
 
-
-def reprocessed_input(t: Tables) -> DataFrame:
-    """One row for each input and slot, or for each input and group."""
-    return _by_slot(t).unionByName(_by_claim(t))
-
-
-def _by_slot(t: Tables) -> DataFrame:
-    visible = t.inputs.select(
-        "run",
-        "tp",
-        "offset",
-        "expected",
-        F.filter("outputs", lambda o: o["visible"] & o["slot"].isNotNull()).alias("outputs"),
-    ).where("size(outputs) > 1")
-    slots = F.array_distinct(
-        F.transform("outputs", lambda o: F.struct(o["slot"].alias("slot"), o["topic"].alias("topic")))
-    )
-    each = visible.select("*", F.explode(slots).alias("key")).select(
-        "run",
-        "tp",
-        "offset",
-        "key",
-        F.size(
-            F.filter(
-                "expected", lambda e: (e["slot"] == F.col("key.slot")) & (e["topic"] == F.col("key.topic"))
-            )
-        ).alias("due"),
-        F.filter(
-            "outputs", lambda o: (o["slot"] == F.col("key.slot")) & (o["topic"] == F.col("key.topic"))
-        ).alias("outputs"),
-    )
-    values = F.size(F.array_distinct(F.transform("outputs", lambda o: o["name"])))
-    return finding(
-        each.where(values > F.greatest("due", F.lit(1))),
+RULES = (
+    Rule(
         NAME,
+        "inputs",
+        each=BY_SLOT,
+        where="size(array_distinct(transform(it.outputs, o -> o.name))) > it.due",
         order=["tp", "offset"],
-        ops=F.array_distinct(F.transform("outputs", lambda o: o["op"])),
-        input=F.struct("tp", "offset"),
-        slot=F.col("key.slot"),
-        expected=F.greatest("due", F.lit(1)),
-        records=F.transform(
-            F.slice("outputs", 1, 20),
-            lambda o: F.struct(
-                o["tp"].alias("tp"),
-                o["offset"].alias("offset"),
-                o["name"].alias("value"),
-                o["op"].alias("op"),
-            ),
-        ),
-    )
-
-
-def _by_claim(t: Tables) -> DataFrame:
-    committed = F.filter(
-        "claims",
-        lambda c: (
-            (c["settled"] == "committed")
-            & c["transactional"]
-            & ~F.exists("expected", lambda e: e["group"] == c["group"])
-        ),
-    )
-    claimed = (
-        t.inputs.where("visible")
-        .select("run", "tp", "offset", committed.alias("claims"))
-        .where("size(claims) > 1")
-    )
-    groups = F.array_distinct(F.transform("claims", lambda c: c["group"]))
-    each = claimed.select("*", F.explode(groups).alias("group")).select(
-        "run",
-        "tp",
-        "offset",
-        "group",
-        F.array_distinct(
-            F.transform(F.filter("claims", lambda c: c["group"] == F.col("group")), lambda c: c["op"])
-        ).alias("ops"),
-    )
-    return finding(
-        each.where("size(ops) > 1"),
+        ops="array_distinct(transform(it.outputs, o -> o.op))",
+        detail={
+            "input": place(),
+            "slot": "it.slot",
+            "expected": "it.due",
+            "records": f"transform(slice(it.outputs, 1, {SHOWN}), o -> "
+            "struct(o.tp as tp, o.offset as offset, o.name as value, o.op as op))",
+        },
+    ),
+    Rule(
         NAME,
+        "inputs",
+        each=BY_GROUP,
+        where="size(it.ops) > 1",
         order=["tp", "offset"],
-        ops=F.col("ops"),
-        input=F.struct("tp", "offset"),
-        group=F.col("group"),
-        operations=F.transform(F.slice("ops", 1, 20), lambda op: F.struct(op.alias("op"))),
-    )
+        ops="it.ops",
+        detail={
+            "input": place(),
+            "group": "it.name",
+            "operations": f"transform(slice(it.ops, 1, {SHOWN}), o -> struct(o as op))",
+        },
+    ),
+)
+"""One finding for each input and slot, or for each input and group."""

@@ -23,31 +23,36 @@ Reference: Jepsen's Kafka checker, `nonmonotonic-send`, `int-nonmonotonic-send`.
 """
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from checkers.external.jumps import BACK
 from checkers.external.tables import INFO, OK, ExternalTables
-from checkers.findings.build import finding, jump
-from checkers.stored.tables import Tables
+from checkers.findings.build import jump, operation
+from checkers.findings.rules import Rule
 
 
-def send_order(t: Tables) -> DataFrame:
-    """One row for each step back; inside an operation, for each partition of it."""
-    inside = F.col("inside")
-    return finding(
-        t.moves.where("move = 'send-back'"),
-        F.when(inside, "int-nonmonotonic-send").otherwise("nonmonotonic-send"),
+def _rule(name: str, inside: str) -> Rule:
+    return Rule(
+        name,
+        "moves",
+        where=f"move = 'send-back' and {inside}",
         order=["op", "tp", "n"],
-        ops=F.array("before.op", "op"),
-        records=F.array(F.struct("tp", "before.offset", "before.op"), F.struct("tp", "offset", "op")),
-        operations=F.array_distinct(F.array(F.struct("before.op"), F.struct("op"))),
+        ops="array(before.op, op)",
+        detail={
+            "records": "array(struct(tp as tp, before.offset as offset, before.op as op), "
+            "struct(tp as tp, offset as offset, op as op))",
+            "operations": f"array_distinct(array({operation('before.op')}, {operation()}))",
+        },
     )
+
+
+RULES = (_rule("nonmonotonic-send", "not coalesce(inside, false)"), _rule("int-nonmonotonic-send", "inside"))
+"""One finding for each step back; inside an operation, for each partition of it."""
 
 
 def send_order_external(t: ExternalTables) -> DataFrame:
     """One row for each operation and key, or for each pair of neighbours."""
-    told = F.col("outcome").isin(OK, INFO) & ~F.col("forgotten")
     return jump(
         t.jumps.where("not polled").where(BACK),
-        F.when(F.col("inside"), "int-nonmonotonic-send").when(told, "nonmonotonic-send"),
+        "case when inside then 'int-nonmonotonic-send' "
+        f"when outcome in ({OK}, {INFO}) and not forgotten then 'nonmonotonic-send' end",
     )

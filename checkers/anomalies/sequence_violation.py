@@ -16,33 +16,29 @@ Blind spot: what is missing where an epoch begins or ends, and at the end of the
 Reference: KIP-98, "idempotent producer guarantees".
 """
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
-from checkers.findings.build import finding
-from checkers.stored.tables import Tables
+from checkers.findings.build import place
+from checkers.findings.rules import Rule
 
 NUMBERS = 2**31
 """How many sequence numbers there are."""
+DUE = "pmod(cast(batch_before.base_sequence as bigint) "
+DUE += f"+ batch_before.last_offset - batch_before.base_offset + 1, {NUMBERS})"
 
-
-def sequence_violation(t: Tables) -> DataFrame:
-    """One row for each batch that does not join."""
-    many = F.col("batch_before.last_offset") - F.col("batch_before.base_offset") + 1
-    found = (
-        t.batches.where("not internal and not compacted and base_sequence >= 0")
-        .where("batch_before.epoch = epoch")
-        .withColumn("due", F.pmod(F.col("batch_before.base_sequence").cast("bigint") + many, F.lit(NUMBERS)))
-        .where("base_sequence != due")
-    )
-    return finding(
-        found,
+RULES = (
+    Rule(
         "sequence-violation",
+        "batches",
+        where="not internal and not compacted and base_sequence >= 0 and batch_before.epoch = epoch "
+        f"and base_sequence != {DUE}",
         order=["tp", "base_offset"],
-        record=F.struct("tp", F.col("base_offset").alias("offset")),
-        record_before=F.struct(F.col("tp").alias("tp"), F.col("batch_before.last_offset").alias("offset")),
-        producer_id=F.col("producer_id"),
-        epoch=F.col("epoch"),
-        sequence=F.col("base_sequence"),
-        sequence_due=F.col("due"),
-    )
+        detail={
+            "record": place("tp", "base_offset"),
+            "record_before": place("tp", "batch_before.last_offset"),
+            "producer_id": "producer_id",
+            "epoch": "epoch",
+            "sequence": "base_sequence",
+            "sequence_due": DUE,
+        },
+    ),
+)
+"""One finding for each batch that does not join."""

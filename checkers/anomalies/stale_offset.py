@@ -18,24 +18,24 @@ Blind spot: a worker whose first record stands above the offset, though it began
 Reference: KIP-447, "unstable offset commits"; KAFKA-9346.
 """
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from checkers.findings.build import operation, place
+from checkers.findings.rules import Rule
 
-from checkers.findings.build import finding
-from checkers.stored.tables import Tables
-
-
-def stale_offset(t: Tables) -> DataFrame:
-    """One row for each beginning."""
-    return finding(
-        t.ranges.where("gained_ns is not null and stale.next > first"),
+RULES = (
+    Rule(
         "stale-offset",
+        "ranges",
+        where="gained_ns is not null and stale.next > first",
         order=["tp", "op"],
-        ops=F.array("op", "stale.op"),
-        group=F.col("group"),
-        input=F.struct("tp", F.col("first").alias("offset")),
-        committed=F.col("stale.next"),
-        assigned_ns=F.col("gained_ns"),
-        reader=F.struct("op", "n"),
-        operation=F.struct("stale.op"),
-    )
+        ops="array(op, stale.op)",
+        detail={
+            "group": "group",
+            "input": place("tp", "first"),
+            "committed": "stale.next",
+            "assigned_ns": "gained_ns",
+            "reader": "struct(op as op, n as n)",
+            "operation": operation("stale.op"),
+        },
+    ),
+)
+"""One finding for each beginning."""

@@ -22,10 +22,10 @@ Blind spot: what stood still while a fault was on; a worker that records nothing
 Reference: KIP-98; KAFKA-14402; Jepsen on Bufstream 0.1.0 (2024), "stuck consumers".
 """
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import finding, operation
+from checkers.findings.build import finding, operation, place
 from checkers.stored.tables import Tables
 from harness.history import Outcome
 
@@ -34,42 +34,41 @@ SESSION_MS = 45_000
 MARGIN_MS = 15_000
 """Kafka's default interval between two looks for transactions that are over time, and half of it again."""
 KEYS = ("run", "op", "group", "committed", "from_ns", "to_ns", "bound_ns")
+IN_TIME = "partition by run, stage order by to_ns, op"
+EARLIER = f"over ({IN_TIME} rows between unbounded preceding and 1 preceding)"
 
 
 def stalled(t: Tables) -> DataFrame:
     """One row for each time without a commit: the operation that ended it, or the last there was."""
-    places = _gaps(t).select(*KEYS, F.explode("places").alias("place"))
+    places = _gaps(t).selectExpr(*KEYS, "explode(places) as place").selectExpr("*", "place.tp")
     there = (
-        t.operations.where(F.col("operation.outcome") == Outcome.OK.value)
-        .select(
-            "run", F.col("op").alias("writer"), "operation.return_ns", F.explode("records").alias("record")
-        )
-        .select("run", "record.tp", "record.offset", "writer", F.col("return_ns").alias("there_ns"))
+        t.operations.where(f"operation.outcome = '{Outcome.OK.value}'")
+        .selectExpr("run", "op as writer", "operation.return_ns as there_ns", "explode(records) as record")
+        .select("run", "record.tp", "record.offset", "writer", "there_ns")
     )
     lags = (
-        there.join(F.broadcast(places.withColumn("tp", F.col("place.tp"))), on=["run", "tp"], how="inner")
-        .where("offset >= place.offset")
-        .withColumn("since_ns", F.greatest("from_ns", "there_ns"))
-        .where("to_ns - since_ns > bound_ns")
+        there.join(F.broadcast(places), on=["run", "tp"], how="inner")
+        .selectExpr("*", "greatest(from_ns, there_ns) as since_ns")
+        .where("offset >= place.offset and to_ns - since_ns > bound_ns")
     )
     found = lags.groupBy("run", "op", "group", "committed", "to_ns", "bound_ns").agg(
-        F.min(F.struct("since_ns", "tp", "offset", "writer")).alias("lag")
+        F.expr("min(struct(since_ns, tp, offset, writer)) as lag")
     )
     return finding(
         found,
         "stalled",
         order=["to_ns"],
-        ops=F.array("op"),
-        absence=True,
-        group=F.col("group"),
-        still_s=_seconds(F.col("to_ns") - F.col("lag.since_ns")),
-        bound_s=_seconds(F.col("bound_ns")),
-        from_s=_seconds(F.col("lag.since_ns")),
-        to_s=_seconds(F.col("to_ns")),
-        committed=F.col("committed"),
-        input=F.struct("lag.tp", "lag.offset"),
+        ops="array(op)",
+        absence="true",
+        group="group",
+        still_s=_seconds("to_ns - lag.since_ns"),
+        bound_s=_seconds("bound_ns"),
+        from_s=_seconds("lag.since_ns"),
+        to_s=_seconds("to_ns"),
+        committed="committed",
+        input=place("lag.tp", "lag.offset"),
         operation=operation(),
-        writer=F.struct(F.col("lag.writer").alias("op")),
+        writer=operation("lag.writer"),
     )
 
 
@@ -78,44 +77,39 @@ def _gaps(t: Tables) -> DataFrame:
 
     The places are the inputs of the commit that ended it; where none did, the last committed offsets.
     """
-    bound_ms = F.col("longest_ms") + F.coalesce("session_ms", F.lit(SESSION_MS)) + MARGIN_MS
-    bounds = t.runs.select("run", "healed_ns", (bound_ms * 1_000_000).alias("bound_ns"))
+    bound_ms = f"(longest_ms + coalesce(session_ms, {SESSION_MS}) + {MARGIN_MS})"
+    bounds = t.runs.selectExpr("run", "healed_ns", f"{bound_ms} * 1000000 as bound_ns")
     reached = t.groups.groupBy("run", "group").agg(
-        F.collect_list(F.struct("tp", F.coalesce("final", "first").alias("offset"))).alias("reached")
+        F.expr("collect_list(struct(tp, coalesce(final, first) as offset)) as reached")
     )
-    in_time = Window.partitionBy("run", "stage").orderBy("to_ns", "op")
-    earlier = in_time.rowsBetween(Window.unboundedPreceding, -1)
-    claimed = F.transform("claims", lambda claim: F.struct(claim["tp"], claim["first"].alias("offset")))
     return (
         t.operations.where("operation.stage is not null")
-        .select(
+        .selectExpr(
             "run",
             "op",
             "operation.stage",
             "operation.journal",
             "operation.call_ns",
-            F.coalesce("operation.return_ns", "operation.commit_ns", "operation.call_ns").alias("to_ns"),
-            claimed.alias("claimed"),
-            F.get("claims", F.lit(0))["group"].alias("own"),
-            ((F.col("settled") == "committed") & (F.size("claims") > 0)).alias("committed"),
+            "coalesce(operation.return_ns, operation.commit_ns, operation.call_ns) as to_ns",
+            "transform(claims, c -> struct(c.tp as tp, c.first as offset)) as claimed",
+            "get(claims, 0).group as own",
+            "settled = 'committed' and size(claims) > 0 as committed",
         )
-        .withColumns(
-            {
-                "group": F.coalesce("own", F.last("own", ignorenulls=True).over(earlier)),
-                "last_ns": F.max(F.when(F.col("committed"), F.col("to_ns"))).over(earlier),
-                "ends": F.col("committed") | F.lead(F.lit(True)).over(in_time).isNull(),
-                "began_ns": F.min("call_ns").over(Window.partitionBy("run", "stage", "journal")),
-            }
+        .selectExpr(
+            "*",
+            f"coalesce(own, last(own, true) {EARLIER}) as group",
+            f"max(if(committed, to_ns, null)) {EARLIER} as last_ns",
+            f"committed or lead(true) over ({IN_TIME}) is null as ends",
+            "min(call_ns) over (partition by run, stage, journal) as began_ns",
         )
         .where("ends")
         .join(F.broadcast(bounds), on="run", how="inner")
-        .withColumn("from_ns", F.greatest("healed_ns", "last_ns"))
+        .selectExpr("*", "greatest(healed_ns, last_ns) as from_ns")
         .where("healed_ns is not null and to_ns - from_ns > bound_ns and began_ns <= from_ns")
         .join(F.broadcast(reached), on=["run", "group"], how="left")
-        .withColumn("places", F.when(F.col("committed"), F.col("claimed")).otherwise(F.col("reached")))
-        .select(*KEYS, "places")
+        .selectExpr(*KEYS, "if(committed, claimed, reached) as places")
     )
 
 
-def _seconds(ns: Column) -> Column:
-    return F.round(ns / 1e9, 3)
+def _seconds(ns: str) -> str:
+    return f"round(({ns}) / 1e9, 3)"

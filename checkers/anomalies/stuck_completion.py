@@ -17,27 +17,25 @@ Blind spot: one that was decided less than 30 s before the end.
 Reference: KIP-98, "transaction coordinator"; KIP-664.
 """
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from checkers.findings.build import state
+from checkers.findings.rules import Rule
 
-from checkers.findings.build import finding
-from checkers.stored.tables import Tables
-
-
-def stuck_completion(t: Tables) -> DataFrame:
-    """One row for each transactional id."""
-    return finding(
-        t.states.where("late"),
+RULES = (
+    Rule(
         "stuck-completion",
+        "states",
+        where="late",
         order=["log_tp", "log_offset"],
-        absence=True,
-        transactional_id=F.col("transactional_id"),
-        state=F.col("state"),
-        producer_id=F.col("producer_id"),
-        epoch=F.col("epoch"),
-        record=F.struct(
-            F.col("log_tp").alias("tp"), F.col("log_offset").alias("offset"), "producer_id", "epoch", "state"
-        ),
-        partitions=F.transform("tps", lambda tp: F.struct(tp.alias("tp"))),
-        update_ms=F.col("update_ms"),
-    )
+        absence="true",
+        detail={
+            "transactional_id": "transactional_id",
+            "state": "state",
+            "producer_id": "producer_id",
+            "epoch": "epoch",
+            "record": state(),
+            "partitions": "transform(tps, p -> struct(p as tp))",
+            "update_ms": "update_ms",
+        },
+    ),
+)
+"""One finding for each transactional id."""

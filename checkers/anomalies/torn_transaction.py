@@ -23,74 +23,53 @@ from pyspark.sql import functions as F
 
 from checkers.external.records import LOST
 from checkers.external.tables import ExternalTables
-from checkers.findings.build import finding, operation
-from checkers.stored.tables import Tables
+from checkers.findings.build import SHOWN, finding, operation
+from checkers.findings.rules import Rule
 
+NAME = "torn-transaction"
+FATES = """array_distinct(transform(filter(records,
+    r -> r.acked and r.effect is not null and (r.effect != 'open' or r.abandoned)), r -> r.effect))"""
+HALF_READ = """(settled = 'committed' and exists(records, r -> not r.logged and r.given)
+    and exists(records, r -> not r.logged and r.passed and not r.given))"""
 
-def torn_transaction(t: Tables) -> DataFrame:
-    """One row for each transaction."""
-    by_log = t.operations.where("transactional").select(
-        "run",
-        "op",
-        "settled",
-        "records",
-        F.array_distinct(
-            F.transform(
-                F.filter(
-                    "records",
-                    lambda r: (
-                        r["acked"] & r["effect"].isNotNull() & ((r["effect"] != "open") | r["abandoned"])
-                    ),
-                ),
-                lambda r: r["effect"],
-            )
-        ).alias("fates"),
-        F.exists("records", lambda r: ~r["logged"] & r["given"]).alias("some_read"),
-        F.exists("records", lambda r: ~r["logged"] & r["passed"] & ~r["given"]).alias("some_unread"),
-    )
-    differ = F.size("fates") > 1
-    half_read = (F.col("settled") == "committed") & F.col("some_read") & F.col("some_unread")
-    return finding(
-        by_log.where(differ | half_read),
-        "torn-transaction",
+RULES = (
+    Rule(
+        NAME,
+        "operations",
+        where=f"transactional and (size({FATES}) > 1 or {HALF_READ})",
         order=["op"],
-        ops=F.array("op"),
-        absence=~differ,
-        operation=operation(),
-        fates=F.col("fates"),
-        records=F.transform(
-            F.slice(F.filter("records", lambda r: r["acked"]), 1, 20),
-            lambda r: F.struct(
-                r["tp"].alias("tp"),
-                r["offset"].alias("offset"),
-                r["value"].alias("value"),
-                r["given"].alias("given"),
-            ),
-        ),
-    )
+        ops="array(op)",
+        absence=f"(size({FATES}) <= 1)",
+        detail={
+            "operation": operation(),
+            "fates": FATES,
+            "records": f"transform(slice(filter(records, r -> r.acked), 1, {SHOWN}), "
+            "r -> struct(r.tp as tp, r.offset as offset, r.value as value, r.given as given))",
+        },
+    ),
+)
+"""One finding for each transaction."""
 
 
 def torn_transaction_external(t: ExternalTables) -> DataFrame:
     """One row for each transaction of an external history that was read in part: one of its records was
     ok-read, and another is lost though its offset is known.
     """
-    lost_record = F.struct("key", "value", F.col("lowest_offset").alias("offset"))
     lost = (
         t.values.where(LOST)
         .groupBy("run", F.col("writer").alias("op"))
-        .agg(F.array_sort(F.collect_set(lost_record)).alias("unread"))
+        .agg(F.expr("array_sort(collect_set(struct(key, value, lowest_offset as offset))) as unread"))
     )
     read = t.siblings.groupBy("run", "op").agg(
-        F.array_sort(F.collect_set(F.struct("key", "value", "offset"))).alias("read")
+        F.expr("array_sort(collect_set(struct(key, value, offset))) as read")
     )
-    torn = read.join(lost, on=["run", "op"], how="inner")
     return finding(
-        torn,
-        "torn-transaction",
+        read.join(lost, on=["run", "op"], how="inner"),
+        NAME,
         order=["op"],
-        ops=F.array("op"),
-        absence=True,
+        ops="array(op)",
+        absence="true",
         operation=operation(),
-        read=F.slice("read", 1, 20),
-        unread=F.slice("unread", 1, 20),
+        read=f"slice(read, 1, {SHOWN})",
+        unread=f"slice(unread, 1, {SHOWN})",
     )

@@ -30,16 +30,10 @@ Reference: Kafka 4.3, `TransactionState`: the valid previous states; KIP-890 for
 higher epoch, where the client does not know that nothing was begun.
 """
 
-from functools import reduce
+from checkers.findings.build import state
+from checkers.findings.rules import Rule
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-
-from checkers.findings.build import finding, state
-from checkers.stored.producers import COMPLETE
-from checkers.stored.tables import Tables
-
-RESTING = ("Empty", *COMPLETE)
+RESTING = ("Empty", "CompleteCommit", "CompleteAbort")
 PREVIOUS = {
     "Empty": RESTING,
     "Ongoing": ("Ongoing", *RESTING),
@@ -52,40 +46,43 @@ PREVIOUS = {
     "Tombstone": ("Dead", *RESTING),
 }
 """By state, those that it may follow."""
-FOLLOWS = [f"{before}>{after}" for after, previous in PREVIOUS.items() for before in previous]
-RAISED = [f"{before}>PrepareAbort" for before in RESTING]
+FOLLOWS = tuple(f"{before}>{after}" for after, previous in PREVIOUS.items() for before in previous)
+RAISED = tuple(f"{before}>PrepareAbort" for before in RESTING)
 """What may follow if its epoch is higher."""
 
 
-def transaction_state_violation(t: Tables) -> DataFrame:
-    """One row for each state that may not follow."""
-    chain = ["before_3", "before_2", "before", None]
-    explained = [
-        reduce(Column.__and__, (_follows(chain[at], after) for after in chain[at + 1 :])) for at in (2, 1, 0)
-    ]
-    legal = reduce(Column.__or__, (F.coalesce(one, F.lit(False)) for one in explained))
-    found = t.states.where(F.col("before").isNotNull()).where(~legal)
-    return finding(
-        found,
-        "transaction-state-violation",
-        order=["log_tp", "log_offset"],
-        transactional_id=F.col("transactional_id"),
-        state=F.col("state"),
-        state_before=F.col("before.state"),
-        producer_id=F.col("producer_id"),
-        epoch=F.col("epoch"),
-        record=state(),
-        record_before=state("before."),
-        partitions=F.transform("tps", lambda tp: F.struct(tp.alias("tp"))),
+def _follows(before: str, after: str) -> str:
+    """Whether one state may follow another; null where one of them is not there."""
+    step = f"concat({before}state, '>', {after}state)"
+    raised = f"coalesce({step} in {RAISED} and {after}epoch > {before}epoch, false)"
+    return f"({before}state = 'Tombstone' or {step} in {FOLLOWS} or {raised})"
+
+
+def _explained() -> str:
+    """A state follows the one before it; or it, and those since, follow one of the two before that."""
+    chain = ["before_3.", "before_2.", "before.", ""]
+    return " or ".join(
+        "coalesce(" + " and ".join(_follows(chain[at], after) for after in chain[at + 1 :]) + ", false)"
+        for at in (2, 1, 0)
     )
 
 
-def _follows(before: str | None, after: str | None) -> Column:
-    """Whether one state may follow another; null where one of them is not there."""
-
-    def of(row: str | None, column: str) -> Column:
-        return F.col(f"{row}.{column}" if row else column)
-
-    step = F.concat(of(before, "state"), F.lit(">"), of(after, "state"))
-    raised = step.isin(RAISED) & (of(after, "epoch") > of(before, "epoch"))
-    return (of(before, "state") == "Tombstone") | step.isin(FOLLOWS) | F.coalesce(raised, F.lit(False))
+RULES = (
+    Rule(
+        "transaction-state-violation",
+        "states",
+        where=f"before is not null and not ({_explained()})",
+        order=["log_tp", "log_offset"],
+        detail={
+            "transactional_id": "transactional_id",
+            "state": "state",
+            "state_before": "before.state",
+            "producer_id": "producer_id",
+            "epoch": "epoch",
+            "record": state(),
+            "record_before": state("before."),
+            "partitions": "transform(tps, p -> struct(p as tp))",
+        },
+    ),
+)
+"""One finding for each state that may not follow."""

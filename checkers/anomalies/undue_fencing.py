@@ -19,82 +19,63 @@ Reference: KAFKA-17754, a late AddPartitionsToTxn or AddOffsetsToTxn that opens 
 ends.
 """
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import finding
+from checkers.findings.build import finding, operation
 from checkers.stored.tables import Tables
 from harness.history import Outcome
 
 CLOCKS_MS = 1_000
 """How far the wall clocks of a broker and of the run may stand apart."""
+OWN = f"i.journal = answer.journal and i.outcome = '{Outcome.OK.value}' and i.call_ns < answer.call_ns"
+"""An initialisation by which the process that was fenced had its id."""
+CLAIMS = f"""i.op != own.op and i.call_ns < answer.return_ns
+    and (i.outcome != '{Outcome.OK.value}' or i.return_ns > own.call_ns)"""
+"""Another initialisation that may have come after its own; one without an answer may come at any time."""
+EXCUSES = f"""coalesce(abort_ms between wall_ms + own.call_ns / 1e6 - {CLOCKS_MS}
+    and wall_ms + answer.return_ns / 1e6 + {CLOCKS_MS}, true)"""
+"""An abort by time-out between its own initialisation and the answer."""
 
 
 def undue_fencing(t: Tables) -> DataFrame:
     """One row for each operation."""
-    told = t.operations.where("operation.transactional_id is not null").select(
-        "run", "op", "operation.transactional_id", "operation.journal", "operation.f", "operation.fenced",
-        "operation.outcome", "operation.call_ns", "operation.return_ns",
-    )  # fmt: skip
-    event = F.struct("call_ns", "op", "journal", "outcome", "return_ns")
-    said = told.select(
+    event = "struct(operation.call_ns, op, operation.journal, operation.outcome, operation.return_ns)"
+    said = t.operations.where(
+        "operation.transactional_id is not null and (operation.f = 'init' or operation.fenced)"
+    ).selectExpr(
         "run",
-        "transactional_id",
-        F.when(F.col("f") == "init", event).alias("init"),
-        F.when(F.col("fenced"), event).alias("fenced"),
+        "operation.transactional_id",
+        f"if(operation.f = 'init', {event}, null) as init",
+        f"if(operation.fenced, {event}, null) as fenced",
     )
-    late = (F.col("state") == "PrepareAbort") & (
-        F.col("update_ms") >= F.col("start_ms") + F.col("timeout_ms")
+    aborts = t.states.where("state = 'PrepareAbort' and update_ms >= start_ms + timeout_ms").selectExpr(
+        "run", "transactional_id", "update_ms as abort_ms"
     )
-    aborts = t.states.where(late).select("run", "transactional_id", F.col("update_ms").alias("abort_ms"))
-    by_id = (
-        said.where("init is not null or fenced is not null")
-        .unionByName(aborts, allowMissingColumns=True)
+    found = (
+        said.unionByName(aborts, allowMissingColumns=True)
         .groupBy("run", "transactional_id")
         .agg(
-            F.collect_list("init").alias("inits"),
-            F.collect_list("fenced").alias("fenced"),
-            F.collect_list("abort_ms").alias("aborts"),
+            F.expr("collect_list(init) as inits"),
+            F.expr("collect_list(fenced) as fenced"),
+            F.expr("collect_list(abort_ms) as aborts"),
         )
+        .where("size(fenced) > 0")
         .join(F.broadcast(t.runs.select("run", "wall_ms")), on="run", how="left")
-        .select("*", F.explode("fenced").alias("answer"))
-        .withColumn("own", F.array_max(F.filter("inits", _own)))
+        .selectExpr("*", "explode(fenced) as answer")
+        .selectExpr("*", f"array_max(filter(inits, i -> {OWN})) as own")
+        .where(
+            f"own is not null and not exists(inits, i -> {CLAIMS}) "
+            f"and not exists(aborts, abort_ms -> {EXCUSES})"
+        )
     )
-    found = by_id.where("own is not null").where(~F.exists("inits", _claims) & ~F.exists("aborts", _excuses))
     return finding(
         found,
         "undue-fencing",
-        order=[F.col("answer.op")],
-        ops=F.array("answer.op"),
-        absence=True,
-        transactional_id=F.col("transactional_id"),
-        operation=F.struct("answer.op"),
-        own_init=F.struct("own.op"),
+        order=["answer.op"],
+        ops="array(answer.op)",
+        absence="true",
+        transactional_id="transactional_id",
+        operation=operation("answer.op"),
+        own_init=operation("own.op"),
     )
-
-
-def _own(init: Column) -> Column:
-    """An initialisation by which the process that was fenced had its id."""
-    answer = F.col("answer")
-    return (
-        (init["journal"] == answer["journal"])
-        & (init["outcome"] == Outcome.OK.value)
-        & (init["call_ns"] < answer["call_ns"])
-    )
-
-
-def _claims(init: Column) -> Column:
-    """Another initialisation that may have come after its own; one without an answer may come at any time."""
-    begun = init["call_ns"] < F.col("answer.return_ns")
-    after = (init["outcome"] != Outcome.OK.value) | (init["return_ns"] > F.col("own.call_ns"))
-    return (init["op"] != F.col("own.op")) & begun & after
-
-
-def _excuses(abort_ms: Column) -> Column:
-    """An abort by time-out between its own initialisation and the answer."""
-
-    def wall_ms(column: str) -> Column:
-        return F.col("wall_ms") + F.col(column) / 1e6
-
-    earliest, latest = wall_ms("own.call_ns") - CLOCKS_MS, wall_ms("answer.return_ns") + CLOCKS_MS
-    return F.coalesce(abort_ms.between(earliest, latest), F.lit(True))

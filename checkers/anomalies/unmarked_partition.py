@@ -21,30 +21,29 @@ leader.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import finding
-from checkers.stored.producers import COMPLETE
+from checkers.findings.build import finding, place
 from checkers.stored.tables import Tables
 
 
 def unmarked_partition(t: Tables) -> DataFrame:
     """One row for each producer id and partition."""
-    completed = t.states.where(F.col("state").isin(*COMPLETE)).select(
+    completed = t.states.where("state in ('CompleteCommit', 'CompleteAbort')").selectExpr(
         "run",
-        F.explode("before.tps").alias("tp"),
-        F.col("before.producer_id").alias("producer_id"),
-        F.struct("log_tp", "log_offset", "epoch", "state", "transactional_id").alias("completion"),
+        "explode(before.tps) as tp",
+        "before.producer_id as producer_id",
+        "struct(log_tp, log_offset, epoch, state, transactional_id) as completion",
     )
-    written = t.batches.where("not compacted and log_start = 0").select(
-        "run", "tp", "producer_id", "markers", F.struct("base_offset", "epoch").alias("batch")
+    written = t.batches.where("not compacted and log_start = 0").selectExpr(
+        "run", "tp", "producer_id", "markers", "struct(base_offset, epoch) as batch"
     )
     found = (
         completed.unionByName(written, allowMissingColumns=True)
         .groupBy("run", "tp", "producer_id")
         .agg(
-            F.count("completion").alias("completions"),
-            F.max("completion").alias("completion"),
-            F.max("markers").alias("markers"),
-            F.max("batch").alias("batch"),
+            F.expr("count(completion) as completions"),
+            F.expr("max(completion) as completion"),
+            F.expr("max(markers) as markers"),
+            F.expr("max(batch) as batch"),
         )
         .where("markers < completions")
     )
@@ -52,17 +51,13 @@ def unmarked_partition(t: Tables) -> DataFrame:
         found,
         "unmarked-partition",
         order=["tp", "producer_id"],
-        absence=True,
-        record=F.struct(F.col("tp").alias("tp"), F.col("batch.base_offset").alias("offset")),
-        producer_id=F.col("producer_id"),
-        epoch=F.col("batch.epoch"),
-        transactional_id=F.col("completion.transactional_id"),
-        markers=F.col("markers"),
-        completions=F.col("completions"),
-        last_completion=F.struct(
-            F.col("completion.log_tp").alias("tp"),
-            F.col("completion.log_offset").alias("offset"),
-            F.col("completion.epoch").alias("epoch"),
-            F.col("completion.state").alias("state"),
-        ),
+        absence="true",
+        record=place("tp", "batch.base_offset"),
+        producer_id="producer_id",
+        epoch="batch.epoch",
+        transactional_id="completion.transactional_id",
+        markers="markers",
+        completions="completions",
+        last_completion="struct(completion.log_tp as tp, completion.log_offset as offset, "
+        "completion.epoch as epoch, completion.state as state)",
     )

@@ -25,24 +25,22 @@ from checkers.external.tables import ExternalTables
 from checkers.findings.build import finding, operation, record
 from checkers.stored.tables import Tables
 
+NAME = "unseen"
+
 
 def unseen(t: Tables) -> DataFrame:
     """One row for each record."""
-    unread = ~F.exists("places", lambda place: place["polled"])
-    acked = (
-        t.values.where("send.acked and send.told = 'committed'")
-        .where(unread)
-        .select("run", "value", "send", "send.topic", "send.tp")
-    )
+    acked = t.values.where(
+        "send.acked and send.told = 'committed' and not exists(places, p -> p.polled)"
+    ).select("run", "value", "send", "send.topic", "send.tp")
     ends = t.tps.select("run", "tp", "rc_end", "rc_first", "compacted")
-    read_to_end = F.when(
-        F.col("tp").isNotNull(),
-        F.col("rc_end") & ~F.col("compacted") & (F.coalesce("send.offset", F.lit(0)) >= F.col("rc_first")),
-    ).otherwise(F.col("topic_rc_end") & F.col("topic_whole"))
     found = (
         acked.join(F.broadcast(ends), on=["run", "tp"], how="left")
         .join(F.broadcast(t.topics), on=["run", "topic"], how="left")
-        .where(read_to_end)
+        .where(
+            "if(tp is not null, rc_end and not compacted and coalesce(send.offset, 0) >= rc_first, "
+            "topic_rc_end and topic_whole)"
+        )
     )
     seen = t.polls.select("run", "value").join(
         F.broadcast(found.select("run", "value")), on=["run", "value"], how="left_semi"
@@ -50,11 +48,11 @@ def unseen(t: Tables) -> DataFrame:
     found = found.join(F.broadcast(seen.distinct()), on=["run", "value"], how="left_anti")
     return finding(
         found,
-        "unseen",
+        NAME,
         order=["tp", "send.offset", "send.op"],
-        ops=F.array("send.op"),
-        absence=True,
-        record=record("tp", "send.offset", "value"),
+        ops="array(send.op)",
+        absence="true",
+        record=record("tp", "send.offset"),
         operation=operation("send.op"),
     )
 
@@ -63,10 +61,10 @@ def unseen_external(t: ExternalTables) -> DataFrame:
     """One row for each record of an external history that an ok operation sent and none was given."""
     return finding(
         t.values.where("ok_sent and not ok_read"),
-        "unseen",
+        NAME,
         order=["key", "value"],
-        ops=F.array("writer"),
-        absence=True,
-        record=F.struct("key", "value", F.col("lowest_offset").alias("offset")),
+        ops="array(writer)",
+        absence="true",
+        record="struct(key as key, value as value, lowest_offset as offset)",
         operation=operation("writer"),
     )

@@ -16,23 +16,20 @@ Blind spot: records that nobody but the final reader was given.
 Reference: Kingsbury, Redpanda 21.10.1 (2022), "lost writes"; unclean leader election.
 """
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
-from checkers.findings.build import finding, record
-from checkers.stored.tables import Tables
+from checkers.findings.build import reader, record
+from checkers.findings.rules import Rule
+from checkers.stored.positions import READERS
 from harness.history import Isolation
 
-
-def vanished(t: Tables) -> DataFrame:
-    """One row for each record and delivery."""
-    promised = F.col("promised") == Isolation.READ_COMMITTED.value
-    return finding(
-        t.deliveries.where(F.col("vanished") & promised),
+RULES = (
+    Rule(
         "vanished",
+        "deliveries",
+        where=f"vanished and promised = '{Isolation.READ_COMMITTED.value}'",
         order=["tp", "offset", "op", "n"],
-        ops=F.concat(F.transform("acks", lambda ack: ack["op"]), F.array("op")),
-        absence=True,
-        record=record("tp", "offset", "value"),
-        reader=F.struct("op", "n", "role"),
-    )
+        ops=READERS,
+        absence="true",
+        detail={"record": record(), "reader": reader()},
+    ),
+)
+"""One finding for each record and delivery."""

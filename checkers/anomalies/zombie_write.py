@@ -17,77 +17,64 @@ Blind spot: zombies under another transactional id; the group's generation must 
 Reference: KIP-98, "fencing zombies"; KIP-360.
 """
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
-from checkers.findings.build import finding, operation
+from checkers.findings.build import finding, operation, place
+from checkers.findings.rules import Rule
 from checkers.stored.tables import Tables
 
 NAME = "zombie-write"
+EFFECTIVE = """exists(records, r -> r.effect = 'commit') or exists(commits, c -> c.effect = 'commit')
+    or size(records) > 0 and forall(records, r -> not r.logged) and settled = 'committed'"""
+"""An operation took effect; where there is no log, by what was read."""
+BY_ID = "partition by run, transactional_id"
+SOONER = f"over ({BY_ID} order by time_ns range between unbounded preceding and 1 preceding)"
+
+RULES = (
+    Rule(
+        NAME,
+        "batches",
+        where="transactional and fate = 'commit' and epoch < epoch_before",
+        order=["tp", "base_offset"],
+        detail={
+            "record": place("tp", "base_offset"),
+            "epoch": "epoch",
+            "epoch_before": "epoch_before",
+            "why": "'a higher epoch stands below it'",
+        },
+    ),
+)
+"""One finding for each batch."""
 
 
 def zombie_write(t: Tables) -> DataFrame:
-    """One row for each batch, and one for each transaction."""
-    return _by_epoch(t).unionByName(_by_owner(t))
-
-
-def _by_epoch(t: Tables) -> DataFrame:
-    found = t.batches.where("transactional and fate = 'commit' and epoch < epoch_before")
-    return finding(
-        found,
-        NAME,
-        order=["tp", "base_offset"],
-        record=F.struct("tp", F.col("base_offset").alias("offset")),
-        epoch=F.col("epoch"),
-        epoch_before=F.col("epoch_before"),
-        why=F.lit("a higher epoch stands below it"),
+    """One row for each transaction."""
+    commits = t.operations.where(f"operation.commit_ns is not null and ({EFFECTIVE})").selectExpr(
+        "run", "op", "operation.transactional_id", "operation.journal", "operation.commit_ns as time_ns"
     )
-
-
-def _by_owner(t: Tables) -> DataFrame:
-    took_effect = F.exists("records", lambda r: r["effect"] == "commit") | F.exists(
-        "commits", lambda c: c["effect"] == "commit"
+    inits = t.inits.selectExpr(
+        "run",
+        "transactional_id",
+        "journal",
+        "return_ns as time_ns",
+        "struct(call_ns, return_ns, op, journal) as init",
     )
-    unlogged = (
-        (F.size("records") > 0)
-        & F.forall("records", lambda r: ~r["logged"])
-        & (F.col("settled") == "committed")
-    )
-    commits = (
-        t.operations.where("operation.commit_ns is not null")
-        .where(took_effect | unlogged)
-        .select(
-            "run",
-            "op",
-            "operation.transactional_id",
-            "operation.journal",
-            F.col("operation.commit_ns").alias("time_ns"),
-        )
-    )
-    inits = t.inits.select(
-        "run", "transactional_id", "journal",
-        F.col("return_ns").alias("time_ns"),
-        F.struct("call_ns", "return_ns", F.col("op").alias("op"), "journal").alias("init"),
-    )  # fmt: skip
-    by_id = (
-        Window.partitionBy("run", "transactional_id")
-        .orderBy("time_ns")
-        .rangeBetween(Window.unboundedPreceding, -1)
-    )
-    by_owner = Window.partitionBy("run", "transactional_id", "journal").orderBy("time_ns")
     found = (
         commits.unionByName(inits, allowMissingColumns=True)
-        .withColumn("latest", F.max("init").over(by_id))
-        .withColumn("own", F.last("init", ignorenulls=True).over(by_owner))
+        .selectExpr(
+            "*",
+            f"max(init) {SOONER} as latest",
+            f"last(init, true) over ({BY_ID}, journal order by time_ns) as own",
+        )
         .where("op is not null and latest.journal != journal and latest.call_ns > own.return_ns")
     )
     return finding(
         found,
         NAME,
         order=["op"],
-        ops=F.array("op"),
+        ops="array(op)",
         operation=operation(),
-        own_init=F.struct("own.op"),
-        other_init=F.struct("latest.op"),
-        why=F.lit("another process had initialised its transactional id"),
+        own_init=operation("own.op"),
+        other_init=operation("latest.op"),
+        why="'another process had initialised its transactional id'",
     )

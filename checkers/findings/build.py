@@ -1,69 +1,114 @@
-"""What makes findings, rows of the form `checkers.findings.form.FINDING`, of a checker's rows."""
+"""How findings are built, in Spark SQL: rows of the form `checkers.findings.form.FINDING`.
+
+An expression is text, and not a `Column`: each part of a `Column` is a call into the JVM, and a judgement
+that builds all of its checks that way makes tens of thousands of them.
+"""
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
+
+NOBODY = "cast(array() as array<bigint>)"
+SHOWN = 20
+"""How many records or operations an example shows."""
+
+
+def columns(
+    anomaly: str, *, order: Sequence[str], ops: str = NOBODY, absence: str = "false", **detail: str
+) -> dict[str, str]:
+    """The columns of a finding but `run`, by name. `order`: numbers, the first decides. `anomaly`: its name as
+    SQL has it, in quotes, or the column that has it.
+    """
+    position = ", ".join(f"coalesce(cast({one} as bigint), -1)" for one in order)
+    body = ", ".join(f"{expression} as {name}" for name, expression in detail.items())
+    return {
+        "anomaly": anomaly,
+        "absence": absence,
+        "position": f"array({position})",
+        "ops": ops if ops == NOBODY else f"coalesce({ops}, {NOBODY})",
+        "detail": f"to_json(struct({body}))",
+    }
 
 
 def finding(
     found: DataFrame,
-    anomaly: str | Column,
+    anomaly: str,
     *,
-    order: Sequence[str | Column],
-    ops: Column | None = None,
-    absence: Column | bool = False,
-    **detail: Column,
+    order: Sequence[str],
+    ops: str = NOBODY,
+    absence: str = "false",
+    **detail: str,
 ) -> DataFrame:
-    """One row of findings for each row of `found`, which has `run`. `order`: numbers, the first decides.
-
-    `anomaly`: its name, or the column that has it.
+    """One row of findings for each row of `found`, which has `run`; see `columns`. All but `anomaly`, which is
+    a name, is SQL over the columns of `found`.
     """
-    nobody = F.array().cast("array<bigint>")
-    columns = [F.col(column) if isinstance(column, str) else column for column in order]
-    return found.select(
-        "run",
-        (F.lit(anomaly) if isinstance(anomaly, str) else anomaly).alias("anomaly"),
-        (absence if isinstance(absence, Column) else F.lit(absence)).alias("absence"),
-        F.array(*(F.coalesce(column.cast("bigint"), F.lit(-1)) for column in columns)).alias("position"),
-        (F.coalesce(ops, nobody) if ops is not None else nobody).alias("ops"),
-        F.to_json(F.struct(*(column.alias(name) for name, column in detail.items()))).alias("detail"),
-    )
+    return findings(found, f"'{anomaly}'", order=order, ops=ops, absence=absence, **detail)
 
 
-def record(tp: str, offset: str, value: str | Column) -> Column:
+def findings(
+    found: DataFrame,
+    anomaly: str,
+    *,
+    order: Sequence[str],
+    ops: str = NOBODY,
+    absence: str = "false",
+    **detail: str,
+) -> DataFrame:
+    """As `finding`, where `anomaly` is the column that has the name."""
+    told = columns(anomaly, order=order, ops=ops, absence=absence, **detail)
+    return found.selectExpr("run", *(f"{expression} as {name}" for name, expression in told.items()))
+
+
+def place(tp: str = "tp", offset: str = "offset") -> str:
+    """A place in a partition."""
+    return f"struct({tp} as tp, {offset} as offset)"
+
+
+def record(tp: str = "tp", offset: str = "offset", value: str = "value") -> str:
     """A record, by its place and the name of its value."""
-    named = F.col(value) if isinstance(value, str) else value
-    return F.struct(F.col(tp).alias("tp"), F.col(offset).alias("offset"), named.alias("value"))
+    return f"struct({tp} as tp, {offset} as offset, {value} as value)"
 
 
-def state(row: str = "") -> Column:
+def records(of: str) -> str:
+    """The first of several records."""
+    return f"transform(slice({of}, 1, {SHOWN}), r -> {record('r.tp', 'r.offset', 'r.value')})"
+
+
+def offsets(of: str, committed: str = "committed") -> str:
+    """Offset commits, by their partitions; `committed`: the field that holds the offset."""
+    return f"transform({of}, c -> struct(c.tp as tp, c.{committed} as committed))"
+
+
+def state(row: str = "") -> str:
     """A record of the transaction log, by its place; `row`: the column that holds it, as `before.`."""
-    place = F.col("log_tp").alias("tp"), F.col(f"{row}log_offset").alias("offset")
-    return F.struct(*place, *(F.col(f"{row}{one}").alias(one) for one in ("producer_id", "epoch", "state")))
+    told = ", ".join(f"{row}{one} as {one}" for one in ("producer_id", "epoch", "state"))
+    return f"struct(log_tp as tp, {row}log_offset as offset, {told})"
 
 
-def operation(op: str = "op") -> Column:
+def operation(op: str = "op") -> str:
     """An operation, by its number."""
-    return F.struct(F.col(op).alias("op"))
+    return f"struct({op} as op)"
 
 
-def operations(ops: str) -> Column:
+def operations(ops: str) -> str:
     """The first of several operations, by their numbers."""
-    return F.transform(F.slice(F.array_sort(ops), 1, 20), lambda op: F.struct(op.alias("op")))
+    return f"transform(slice(array_sort({ops}), 1, {SHOWN}), o -> struct(o as op))"
 
 
-def jump(jumps: DataFrame, anomaly: Column) -> DataFrame:
+def reader() -> str:
+    """The operation that was given a record, which of its deliveries it was, and the reader's role."""
+    return "struct(op as op, n as n, role as role)"
+
+
+def jump(jumps: DataFrame, anomaly: str) -> DataFrame:
     """One row of findings for each row of `checkers.external.jumps.make_jumps` for which `anomaly` names one."""
-    return finding(
-        jumps.withColumn("anomaly", anomaly).where("anomaly is not null"),
-        F.col("anomaly"),
+    return findings(
+        jumps.selectExpr("*", f"{anomaly} as anomaly").where("anomaly is not null"),
+        "anomaly",
         order=["op", "key", "n"],
-        ops=F.array_distinct(F.array("op_before", "op")),
-        records=F.array(
-            F.struct("key", F.col("value_before").alias("value"), F.col("offset_before").alias("offset")),
-            F.struct("key", "value", "offset"),
-        ),
-        skipped=F.when(F.col("index") > F.col("before"), F.col("index") - F.col("before") - 1),
-        operations=F.array_distinct(F.array(F.struct(F.col("op_before").alias("op")), F.struct("op"))),
+        ops="array_distinct(array(op_before, op))",
+        records="array(struct(key as key, value_before as value, offset_before as offset), "
+        "struct(key as key, value as value, offset as offset))",
+        skipped="if(index > before, index - before - 1, null)",
+        operations="array_distinct(array(struct(op_before as op), struct(op as op)))",
     )

@@ -29,7 +29,7 @@ def evidence(s: Sources, t: Tables) -> DataFrame:
         _rows(_values(t), "values"),
         _rows(_inputs(t), "inputs"),
         *(
-            _rows(s[table].groupBy("run").agg(F.count(F.lit(1)).alias(table)), table)
+            _rows(s[table].groupBy("run").agg(F.expr(f"count(1) as {table}")), table)
             for table in ("transactions", "assignments", "claims")
         ),
     ]
@@ -40,63 +40,55 @@ def evidence(s: Sources, t: Tables) -> DataFrame:
 
 
 def _rows(frame: DataFrame, kind: str) -> DataFrame:
-    body = [column for column in frame.columns if column != "run"]
-    return frame.select("run", F.lit(kind).alias("kind"), F.to_json(F.struct(*body)).alias("detail"))
+    body = ", ".join(column for column in frame.columns if column != "run")
+    return frame.selectExpr("run", f"'{kind}' as kind", f"to_json(struct({body})) as detail")
 
 
 def _partitions(t: Tables) -> DataFrame:
-    in_reach = (
-        (F.col("offset") >= F.col("ru_first")) & (F.col("offset") < F.col("ru_next")) & ~F.col("compacted")
-    )
+    in_reach = "offset >= ru_first and offset < ru_next and not compacted"
+    counts = {
+        "found": "found",
+        "held": "held",
+        "given": "given",
+        "read": "given and not sentinel",
+        "consumed": "consumed",
+        "visible": "visible and not sentinel",
+        "unread": f"held and not found and {in_reach}",
+        "beyond": "held and ru_end and offset >= ru_next",
+        "read_not_in_log": "found and not held and covered",
+        "commits": "commit is not null",
+        "inputs": "visible and is_input and not sentinel",
+        "outputs": "visible and size(inputs) > 0",
+    }
+    ends = t.tps.select("run", "tp", "ru_first", "ru_next", "ru_end", "compacted")
     counted = (
-        t.positions.join(
-            F.broadcast(t.tps.select("run", "tp", "ru_first", "ru_next", "ru_end", "compacted")),
-            on=["run", "tp"],
-            how="inner",
-        )
+        t.positions.join(F.broadcast(ends), on=["run", "tp"], how="inner")
         .groupBy("run", "tp")
-        .agg(
-            _count(F.col("found")).alias("found"),
-            _count(F.col("held")).alias("held"),
-            _count(F.col("given")).alias("given"),
-            _count(F.col("given") & ~F.col("sentinel")).alias("read"),
-            _count(F.col("consumed")).alias("consumed"),
-            F.sum("observed").alias("observed"),
-            _count(F.col("visible") & ~F.col("sentinel")).alias("visible"),
-            _count(F.col("held") & ~F.col("found") & in_reach).alias("unread"),
-            _count(F.col("held") & F.col("ru_end") & (F.col("offset") >= F.col("ru_next"))).alias("beyond"),
-            _count(F.col("found") & ~F.col("held") & F.col("covered")).alias("read_not_in_log"),
-            _count(F.col("commit").isNotNull()).alias("commits"),
-            _count(F.col("visible") & F.col("is_input") & ~F.col("sentinel")).alias("inputs"),
-            _count(F.col("visible") & (F.size("inputs") > 0)).alias("outputs"),
-        )
+        .agg(*_counts(counts), F.expr("sum(observed) as observed"))
     )
     return t.tps.join(counted, on=["run", "tp"], how="left")
 
 
 def _inputs(t: Tables) -> DataFrame:
     return t.inputs.groupBy("run").agg(
-        F.sum(F.size("expected")).alias("expected"), F.sum(F.size("adds")).alias("sums")
+        F.expr("sum(size(expected)) as expected"), F.expr("sum(size(adds)) as sums")
     )
 
 
 def _operations(t: Tables) -> DataFrame:
-    told = t.operations.where("operation.f != 'init'")
-    txn = F.col("operation.f") == "txn"
-    writes = F.col("operation.f") != "poll"
-    return told.groupBy("run").agg(
-        F.count(F.lit(1)).alias("ops"),
-        *(_count(F.col("operation.outcome") == outcome).alias(outcome) for outcome in ("ok", "fail", "info")),
-        _count(txn & (F.col("settled") == "committed")).alias("committed"),
-        _count(txn & (F.col("settled") == "aborted")).alias("aborted"),
-        _count(writes & (F.col("settled") == "committed")).alias("effective"),
-        _count(writes & (F.col("settled") == "committed") & F.col("operation.stage").isNotNull()).alias(
-            "effective_of_stages"
-        ),
-        _count(txn & (F.col("told") == "committed")).alias("acknowledged"),
-        _count((F.col("told") == "committed") & (F.size("claims") > 0)).alias("claiming"),
-        _count(F.col("operation.fenced")).alias("fenced"),
-    )
+    txn, writes = "operation.f = 'txn'", "operation.f != 'poll' and settled = 'committed'"
+    counts = {
+        "ops": "true",
+        **{outcome: f"operation.outcome = '{outcome}'" for outcome in ("ok", "fail", "info")},
+        "committed": f"{txn} and settled = 'committed'",
+        "aborted": f"{txn} and settled = 'aborted'",
+        "effective": writes,
+        "effective_of_stages": f"{writes} and operation.stage is not null",
+        "acknowledged": f"{txn} and told = 'committed'",
+        "claiming": "told = 'committed' and size(claims) > 0",
+        "fenced": "operation.fenced",
+    }
+    return t.operations.where("operation.f != 'init'").groupBy("run").agg(*_counts(counts))
 
 
 def _values(t: Tables) -> DataFrame:
@@ -107,13 +99,12 @@ def _values(t: Tables) -> DataFrame:
         stray.where("journal != ''")
         .join(F.broadcast(t.journals.select("run", "journal")), on=["run", "journal"], how="left_anti")
         .groupBy("run")
-        .agg(F.slice(F.array_sort(F.collect_set("journal")), 1, 5).alias("unknown_journals"))
+        .agg(F.expr("slice(array_sort(collect_set(journal)), 1, 5) as unknown_journals"))
     )
-    sent = t.values.groupBy("run").agg(
-        _count(F.col("send").isNotNull()).alias("sent"), F.count(F.lit(1)).alias("values")
-    )
+    sent = t.values.groupBy("run").agg(*_counts({"sent": "send is not null", "values": "true"}))
     return sent.join(unknown, on="run", how="left")
 
 
-def _count(condition: Column) -> Column:
-    return F.count(F.when(condition, F.lit(1)))
+def _counts(of: Mapping[str, str]) -> list[Column]:
+    """How many rows each condition holds for, under its name."""
+    return [F.expr(f"count(if({condition}, 1, null)) as {name}") for name, condition in of.items()]

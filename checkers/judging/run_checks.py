@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from checkers.external.tables import ExternalTables
 from checkers.findings.form import FINDING, Finding
+from checkers.findings.rules import Rule, ask
 from checkers.judging.explain import explain
 from checkers.judging.facts import evidence
 from checkers.judging.ranking import causes_of_few, first_of_few
@@ -34,13 +35,16 @@ from harness.reasons import Reason
 log = logging.getLogger(__name__)
 
 AT_ONCE = 3
-"""Checkers at work together. Each has a job of its own: Spark takes more than twice as long to plan them as
-one, for it looks at a union as a whole each time that another is added.
+"""Queries at work together: one for the rules over each table, and one for each checker that needs more than a
+row. Spark takes more than twice as long to plan them as one, for it looks at a union as a whole each time that
+another is added.
 """
 FEW = 5_000
 """Findings that are ranked here, without Spark."""
 BUG = "hand it over as a bug report: the check had its evidence and broke"
 T = TypeVar("T")
+Phase = Callable[[str], None]
+"""Is told what begins."""
 
 
 @dataclass
@@ -72,12 +76,20 @@ class Collected:
     caused: set[tuple[int, str, str]]
 
 
-def materialise(s: Sources, t: Tables, checkers: Sequence[Checker], examples: int) -> Materialised:
+def in_silence(name: str) -> None:
+    """Tell nobody what begins."""
+
+
+def materialise(
+    s: Sources, t: Tables, checkers: Sequence[Checker], examples: int, phase: Phase = in_silence
+) -> Materialised:
     """Run all checkers, and beside them the facts of `evidence`; keep the first findings of each."""
+    phase("checks")
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="facts") as pool:
         facts = pool.submit(lambda: _facts(evidence(s, t).toArrow()))
         found = collect(t, checkers, examples)
         told = facts.result()
+    phase("examples")
     explain_all(s, t, checkers, found, told)
     return Materialised(found.rows, told, found.crashed, found.caused)
 
@@ -104,9 +116,12 @@ def explain_all(
 def collect(t: Tables | ExternalTables, checkers: Sequence[Checker], examples: int) -> Collected:
     """Run all checkers on the shared tables; keep the first findings of each."""
     crashed: dict[str, Reason] = {}
+    asks: list[Callable[[], list[Found]]] = [
+        partial(_by_rules, t, table, of, crashed) for table, of in _rules(t, checkers).items()
+    ]
+    asks += [partial(_looked, t, checker, crashed) for checker in checkers]
     with ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="checkers") as pool:
-        told = pool.map(lambda checker: _guarded(checker, lambda: _found(checker.find(t)), crashed), checkers)
-        parts = [found for found in told if found is not None]
+        parts = [part for parts in pool.map(lambda act: act(), asks) for part in parts]
     few = [row for part in parts for row in part.few]
     many = [part.many for part in parts if part.many is not None]
     if not many:
@@ -116,6 +131,44 @@ def collect(t: Tables | ExternalTables, checkers: Sequence[Checker], examples: i
     rows = _first(found, examples)
     several = len({(run, name) for run, name, _ in rows}) > 1
     return Collected(rows, crashed, _caused(found) if several else set())
+
+
+def _rules(t: Tables | ExternalTables, checkers: Sequence[Checker]) -> dict[str, dict[Checker, list[Rule]]]:
+    """By table and checker, the rules over single rows."""
+    found: dict[str, dict[Checker, list[Rule]]] = defaultdict(lambda: defaultdict(list))
+    for checker in checkers:
+        for rule in checker.rules(t):
+            found[rule.table][checker].append(rule)
+    return found
+
+
+def _by_rules(
+    t: Tables | ExternalTables, table: str, of: Mapping[Checker, list[Rule]], crashed: dict[str, Reason]
+) -> list[Found]:
+    """What the rules over one table find, in one query; if that fails, those of each checker in its own."""
+
+    def asked(rules: Sequence[Rule]) -> Found:
+        return _found(ask(getattr(t, table), rules))
+
+    try:
+        return [asked([rule for rules in of.values() for rule in rules])]
+    except SPARK_ERRORS as error:
+        if has_ended():
+            raise
+        log.warning("a rule over %s crashed: each checker's are asked alone", table, exc_info=error)
+    parts = [_guarded(checker, partial(asked, rules), crashed) for checker, rules in of.items()]
+    return [part for part in parts if part is not None]
+
+
+def _looked(t: Tables | ExternalTables, checker: Checker, crashed: dict[str, Reason]) -> list[Found]:
+    """What a checker finds by more than a row."""
+
+    def look() -> Found | None:
+        found = checker.look(t)
+        return _found(found) if found is not None else None
+
+    told = _guarded(checker, look, crashed)
+    return [told] if told is not None else []
 
 
 def _found(findings: DataFrame) -> Found:

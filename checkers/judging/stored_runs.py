@@ -9,7 +9,7 @@ from checkers.findings.form import Finding
 from checkers.judging.bisect import Answers, each
 from checkers.judging.completeness import Facts, Incomplete, completeness, missing_needs
 from checkers.judging.observers import observe
-from checkers.judging.run_checks import Materialised, materialise
+from checkers.judging.run_checks import Materialised, Phase, in_silence, materialise
 from checkers.registry import CHECKERS, HISTORIES, STORE_CHECKERS, UNSETTLED, Checker, checker_of
 from checkers.spark.errors import errors_of_ours
 from checkers.stored.sources import StoredRun, read_sources
@@ -24,32 +24,37 @@ BY_TIME = "dirty-read by time"
 """The clause of dirty-read that rests on one clock, as `not_checked` names it."""
 
 
-def judge(spark: SparkSession, runs: Sequence[StoredRun], *, examples: int = 10) -> dict[int, Judgement]:
-    """What the checkers say of each run, by its number; at most `examples` of each anomaly are kept.
+def judge(
+    spark: SparkSession, runs: Sequence[StoredRun], *, examples: int = 10, phase: Phase = in_silence
+) -> dict[int, Judgement]:
+    """What the checkers say of each run, by its number; at most `examples` of each anomaly are kept. `phase` is
+    told what begins.
     Raises `UnreadableInput` where a table is missing or damaged, `EnvironmentFailure` where Spark is gone.
     A checker that crashes does not stop the others.
     """
-    brought = _bring(spark, runs, examples)
+    brought = _bring(spark, runs, examples, phase)
     return {run.run: _judgement(run, brought, examples) for run in runs}
 
 
 def judge_each(
-    spark: SparkSession, runs: Sequence[StoredRun], *, examples: int = 10
+    spark: SparkSession, runs: Sequence[StoredRun], *, examples: int = 10, phase: Phase = in_silence
 ) -> dict[int, Judgement | FencepostError]:
     """As `judge`, but a run on which the job fails spoils no other: it alone has the error."""
 
     def together(part: Sequence[StoredRun]) -> Answers:
-        brought = _bring(spark, part, examples)
+        brought = _bring(spark, part, examples, phase)
         return Answers({run.run: _judgement(run, brought, examples) for run in part}, bool(brought.crashed))
 
     return each(runs, together)
 
 
-def _bring(spark: SparkSession, runs: Sequence[StoredRun], examples: int) -> Materialised:
+def _bring(spark: SparkSession, runs: Sequence[StoredRun], examples: int, phase: Phase) -> Materialised:
     """All checks of these runs, in one job; raises only errors of ours."""
     with errors_of_ours():
+        phase("shared tables")
         sources = read_sources(spark, runs)
-        return materialise(sources, make_tables(sources), (*STORE_CHECKERS, UNSETTLED), examples)
+        tables = make_tables(sources)
+        return materialise(sources, tables, (*STORE_CHECKERS, UNSETTLED), examples, phase)
 
 
 def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgement:

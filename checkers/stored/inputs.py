@@ -1,12 +1,12 @@
 """By input: what it must lead to, what it led to, and how far its group went."""
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.stored.partitions import EFFECTIVE
 from checkers.stored.sources import Sources
 
 OFFSETS_TOPIC = "__consumer_offsets"
+BY_GROUP = "partition by run, group, tp"
 
 
 def make_groups(s: Sources, runs: DataFrame, positions: DataFrame, operations: DataFrame) -> DataFrame:
@@ -14,52 +14,32 @@ def make_groups(s: Sources, runs: DataFrame, positions: DataFrame, operations: D
     position in the log where there is one, else the highest that a committed operation claimed).
     """
     began = (
-        s["assignments"]
-        .where("gained and offset >= 0")
-        .select("run", "group", "tp", F.col("offset").alias("first"))
+        s["assignments"].where("gained and offset >= 0").selectExpr("run", "group", "tp", "offset as first")
     )
-    claimed = operations.select("run", "settled", F.explode("claims").alias("claim")).select(
+    claimed = operations.selectExpr("run", "settled", "inline(claims)").selectExpr(
+        "run", "group", "tp", "first", "if(settled = 'committed', next, null) as next"
+    )
+    commits = positions.where("commit is not null and fate in ('commit', 'plain')").selectExpr(
         "run",
-        "claim.group",
-        "claim.tp",
-        "claim.first",
-        F.when(F.col("settled") == "committed", F.col("claim.next")).alias("next"),
-    )
-    commits = (
-        positions.where("commit is not null")
-        .where(F.col("fate").isin(*EFFECTIVE))
-        .select(
-            "run",
-            "commit.group",
-            "commit.tp",
-            F.when(F.col("commit.committed").isNotNull(), F.struct("offset", "commit.committed")).alias(
-                "commit"
-            ),
-        )
+        "commit.group",
+        "commit.tp",
+        "if(commit.committed is not null, struct(offset, commit.committed as committed), null) as commit",
     )
     return (
         began.unionByName(claimed, allowMissingColumns=True)
         .unionByName(commits, allowMissingColumns=True)
         .groupBy("run", "group", "tp")
         .agg(
-            F.min("first").alias("first"),
-            F.max("commit").alias("commit"),
-            F.max("next").alias("next"),
+            F.expr("min(first) as first"),
+            F.expr("max(commit) as commit"),
+            F.expr("max(next) as next"),
         )
         .join(F.broadcast(runs.select("run", "commits_logged")), on="run", how="left")
-        .select(
-            "run",
-            "group",
-            "tp",
-            "first",
-            F.when(F.col("commits_logged"), F.col("commit.committed"))
-            .otherwise(F.col("next"))
-            .alias("final"),
-        )
+        .selectExpr("run", "group", "tp", "first", "if(commits_logged, commit.committed, next) as final")
     )
 
 
-def make_ranges(runs: DataFrame, operations: DataFrame, moves: DataFrame) -> DataFrame:
+def make_ranges(operations: DataFrame, moves: DataFrame) -> DataFrame:
     """By run, group and tp, what the group's commits say of its starts and of each other.
 
     A range, from the first input of an operation to the offset that it committed: op, first, next; effective
@@ -68,46 +48,30 @@ def make_ranges(runs: DataFrame, operations: DataFrame, moves: DataFrame) -> Dat
     gained_ns; stale [next, op]: the highest offset of which a commit had completed ok before the
     partition was gained; one that was part of a transaction stands in the log too, where that is here.
     """
-    claimed = operations.select(
-        "run",
-        "op",
-        "told",
-        F.col("operation.f").alias("f"),
-        F.col("operation.return_ns").alias("time_ns"),
-        "commits",
-        F.explode("claims").alias("claim"),
-    )
-    outside = F.col("f") == "commit-offsets"
-    own = F.filter("commits", lambda c: (c["tp"] == F.col("claim.tp")) & c["transactional"])
-    told = claimed.join(F.broadcast(runs.select("run", "commits_logged")), on="run", how="left")
-    commits = told.withColumn("own", own).select(
-        "run",
-        "claim.group",
-        "claim.tp",
-        "op",
-        "claim.first",
-        "claim.next",
-        "time_ns",
-        (
-            (F.col("told") == "committed")
-            & ((F.size("own") > 0) | outside | ~F.col("commits_logged"))
-            & F.col("time_ns").isNotNull()
-        ).alias("completed"),
-        F.exists("own", lambda c: F.coalesce(c["effect"] == "commit", F.lit(False))).alias("effective"),
-    )
-    starts = moves.where("move = 'start'").select(
-        "run", "group", "tp", "op", "n", F.col("offset").alias("first"), "gained_ns",
-        F.col("gained_ns").alias("time_ns"), F.lit(False).alias("completed"), F.lit(False).alias("effective"),
-    )  # fmt: skip
-    by_group = Window.partitionBy("run", "group", "tp")
-    sooner = by_group.orderBy("time_ns").rangeBetween(Window.unboundedPreceding, -1)
-    lower = by_group.orderBy("first", "next", "op").rowsBetween(Window.unboundedPreceding, -1)
-    return (
-        commits.unionByName(starts, allowMissingColumns=True)
-        .withColumn("stale", F.max(F.when(F.col("completed"), F.struct("next", "op"))).over(sooner))
-        .withColumn(
-            "overlaps", F.max(F.when(F.col("effective"), F.struct("next", "op", "first"))).over(lower)
+    own = "filter(commits, c -> c.tp = claim.tp and c.transactional)"
+    commits = (
+        operations.selectExpr(
+            *("run", "op", "told", "operation", "commits", "commits_logged", "explode(claims) as claim")
         )
+        .selectExpr("*", f"{own} as own")
+        .selectExpr(
+            *("run", "claim.group", "claim.tp", "op", "claim.first", "claim.next"),
+            "operation.return_ns as time_ns",
+            "told = 'committed' and operation.return_ns is not null "
+            "and (size(own) > 0 or operation.f = 'commit-offsets' or not commits_logged) as completed",
+            "exists(own, c -> coalesce(c.effect = 'commit', false)) as effective",
+        )
+    )
+    starts = moves.where("move = 'start'").selectExpr(
+        *("run", "group", "tp", "op", "n", "offset as first", "gained_ns", "gained_ns as time_ns"),
+        *("false as completed", "false as effective"),
+    )
+    sooner = f"({BY_GROUP} order by time_ns range between unbounded preceding and 1 preceding)"
+    lower = f"({BY_GROUP} order by first, next, op rows between unbounded preceding and 1 preceding)"
+    return commits.unionByName(starts, allowMissingColumns=True).selectExpr(
+        "*",
+        f"max(if(completed, struct(next, op), null)) over {sooner} as stale",
+        f"max(if(effective, struct(next, op, first), null)) over {lower} as overlaps",
     )
 
 
@@ -119,114 +83,84 @@ def make_inputs(
     (its operation claims inputs)]; claims [op, group, settled, transactional, writes]; judgeable (absence of
     the input may be judged); fate, visible: of the input.
     """
-    here = positions.where("is_input and not sentinel").select(
-        "run",
-        "tp",
-        "offset",
-        F.struct("visible", "fate").alias("here"),
+    united = positions.where("is_input and not sentinel").selectExpr(
+        "run", "tp", "offset", "struct(visible, fate) as here"
     )
-    united = here
     for part in (_expected(s), _outputs(values), _claims(operations)):
         united = united.unionByName(part, allowMissingColumns=True)
-    edges = tps.select(
-        "run",
-        "tp",
-        F.col("topic").alias("in_topic"),
-        "logged",
-        "compacted",
-        "log_start",
-        "rc_first",
-        "rc_next",
+    edges = tps.selectExpr(
+        "run", "tp", "topic as in_topic", "logged", "compacted", "log_start", "rc_first", "rc_next"
     )
+    # Absence of an input may be judged where its place is in the log that is here, or was read.
+    in_reach = "if(logged, offset >= log_start, offset >= rc_first and offset < rc_next)"
     return (
         united.groupBy("run", "tp", "offset")
         .agg(
-            F.first("here", ignorenulls=True).alias("here"),
-            F.collect_list("expected").alias("expected"),
-            F.collect_list("add").alias("adds"),
-            F.array_sort(F.collect_list("output")).alias("outputs"),
-            F.array_sort(F.collect_list("claim")).alias("claims"),
+            F.expr("any_value(here, true) as here"),
+            F.expr("collect_list(expected) as expected"),
+            F.expr("collect_list(add) as adds"),
+            F.expr("array_sort(collect_list(output)) as outputs"),
+            F.expr("array_sort(collect_list(claim)) as claims"),
         )
         .join(F.broadcast(edges), on=["run", "tp"], how="left")
-        .select(
-            "run",
-            "tp",
-            "offset",
-            "in_topic",
-            F.coalesce("here.visible", F.lit(False)).alias("visible"),
+        .selectExpr(
+            *("run", "tp", "offset", "in_topic"),
+            "coalesce(here.visible, false) as visible",
             "here.fate",
-            _judgeable().alias("judgeable"),
-            "expected",
-            "adds",
-            "outputs",
-            "claims",
+            f"coalesce(not compacted and {in_reach}, false) as judgeable",
+            *("expected", "adds", "outputs", "claims"),
         )
     )
-
-
-def _judgeable() -> Column:
-    """Absence of an input may be judged: its place is in the log that is here, or was read."""
-    logged = F.col("offset") >= F.col("log_start")
-    read = (F.col("offset") >= F.col("rc_first")) & (F.col("offset") < F.col("rc_next"))
-    return F.coalesce(~F.col("compacted") & F.when(F.col("logged"), logged).otherwise(read), F.lit(False))
 
 
 def _expected(s: Sources) -> DataFrame:
     """What each input must lead to: an output, or something added to a sum."""
-    sums = F.col("adds").isNotNull()
-    return s["expected"].select(
-        "run",
-        "tp",
-        "offset",
-        F.when(~sums, F.struct("group", "stage", "slot", "topic", "digest")).alias("expected"),
-        F.when(sums, F.struct("group", "topic", "key", "adds")).alias("add"),
+    return s["expected"].selectExpr(
+        *("run", "tp", "offset"),
+        "if(adds is null, struct(group, stage, slot, topic, digest), null) as expected",
+        "if(adds is not null, struct(group, topic, key, adds), null) as add",
     )
 
 
 def _outputs(values: DataFrame) -> DataFrame:
     """By input, the outputs that name it."""
     return (
-        values.select("run", "name", "send", F.explode_outer("places").alias("place"))
-        .select("run", "name", "send", "place", F.coalesce("place.inputs", "send.inputs").alias("inputs"))
-        .select(
-            "run", "name", "send", "place", F.size("inputs").alias("many"), F.explode("inputs").alias("input")
-        )
-        .select(
+        values.selectExpr("run", "name", "send", "explode_outer(places) as place")
+        .selectExpr("*", "coalesce(place.inputs, send.inputs) as inputs")
+        .selectExpr("run", "name", "send", "place", "size(inputs) as many", "explode(inputs) as input")
+        .selectExpr(
             "run",
             "input.tp",
             "input.offset",
-            F.struct(
-                F.coalesce("place.slot", "send.slot").alias("slot"),
-                F.coalesce("place.topic", "send.topic").alias("topic"),
-                "place.tp",
-                "place.offset",
-                "name",
-                "send.op",
-                F.coalesce("place.visible", F.lit(False)).alias("visible"),
-                "place.digest",
-                (F.col("many") == 1).alias("sole"),
-                F.coalesce("send.claims", F.lit(False)).alias("claims"),
-            ).alias("output"),
+            """struct(
+                coalesce(place.slot, send.slot) as slot,
+                coalesce(place.topic, send.topic) as topic,
+                place.tp as tp, place.offset as offset, name as name, send.op as op,
+                coalesce(place.visible, false) as visible,
+                place.digest as digest,
+                many = 1 as sole,
+                coalesce(send.claims, false) as claims
+            ) as output""",
         )
     )
 
 
 def _claims(operations: DataFrame) -> DataFrame:
     """By input, the operations that claim to have gone beyond it."""
+    of = "struct(op as op, claim.group as group, settled as settled, transactional as transactional, writes as writes)"
     return (
-        operations.select(
-            "run",
-            "op",
-            "settled",
-            "transactional",
-            (F.size("records") > 0).alias("writes"),
-            F.explode("claims").alias("claim"),
+        operations.selectExpr(
+            *(
+                "run",
+                "op",
+                "settled",
+                "transactional",
+                "size(records) > 0 as writes",
+                "explode(claims) as claim",
+            )
         )
         .where("claim.next > claim.first")
-        .select(
-            "run",
-            "claim.tp",
-            F.explode(F.sequence("claim.first", F.col("claim.next") - 1)).alias("offset"),
-            F.struct("op", "claim.group", "settled", "transactional", "writes").alias("claim"),
+        .selectExpr(
+            *("run", "claim.tp", "explode(sequence(claim.first, claim.next - 1)) as offset", f"{of} as claim")
         )
     )

@@ -1,98 +1,94 @@
 """By operation: what its client was told, and what became of its records and its offsets."""
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.stored.partitions import effective
 from checkers.stored.sources import Sources
 from harness.history import Fate, Outcome
 
+TOLD = f"""case when outcome = '{Outcome.OK.value}' and coalesce(asked != 'abort', true) then 'committed'
+    when outcome in ('{Outcome.OK.value}', '{Outcome.FAIL.value}') then 'aborted' else 'unknown' end"""
+"""Of a row of `ops`: what its client was told of its end."""
+FATES = "concat(transform(records, r -> r.effect), transform(commits, c -> c.effect))"
+SETTLED = f"""case when operation.told != 'unknown' then operation.told
+    when array_contains({FATES}, '{Fate.COMMIT.value}') then 'committed'
+    when array_contains({FATES}, '{Fate.ABORT.value}') then 'aborted'
+    when array_contains({FATES}, '{Fate.OPEN.value}') then 'open'
+    when exists(records, r -> not r.logged and r.given) then 'committed'
+    when size({FATES}) = 0 and (size(claims) = 0 or commits_logged) then 'none'
+    else 'unknown' end"""
+"""How an operation ended: what its client was told, and what the log (else the final read) says if it was told
+nothing. `none`: it has left nothing where all that it may have left would be found: its records in the final read,
+its offset commits in their log.
+"""
 
-def told() -> Column:
-    """What an operation's client was told of its end: committed, aborted, or unknown."""
-    return (
-        F.when(
-            (F.col("outcome") == Outcome.OK.value) & F.coalesce(F.col("asked") != "abort", F.lit(True)),
-            "committed",
-        )
-        .when(F.col("outcome").isin(Outcome.OK.value, Outcome.FAIL.value), "aborted")
-        .otherwise("unknown")
-    )
 
-
-def make_operations(s: Sources, runs: DataFrame, positions: DataFrame, values: DataFrame) -> DataFrame:
-    """run, op, operation (its row in `ops`), told, transactional, settled (committed, aborted, open, none,
-    unknown); records [n, value, tp, offset, acked, effect, abandoned, held, other (the position holds
-    another value), covered, passed, given]; commits [tp, committed, offset, log_tp, effect,
-    transactional]; claims [group, tp, first, next]. A record without an acknowledged place stands where it
-    was found: it is held, and neither covered nor passed.
+def make_operations(
+    s: Sources, runs: DataFrame, journals: DataFrame, positions: DataFrame, values: DataFrame
+) -> DataFrame:
+    """run, op, operation (its row in `ops`), told (committed, aborted, or unknown), transactional, settled
+    (committed, aborted, open, none, unknown), sound (its journal is unbroken); commits_logged and commits_whole,
+    of its run; records [n, value, tp, offset, acked, effect, abandoned, held, other (the position holds another
+    value), covered, passed, given]; commits [tp, committed, offset, log_tp, effect, transactional]; claims [group,
+    tp, first, next]. A record without an acknowledged place stands where it was found: it is held, and neither
+    covered nor passed.
     """
-    claims = s["claims"].select("run", "op", F.struct("group", "tp", "first", "next").alias("claim"))
     united = _operations(s)
-    for part in (_acked(positions), _found(values), _commits(positions), claims):
+    for part in (_acked(positions), _found(values), _commits(positions), _claims(s)):
         united = united.unionByName(part, allowMissingColumns=True)
     grouped = united.groupBy("run", "op").agg(
-        F.any_value("operation", ignoreNulls=True).alias("operation"),
-        F.array_sort(F.collect_list("record")).alias("records"),
-        F.array_sort(F.collect_list("commit")).alias("commits"),
-        F.array_sort(F.collect_list("claim")).alias("claims"),
+        F.expr("any_value(operation, true) as operation"),
+        F.expr("array_sort(collect_list(record)) as records"),
+        F.expr("array_sort(collect_list(commit)) as commits"),
+        F.expr("array_sort(collect_list(claim)) as claims"),
     )
-    whole = grouped.where("operation is not null").join(
-        F.broadcast(runs.select("run", "commits_logged")), on="run", how="left"
+    sound = journals.where("unbroken").select("run", "journal").distinct().selectExpr("*", "true as unbroken")
+    return (
+        grouped.where("operation is not null")
+        .selectExpr("*", "operation.journal")
+        .join(F.broadcast(runs.select("run", "commits_logged", "commits_whole")), on="run", how="left")
+        .join(F.broadcast(sound), on=["run", "journal"], how="left")
+        .selectExpr(
+            *("run", "op", "operation", "records", "commits", "claims", "commits_logged", "commits_whole"),
+            "coalesce(unbroken, false) as sound",
+            "operation.told as told",
+            "operation.transactional_id is not null as transactional",
+            f"{SETTLED} as settled",
+        )
     )
-    return whole.select(
-        "*",
-        F.col("operation.told").alias("told"),
-        F.col("operation.transactional_id").isNotNull().alias("transactional"),
-        _settled(),
-    ).drop("commits_logged")
 
 
 def _operations(s: Sources) -> DataFrame:
     """What its client told of each."""
-    return s["ops"].select(
-        "run",
-        "op",
-        F.struct(
-            "journal",
-            "f",
-            "stage",
-            "fenced",
-            "group",
-            "transactional_id",
-            "outcome",
-            "asked",
-            "call_ns",
-            "commit_ns",
-            "return_ns",
-            told().alias("told"),
-        ).alias("operation"),
+    columns = (
+        "journal, f, stage, fenced, group, transactional_id, outcome, asked, call_ns, commit_ns, return_ns"
     )
+    return s["ops"].selectExpr("run", "op", f"struct({columns}, {TOLD} as told) as operation")
+
+
+def _claims(s: Sources) -> DataFrame:
+    """The inputs that it claims to have gone beyond."""
+    return s["claims"].selectExpr("run", "op", "struct(group, tp, first, next) as claim")
 
 
 def _acked(positions: DataFrame) -> DataFrame:
     """Its records that were acknowledged, each in the place that its client was told."""
     # The position holds what was sent there, or a record of which nothing is known.
-    fits = ~F.col("found") | F.col("value").eqNullSafe(F.col("ack.value"))
-    return positions.select("*", F.explode("acks").alias("ack")).select(
+    fits = "(not found or value <=> ack.value)"
+    return positions.selectExpr("*", "explode(acks) as ack").selectExpr(
         "run",
         "ack.op",
-        F.struct(
-            "ack.n",
-            "ack.value",
-            "tp",
-            "offset",
-            F.lit(True).alias("acked"),
-            effective(F.when(fits, F.col("fate"))).alias("effect"),
-            (~fits).alias("other"),
-            F.coalesce("abandoned", F.lit(False)).alias("abandoned"),
-            (F.col("held") & fits).alias("held"),
-            "logged",
-            "covered",
-            "passed",
-            "visible",
-            (F.col("given") & fits).alias("given"),
-        ).alias("record"),
+        f"""struct(
+            ack.n as n, ack.value as value, tp as tp, offset as offset,
+            true as acked,
+            {effective(f"if({fits}, fate, null)")} as effect,
+            not {fits} as other,
+            coalesce(abandoned, false) as abandoned,
+            held and {fits} as held,
+            logged as logged, covered as covered, passed as passed, visible as visible,
+            given and {fits} as given
+        ) as record""",
     )
 
 
@@ -100,62 +96,33 @@ def _found(values: DataFrame) -> DataFrame:
     """Its records without such a place, each where it was found."""
     return (
         values.where("send is not null and (send.offset is null or send.offset < 0)")
-        .select("run", "value", "send", F.explode("places").alias("place"))
-        .select(
+        .selectExpr("run", "value", "send", "explode(places) as place")
+        .selectExpr(
             "run",
             "send.op",
-            F.struct(
-                "send.n",
-                "value",
-                "place.tp",
-                "place.offset",
-                F.lit(False).alias("acked"),
-                effective(F.col("place.fate")).alias("effect"),
-                F.lit(False).alias("other"),
-                F.lit(False).alias("abandoned"),
-                F.lit(True).alias("held"),
-                F.col("place.fate").isNotNull().alias("logged"),
-                F.lit(False).alias("covered"),
-                F.lit(False).alias("passed"),
-                "place.visible",
-                "place.given",
-            ).alias("record"),
+            f"""struct(
+                send.n as n, value as value, place.tp as tp, place.offset as offset,
+                false as acked,
+                {effective("place.fate")} as effect,
+                false as other,
+                false as abandoned,
+                true as held,
+                place.fate is not null as logged, false as covered, false as passed, place.visible as visible,
+                place.given as given
+            ) as record""",
         )
     )
 
 
 def _commits(positions: DataFrame) -> DataFrame:
     """Its offset commits, as they stand in the logs."""
-    return positions.where("commit.op is not null").select(
+    return positions.where("commit.op is not null").selectExpr(
         "run",
         "commit.op",
-        F.struct(
-            "commit.tp",
-            "commit.committed",
-            F.col("tp").alias("log_tp"),
-            F.col("offset").alias("log_offset"),
-            effective(F.col("fate")).alias("effect"),
-            "commit.transactional",
-            F.coalesce("abandoned", F.lit(False)).alias("abandoned"),
-        ).alias("commit"),
-    )
-
-
-def _settled() -> Column:
-    """How an operation ended: what its client was told, and what the log (else the final read) says if it
-    was told nothing. `none`: it has left nothing where all that it may have left would be found: its records
-    in the final read, its offset commits in their log.
-    """
-    fates = F.concat(
-        F.transform("records", lambda r: r["effect"]), F.transform("commits", lambda c: c["effect"])
-    )
-    return (
-        F.when(F.col("operation.told") != "unknown", F.col("operation.told"))
-        .when(F.array_contains(fates, Fate.COMMIT.value), "committed")
-        .when(F.array_contains(fates, Fate.ABORT.value), "aborted")
-        .when(F.array_contains(fates, Fate.OPEN.value), "open")
-        .when(F.exists("records", lambda r: ~r["logged"] & r["given"]), "committed")
-        .when((F.size(fates) == 0) & ((F.size("claims") == 0) | F.col("commits_logged")), "none")
-        .otherwise("unknown")
-        .alias("settled")
+        f"""struct(
+            commit.tp as tp, commit.committed as committed, tp as log_tp, offset as log_offset,
+            {effective("fate")} as effect,
+            commit.transactional as transactional,
+            coalesce(abandoned, false) as abandoned
+        ) as commit""",
     )

@@ -13,7 +13,7 @@ inside one stretch only. A rebalance happens while a poll is under way, so of th
 is said either.
 """
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.stored.sources import Sources
@@ -24,6 +24,9 @@ ASSIGNED, DELIVERED, TOOK, COMMITTED, ENDED = range(5)
 ENDS = (ASSIGNED, ENDED)
 NEVER = (1 << 63) - 1
 PLACE = ("run", "tp")
+SKIPPED = f"""case when kind = {COMMITTED} then index - given
+    when inside then index - before.index - (many - 1) else below - before.index end"""
+"""How many visible records stand between a row and what its process was given before."""
 
 
 def make_moves(s: Sources, positions: DataFrame, operations: DataFrame) -> DataFrame:
@@ -41,81 +44,57 @@ def make_moves(s: Sources, positions: DataFrame, operations: DataFrame) -> DataF
     """
     united = _points(s).unionByName(_events(s, operations), allowMissingColumns=True)
     rows = _indexed(united, positions.where("given and not sentinel").select(*PLACE, "offset"))
-    by_process = Window.partitionBy(*PLACE, "journal", "sent").orderBy("time_ns", "kind", "op", "n")
-    earlier = by_process.rowsBetween(Window.unboundedPreceding, -1)
-    sofar = by_process.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    act, ends = F.col("kind") == DELIVERED, F.col("kind").isin(*ENDS)
-    end = F.struct("kind", "gained", "time_ns", "group")
-    step = F.struct("kind", "op", "n", "offset", "index")
-    given = act | (F.col("kind") == TOOK)
-    begins = act & F.coalesce(F.col("before.kind").isin(*ENDS), F.lit(True))
-    stepped = (
-        rows.withColumns(
-            {
-                "begun": F.last(F.when(ends, end), ignorenulls=True).over(sofar),
-                "lost_ns": F.max(F.when(~F.col("gained"), F.col("time_ns"))).over(sofar),
-                "given": F.max(F.when(given, F.col("index"))).over(earlier),
-                "given_to": F.max(F.when(act, F.col("offset"))).over(earlier),
-                "before": F.last(F.when(act | ends, step), ignorenulls=True).over(earlier),
-            }
-        )
-        .withColumn("begins", begins)
-        .withColumn("first_op", F.last(F.when(F.col("begins"), F.col("op")), ignorenulls=True).over(sofar))
-    )
-    back = F.col("move").isin("back", "send-back") & F.col("inside")
+    by_process = "partition by run, tp, journal, sent order by time_ns, kind, op, n"
+    earlier = f"({by_process} rows between unbounded preceding and 1 preceding)"
+    sofar = f"({by_process} rows between unbounded preceding and current row)"
+    act, ends = f"kind = {DELIVERED}", f"kind in {ENDS}"
+    step = "struct(kind, op, n, offset, index)"
+    stepped = rows.selectExpr(
+        "*",
+        f"last(if({ends}, struct(kind, gained, time_ns, group), null), true) over {sofar} as begun",
+        f"max(if(not gained, time_ns, null)) over {sofar} as lost_ns",
+        f"max(if({act} or kind = {TOOK}, index, null)) over {earlier} as given",
+        f"max(if({act}, offset, null)) over {earlier} as given_to",
+        f"last(if({act} or {ends}, {step}, null), true) over {earlier} as before",
+    ).selectExpr("*", f"{act} and coalesce(before.kind in {ENDS}, true) as begins")
+    back = "move in ('back', 'send-back') and inside"
+    moves = ", ".join(f"if({held}, '{move}', null)" for move, held in _moves().items())
     return (
-        stepped.withColumn("inside", ~F.col("begins") & (F.col("before.op") == F.col("op")))
-        .withColumn("move", F.explode(F.array_compact(F.array(*_moves()))))
-        .select(
-            "run",
-            "move",
-            "tp",
-            "op",
-            F.when(back, F.col("back.n")).otherwise(F.col("n")).alias("n"),
-            F.when(back, F.col("back.offset")).otherwise(F.col("offset")).alias("offset"),
-            "role",
-            "inside",
-            F.when(back, F.struct("op", F.col("n").alias("n"), F.col("back.before").alias("offset")))
-            .otherwise(F.struct("before.op", "before.n", "before.offset"))
-            .alias("before"),
-            _skipped().alias("skipped"),
-            "begun.group",
-            F.col("begun.time_ns").alias("gained_ns"),
-            "first",
-            "given_to",
+        stepped.selectExpr(
+            "*",
+            f"last(if(begins, op, null), true) over {sofar} as first_op",
+            "not begins and before.op = op as inside",
+        )
+        .selectExpr("*", f"explode(array_compact(array({moves}))) as move")
+        .selectExpr(
+            *("run", "move", "tp", "op"),
+            f"if({back}, back.n, n) as n",
+            f"if({back}, back.offset, offset) as offset",
+            *("role", "inside"),
+            f"if({back}, struct(op as op, n as n, back.before as offset), "
+            "struct(before.op as op, before.n as n, before.offset as offset)) as before",
+            f"{SKIPPED} as skipped",
+            *("begun.group", "begun.time_ns as gained_ns", "first", "given_to"),
         )
     )
 
 
-def _skipped() -> Column:
-    """How many visible records stand between a row and what its process was given before."""
-    return (
-        F.when(F.col("kind") == COMMITTED, F.col("index") - F.col("given"))
-        .when(F.col("inside"), F.col("index") - F.col("before.index") - (F.col("many") - 1))
-        .otherwise(F.col("below") - F.col("before.index"))
-    )
-
-
-def _moves() -> list[Column]:
-    """What each row is to be told for; null: not for this."""
-    polled = (F.col("kind") == DELIVERED) & ~F.col("sent")
-    begins, inside = F.col("begins"), F.col("inside")
-    rebalanced = F.coalesce(F.col("begun.kind") == ASSIGNED, F.lit(False))
+def _moves() -> dict[str, str]:
+    """What each row may have to be told for, and when."""
+    polled = f"(kind = {DELIVERED} and not sent)"
+    rebalanced = f"coalesce(begun.kind = {ASSIGNED}, false)"
     # The step before, or this one, may be of the poll in which the rebalance happened.
-    torn = rebalanced & (F.col("before.op") == F.col("first_op"))
-    calm = polled & ~begins & ~torn
-    straight = F.col("back").isNull()
-    lower = F.when(inside, ~straight).otherwise(F.col("offset") <= F.col("before.offset"))
-    untouched = ~F.coalesce(F.col("lost_ns") >= F.col("call_ns"), F.lit(False))
-    conditions = {
-        "skip": calm & (~inside | straight) & (_skipped() > 0),
-        "back": calm & lower,
-        "start": polled & begins & rebalanced & F.col("begun.gained") & untouched,
-        "ahead": (F.col("kind") == COMMITTED) & (_skipped() > 0),
-        "send-back": (F.col("kind") == DELIVERED) & F.col("sent") & ~begins & lower,
-        "mixed": polled & ~F.coalesce(inside, F.lit(False)) & (F.col("f") != "poll"),
+    calm = f"({polled} and not begins and not ({rebalanced} and before.op = first_op))"
+    lower = "if(inside, back is not null, offset <= before.offset)"
+    untouched = "not coalesce(lost_ns >= call_ns, false)"
+    return {
+        "skip": f"{calm} and (not inside or back is null) and {SKIPPED} > 0",
+        "back": f"{calm} and {lower}",
+        "start": f"{polled} and begins and {rebalanced} and begun.gained and {untouched}",
+        "ahead": f"kind = {COMMITTED} and {SKIPPED} > 0",
+        "send-back": f"kind = {DELIVERED} and sent and not begins and {lower}",
+        "mixed": f"{polled} and not coalesce(inside, false) and f != 'poll'",
     }
-    return [F.when(held, F.lit(move)) for move, held in conditions.items()]
 
 
 def _points(s: Sources) -> DataFrame:
@@ -123,57 +102,35 @@ def _points(s: Sources) -> DataFrame:
     journal, sent, kind, op, n, offset, role, call_ns, time_ns; many (records), back [n, offset, before] (the
     first step inside it that goes back), f.
     """
-    polls = (
-        s["polls"]
-        .where(F.col("role") != Role.FINAL.value)
-        .select(*PLACE, "op", "n", "offset", "role", F.lit(False).alias("sent"))
+    point = (*PLACE, "op", "n", "offset")
+    polls = s["polls"].where(f"role != '{Role.FINAL.value}'").selectExpr(*point, "role", "false as sent")
+    sends = s["sends"].where("offset >= 0").selectExpr(*point, "'' as role", "true as sent")
+    before = "lag(struct(sent, offset)) over (partition by run, tp, op order by sent, n)"
+    told = (
+        "count(1) as many",
+        "min(struct(n, offset)) as first",
+        "max(struct(n, offset)) as last",
+        "max(offset) as highest",
+        "min(if(offset <= before, struct(n, offset, before), null)) as back",
     )
-    sends = (
-        s["sends"]
-        .where("offset >= 0")
-        .select(*PLACE, "op", "n", "offset", F.lit("").alias("role"), F.lit(True).alias("sent"))
-    )
-    by_op = Window.partitionBy(*PLACE, "op")
-    before = F.lag(F.struct("sent", "offset")).over(by_op.orderBy("sent", "n"))
     inside = (
         polls.unionByName(sends)
-        .withColumn("last", before)
-        .withColumn("before", F.when(F.col("last.sent") == F.col("sent"), F.col("last.offset")))
+        .selectExpr("*", f"{before} as last")
+        .selectExpr(*point, "role", "sent", "if(last.sent = sent, last.offset, null) as before")
         .groupBy(*PLACE, "op", "sent", "role")
-        .agg(
-            F.count(F.lit(1)).alias("many"),
-            F.min(F.struct("n", "offset")).alias("first"),
-            F.max(F.struct("n", "offset")).alias("last"),
-            F.max("offset").alias("highest"),
-            F.min(F.when(F.col("offset") <= F.col("before"), F.struct("n", "offset", "before"))).alias(
-                "back"
-            ),
-        )
+        .agg(*map(F.expr, told))
     )
-    ops = s["ops"].select("run", "op", "f", "journal", "call_ns", "return_ns")
-    highest = F.struct(F.lit(TOOK).alias("kind"), F.lit(0).alias("n"), F.col("highest").alias("offset"))
-    ends = F.array(
-        F.struct(F.lit(DELIVERED).alias("kind"), "first.n", "first.offset"),
-        F.when(F.col("many") > 1, F.struct(F.lit(DELIVERED).alias("kind"), "last.n", "last.offset")),
-        F.when(F.col("back").isNotNull() & ~F.col("sent"), highest),
-    )
+    ends = f"""array_compact(array(
+        struct({DELIVERED} as kind, first.n as n, first.offset as offset),
+        if(many > 1, struct({DELIVERED} as kind, last.n as n, last.offset as offset), null),
+        if(back is not null and not sent, struct({TOOK} as kind, 0 as n, highest as offset), null)))"""
     return (
-        inside.join(ops, on=["run", "op"], how="inner")
-        .withColumn("point", F.explode(F.array_compact(ends)))
-        .select(
-            *PLACE,
-            "journal",
-            "sent",
-            "point.kind",
-            "op",
-            "point.n",
-            "point.offset",
-            "role",
-            "call_ns",
-            F.coalesce(F.when(~F.col("sent"), F.col("return_ns")), F.lit(0)).alias("time_ns"),
-            "many",
-            "back",
-            "f",
+        inside.join(s["ops"].select("run", "op", "f", "journal", "call_ns", "return_ns"), on=["run", "op"])
+        .selectExpr("*", f"explode({ends}) as point")
+        .selectExpr(
+            *(*PLACE, "journal", "sent", "point.kind", "op", "point.n", "point.offset", "role", "call_ns"),
+            "coalesce(if(not sent, return_ns, null), 0) as time_ns",
+            *("many", "back", "f"),
         )
     )
 
@@ -185,62 +142,54 @@ def _events(s: Sources, operations: DataFrame) -> DataFrame:
     An operation counts when it returned. Of one that never did, what it committed counts last and its end
     first: both ways nobody is accused.
     """
-    assigned = s["assignments"].select(
-        *PLACE, "journal", F.lit(ASSIGNED).alias("kind"), "time_ns", "gained", "group"
+    assigned = s["assignments"].selectExpr(
+        *(*PLACE, "journal", f"{ASSIGNED} as kind", "time_ns", "gained", "group")
     )
-    claimed = operations.select(
-        "run", "op", "operation", "told", "settled", "commits", F.explode("claims").alias("claim")
-    )
-    own = F.filter("commits", lambda c: (c["tp"] == F.col("claim.tp")) & (c["effect"] == "commit"))
-    committed = F.when(
-        F.col("settled") == "committed",
-        F.greatest("claim.next", F.array_max(F.transform(own, lambda c: c["committed"]))),
-    )
-    returned, begun = F.col("operation.return_ns"), F.coalesce("operation.commit_ns", "operation.call_ns")
-    late, early = F.coalesce(returned, F.lit(NEVER)), F.coalesce(returned, begun)
-    points = F.array_compact(
-        F.array(
-            _point(TOOK, F.when(committed.isNotNull(), F.col("claim.first")), late),
-            _point(COMMITTED, committed, late),
-            _point(ENDED, F.when(F.col("told") != "committed", F.col("claim.next")), early),
+    own = "filter(commits, c -> c.tp = claim.tp and c.effect = 'commit')"
+    committed = f"greatest(claim.next, array_max(transform({own}, c -> c.committed)))"
+    early = "coalesce(operation.return_ns, operation.commit_ns, operation.call_ns)"
+    late = f"coalesce(operation.return_ns, {NEVER})"
+    points = ", ".join(
+        (
+            _point(TOOK, "if(committed is not null, claim.first, null)", late),
+            _point(COMMITTED, "committed", late),
+            _point(ENDED, "if(told != 'committed', claim.next, null)", early),
         )
     )
-    operated = claimed.withColumn("point", F.explode(points)).select(
-        "run",
-        "claim.tp",
-        "operation.journal",
-        "op",
-        "claim.first",
-        "point.kind",
-        "point.offset",
-        "point.time_ns",
+    operated = (
+        operations.selectExpr(
+            *("run", "op", "operation", "told", "settled", "commits", "explode(claims) as claim")
+        )
+        .selectExpr("*", f"if(settled = 'committed', {committed}, null) as committed")
+        .selectExpr("*", f"explode(array_compact(array({points}))) as point")
+        .selectExpr(
+            *("run", "claim.tp", "operation.journal", "op", "claim.first"),
+            *("point.kind", "point.offset", "point.time_ns"),
+        )
     )
-    return assigned.unionByName(operated, allowMissingColumns=True).withColumn("sent", F.lit(False))
+    return assigned.unionByName(operated, allowMissingColumns=True).selectExpr("*", "false as sent")
 
 
-def _point(kind: int, following: Column, time_ns: Column) -> Column:
+def _point(kind: int, following: str, time_ns: str) -> str:
     """A row at the place before an offset; null where there is none."""
-    row = F.struct(
-        F.lit(kind).alias("kind"), (following - 1).alias("offset"), time_ns.cast("bigint").alias("time_ns")
-    )
-    return F.when(following.isNotNull(), row)
+    row = f"struct({kind} as kind, {following} - 1 as offset, cast({time_ns} as bigint) as time_ns)"
+    return f"if({following} is not null, {row}, null)"
 
 
 def _indexed(rows: DataFrame, visible: DataFrame) -> DataFrame:
     """With index, and below: the index without this offset itself. `visible`: the places of the records that
     the final reader was given.
     """
-    united = rows.unionByName(visible.withColumn("final", F.lit(1)), allowMissingColumns=True)
-    upto = (
-        Window.partitionBy(*PLACE)
-        .orderBy("offset", F.asc_nulls_last("final"))
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    latest = F.max(F.when(F.col("final") == 1, F.col("offset"))).over(upto)
-    here = F.coalesce((latest == F.col("offset")).cast("bigint"), F.lit(0))
+    united = rows.unionByName(visible.selectExpr("*", "1 as final"), allowMissingColumns=True)
+    upto = """(partition by run, tp order by offset, final nulls last
+        rows between unbounded preceding and current row)"""
     return (
-        united.withColumns({"index": F.count("final").over(upto), "here": here})
+        united.selectExpr(
+            "*",
+            f"count(final) over {upto} as index",
+            f"max(if(final = 1, offset, null)) over {upto} as latest",
+        )
         .where("final is null")
-        .withColumn("below", F.col("index") - F.col("here"))
-        .drop("here", "final")
+        .selectExpr("*", "index - coalesce(cast(latest = offset as bigint), 0) as below")
+        .drop("latest", "final")
     )

@@ -1,10 +1,13 @@
 """By partition and offset: what was told of each place, and what became of the record in it."""
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.stored.sources import Sources
 from harness.history import Fate, Isolation, Role
+
+READERS = "concat(transform(acks, a -> a.op), array(op))"
+"""Of a row of `deliveries`: the operations that were told of the record, and the one that was given it."""
 
 
 def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
@@ -19,114 +22,96 @@ def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
     first_open (the first open record of its partition).
     """
     first_open = (
-        batches.where(F.col("fate") == Fate.OPEN.value)
+        batches.where(f"fate = '{Fate.OPEN.value}'")
         .groupBy("run", "tp")
-        .agg(F.min("base_offset").alias("first_open"))
+        .agg(F.expr("min(base_offset) as first_open"))
     )
     united = _stored(batches)
     for part in (_found(s), _acked(s), _commits(s), _deliveries(s)):
         united = united.unionByName(part, allowMissingColumns=True)
-    grouped = united.groupBy("run", "tp", "offset").agg(
-        F.first("log", ignorenulls=True).alias("log"),
-        F.first("record", ignorenulls=True).alias("record"),
-        F.collect_list("ack").alias("acks"),
-        F.first("commit", ignorenulls=True).alias("commit"),
-        *(
-            F.coalesce(F.max(name), F.lit(False)).alias(name)
-            for name in ("polled", "given", "consumed", "promised")
-        ),
-        F.min("promised_ns").alias("promised_ns"),
-        F.max("observed").alias("observed"),
-        F.min(F.least("lowest", *_names())).alias("lowest"),
-        F.max(F.greatest("highest", *_names())).alias("highest"),
+    names = f"{_name('record.value')}, {_name('ack.value')}"
+    told = (
+        "any_value(log, true) as log",
+        "any_value(record, true) as record",
+        "collect_list(ack) as acks",
+        "any_value(commit, true) as commit",
+        *(f"coalesce(max({one}), false) as {one}" for one in ("polled", "given", "consumed", "promised")),
+        "min(promised_ns) as promised_ns",
+        "max(observed) as observed",
+        f"min(least(lowest, {names})) as lowest",
+        f"max(greatest(highest, {names})) as highest",
     )
-    takes_effect = F.expr(
+    grouped = united.groupBy("run", "tp", "offset").agg(*map(F.expr, told))
+    takes_effect = (
         "coalesce(log.fate in ('commit', 'plain') and coalesce(offset < high_watermark, true), false)"
     )
     placed = grouped.join(F.broadcast(tps), on=["run", "tp"], how="inner")
-    return placed.join(F.broadcast(first_open), on=["run", "tp"], how="left").select(
-        "run", "tp", "offset", "topic", "internal", "is_input", "logged", "high_watermark", "rc_end",
-        F.col("log").isNotNull().alias("held"),
-        "log.producer_id", "log.epoch", "log.fate", "log.marker_offset", "log.marker_ms", "log.abandoned",
-        F.col("record").isNotNull().alias("found"),
-        "record.value", "record.slot", "record.inputs", "record.digest", "record.key", "record.state",
-        F.coalesce("record.sentinel", F.lit(False)).alias("sentinel"),
-        "acks", "commit", "polled", "given", "consumed", "promised", "promised_ns",
-        F.coalesce("observed", F.lit(0)).alias("observed"),
-        F.coalesce(F.col("lowest") != F.col("highest"), F.lit(False)).alias("differ"),
+    return placed.join(F.broadcast(first_open), on=["run", "tp"], how="left").selectExpr(
+        *("run", "tp", "offset", "topic", "internal", "is_input", "logged", "high_watermark", "rc_end"),
+        "log is not null as held",
+        *(
+            f"log.{one}"
+            for one in ("producer_id", "epoch", "fate", "marker_offset", "marker_ms", "abandoned")
+        ),
+        "record is not null as found",
+        *(f"record.{one}" for one in ("value", "slot", "inputs", "digest", "key", "state")),
+        "coalesce(record.sentinel, false) as sentinel",
+        *("acks", "commit", "polled", "given", "consumed", "promised", "promised_ns"),
+        "coalesce(observed, 0) as observed",
+        "coalesce(lowest != highest, false) as differ",
         "first_open",
-        F.when(F.col("logged"), takes_effect).otherwise(F.col("given")).alias("visible"),
-        F.expr("logged and not compacted and offset >= log_start").alias("covered"),
-        F.expr("not compacted and coalesce(offset >= rc_first and offset < rc_next, false)").alias("passed"),
-    )  # fmt: skip
+        f"if(logged, {takes_effect}, given) as visible",
+        "logged and not compacted and offset >= log_start as covered",
+        "not compacted and coalesce(offset >= rc_first and offset < rc_next, false) as passed",
+    )
 
 
 def _stored(batches: DataFrame) -> DataFrame:
     """By place, what the leader's log holds there."""
-    return batches.select(
+    return batches.selectExpr(
         "run",
         "tp",
-        F.explode(F.sequence("base_offset", "last_offset")).alias("offset"),
-        F.struct("producer_id", "epoch", "fate", "marker_offset", "marker_ms", "abandoned").alias("log"),
+        "explode(sequence(base_offset, last_offset)) as offset",
+        "struct(producer_id, epoch, fate, marker_offset, marker_ms, abandoned) as log",
     )
 
 
 def _found(s: Sources) -> DataFrame:
     """By place, the record that the final reader was given."""
-    return s["records"].select(
-        "run",
-        "tp",
-        "offset",
-        F.struct("value", "slot", "inputs", "digest", "sentinel", "key", "state").alias("record"),
-    )
+    record = "struct(value, slot, inputs, digest, sentinel, key, state) as record"
+    return s["records"].selectExpr("run", "tp", "offset", record)
 
 
 def _acked(s: Sources) -> DataFrame:
     """By place, what a client was told to stand there; only what was acknowledged has an offset."""
-    return (
-        s["sends"]
-        .where("offset >= 0")
-        .select("run", "tp", "offset", F.struct("op", "n", "value").alias("ack"))
-    )
+    return s["sends"].where("offset >= 0").selectExpr("run", "tp", "offset", "struct(op, n, value) as ack")
 
 
 def _commits(s: Sources) -> DataFrame:
     """By place, the offset commit that stands there."""
-    return s["offsets"].select(
-        "run",
-        F.col("log_tp").alias("tp"),
-        F.col("log_offset").alias("offset"),
-        F.struct("group", "tp", "committed", "op", "transactional").alias("commit"),
-    )
+    commit = "struct(group, tp, committed, op, transactional) as commit"
+    return s["offsets"].selectExpr("run", "log_tp as tp", "log_offset as offset", commit)
 
 
 def _deliveries(s: Sources) -> DataFrame:
     """By run, tp and offset: to what kinds of readers it was given."""
-    promised = F.col("promised") == Isolation.READ_COMMITTED.value
-    return (
-        s["polls"]
-        .groupBy("run", "tp", "offset")
-        .agg(
-            F.max(F.lit(True)).alias("polled"),
-            F.max(F.col("role") == Role.FINAL.value).alias("given"),
-            F.max(F.col("role") == Role.WORKER.value).alias("consumed"),
-            F.max(promised).alias("promised"),
-            F.min(F.when(promised, F.col("return_ns"))).alias("promised_ns"),
-            F.count(F.when(F.col("role") == Role.OBSERVER.value, F.lit(1))).alias("observed"),
-            F.min(_name("value")).alias("lowest"),
-            F.max(_name("value")).alias("highest"),
-        )
+    promised = f"promised = '{Isolation.READ_COMMITTED.value}'"
+    told = (
+        "max(true) as polled",
+        f"max(role = '{Role.FINAL.value}') as given",
+        f"max(role = '{Role.WORKER.value}') as consumed",
+        f"max({promised}) as promised",
+        f"min(if({promised}, return_ns, null)) as promised_ns",
+        f"count(if(role = '{Role.OBSERVER.value}', 1, null)) as observed",
+        f"min({_name('value')}) as lowest",
+        f"max({_name('value')}) as highest",
     )
+    return s["polls"].groupBy("run", "tp", "offset").agg(*map(F.expr, told))
 
 
-def _name(value: str) -> Column:
+def _name(value: str) -> str:
     """A number for a value's name, so that the least and the greatest of many cost little; null for none."""
-    return F.when(F.col(value).isNotNull(), F.xxhash64(value))
-
-
-def _names() -> list[Column]:
-    """What the record and the acknowledgement of a row name."""
-    return [_name("record.value"), _name("ack.value")]
+    return f"if({value} is not null, xxhash64({value}), null)"
 
 
 def make_deliveries(s: Sources, positions: DataFrame) -> DataFrame:
@@ -138,26 +123,17 @@ def make_deliveries(s: Sources, positions: DataFrame) -> DataFrame:
     promised one, above the first open record), vanished (the final reader read past it and was not given it).
     """
     here = "held and promised and fate != 'plain'"
-    uncommitted = F.expr(f"coalesce({here} and fate in ('abort', 'open'), false)")
-    early = F.expr(f"coalesce({here} and fate = 'commit' and wall_ms + promised_ns / 1e6 < marker_ms, false)")
+    uncommitted = f"coalesce({here} and fate in ('abort', 'open'), false)"
+    early = f"coalesce({here} and fate = 'commit' and wall_ms + promised_ns / 1e6 < marker_ms, false)"
     suspects = (
         positions.join(F.broadcast(s["runs"].select("run", "wall_ms")), on="run", how="left")
-        .select(
-            "run",
-            "tp",
-            "offset",
-            F.when(F.col("found"), F.col("value")).alias("stored"),
-            "fate",
-            "marker_ms",
-            "acks",
-            "differ",
-            "first_open",
-            "wall_ms",
-            (uncommitted | early).alias("uncommitted"),
-            F.expr("coalesce(promised and offset > first_open, false)").alias("above"),
-            F.expr(
-                "promised and passed and not given and coalesce(fate not in ('abort', 'open'), true)"
-            ).alias("vanished"),
+        .selectExpr(
+            *("run", "tp", "offset"),
+            "if(found, value, null) as stored",
+            *("fate", "marker_ms", "acks", "differ", "first_open", "wall_ms"),
+            f"{uncommitted} or {early} as uncommitted",
+            "coalesce(promised and offset > first_open, false) as above",
+            "promised and passed and not given and coalesce(fate not in ('abort', 'open'), true) as vanished",
         )
         .where("differ or uncommitted or above or vanished")
     )

@@ -1,6 +1,6 @@
 """By producer: what the leaders' logs say of its batches, and the transaction log of its transactions."""
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.stored.sources import Sources
@@ -13,6 +13,11 @@ clean-up interval (10 s), and a margin for a coordinator that moves."""
 PREPARED = ("PrepareCommit", "PrepareAbort")
 COMPLETE = ("CompleteCommit", "CompleteAbort")
 PENDING_STATES = ("Ongoing", *PREPARED)
+LISTED = f"""state in {PENDING_STATES} and array_contains(tps, tp)
+    and not coalesce(state = 'Ongoing' and start_ms + timeout_ms + {LATE_MS} < end_ms, false)"""
+"""Of a batch: the transaction log lists its transaction as under way, and not for too long."""
+ABANDONED = f"(fate = '{Fate.OPEN.value}' and coalesce(judgeable, false) and not coalesce({LISTED}, false))"
+"""Open after quiescence, and not listed as under way, or for too long."""
 QUIET = ("run", "judgeable", "end_ms")
 """Of the table `runs`: what the batches and states of a run are weighed with."""
 
@@ -25,94 +30,56 @@ def make_batches(s: Sources, tps: DataFrame, runs: DataFrame) -> DataFrame:
     it), marker_next (if a marker stands just above it), batch_before (the data batch below it), markers (how
     many there are in all). internal, compacted, log_start, high_watermark: of the partition.
     """
+    state = "struct(transactional_id, state, state_epoch, tps) as state"
     return (
         _fated(s, tps)
         .join(F.broadcast(_last_states(s)), on=["run", "producer_id"], how="left")
         .join(F.broadcast(runs.select(*QUIET)), on="run", how="left")
-        .select(
-            "run",
-            "tp",
-            "base_offset",
-            "last_offset",
-            "producer_id",
-            "epoch",
-            "base_sequence",
-            "transactional",
-            "fate",
-            F.when(F.col("transactional"), F.col("decided.offset")).alias("marker_offset"),
-            F.when(F.col("transactional"), F.col("decided.epoch")).alias("marker_epoch"),
-            F.when(F.col("transactional"), F.col("decided.ms")).alias("marker_ms"),
-            "epoch_before",
-            "entry_before",
-            "marker_next",
-            "batch_before",
-            "markers",
-            "internal",
-            "compacted",
-            "log_start",
-            "high_watermark",
-            F.struct("transactional_id", "state", "state_epoch", "tps").alias("state"),
-            _abandoned().alias("abandoned"),
+        .selectExpr(
+            *("run", "tp", "base_offset", "last_offset", "producer_id", "epoch", "base_sequence"),
+            *("transactional", "fate"),
+            "if(transactional, decided.offset, null) as marker_offset",
+            "if(transactional, decided.epoch, null) as marker_epoch",
+            "if(transactional, decided.ms, null) as marker_ms",
+            *("epoch_before", "entry_before", "marker_next", "batch_before", "markers"),
+            *("internal", "compacted", "log_start", "high_watermark", state),
+            f"{ABANDONED} as abandoned",
         )
     )
 
 
 def _fated(s: Sources, tps: DataFrame) -> DataFrame:
     """Every data batch with its neighbours of the same producer, and what the next marker made of it."""
-    by_producer = Window.partitionBy("run", "tp", "producer_id")
-    upwards = by_producer.orderBy("base_offset")
-    above = by_producer.orderBy(F.desc("base_offset")).rowsBetween(Window.unboundedPreceding, -1)
-    below = upwards.rowsBetween(Window.unboundedPreceding, -1)
-    marker = F.when(
-        F.col("marker").isNotNull(),
-        F.struct(
-            F.col("marker").alias("type"),
-            F.col("base_offset").alias("offset"),
-            F.col("epoch"),
-            F.col("max_timestamp_ms").alias("ms"),
-        ),
-    )
-    entry = F.struct("epoch", F.col("base_offset").alias("offset"), "marker")
-    data = F.when(~F.col("control"), F.struct("epoch", "base_sequence", "base_offset", "last_offset"))
-    here = tps.where("logged and topic != '__transaction_state'").select(
+    of = "partition by run, tp, producer_id"
+    upwards = f"({of} order by base_offset)"
+    above = f"({of} order by base_offset desc rows between unbounded preceding and 1 preceding)"
+    below = f"({of} order by base_offset rows between unbounded preceding and 1 preceding)"
+    marker = "struct(marker as type, base_offset as offset, epoch, max_timestamp_ms as ms)"
+    marker = f"if(marker is not null, {marker}, null)"
+    entry = "struct(epoch, base_offset as offset, marker)"
+    data = "if(not control, struct(epoch, base_sequence, base_offset, last_offset), null)"
+    here = tps.where(f"logged and topic != '{TRANSACTIONS_TOPIC}'").select(
         "run", "tp", "internal", "compacted", "log_start", "high_watermark"
     )
     return (
         s["batches"]
         .where("leader")
         .join(F.broadcast(here), on=["run", "tp"], how="inner")
-        .withColumns(
-            {
-                "decided": F.last(marker, ignorenulls=True).over(above),
-                "epoch_before": F.max("epoch").over(below),
-                "entry_before": F.lag(entry).over(upwards),
-                "marker_next": F.lead(marker).over(upwards),
-                "batch_before": F.last(data, ignorenulls=True).over(below),
-                "markers": F.count("marker").over(by_producer),
-            }
+        .selectExpr(
+            "*",
+            f"last({marker}, true) over {above} as decided",
+            f"max(epoch) over {below} as epoch_before",
+            f"lag({entry}) over {upwards} as entry_before",
+            f"lead({marker}) over {upwards} as marker_next",
+            f"last({data}, true) over {below} as batch_before",
+            f"count(marker) over ({of}) as markers",
         )
-        .where(~F.col("control"))
-        .withColumn(
-            "fate",
-            F.when(~F.col("transactional"), F.lit(Fate.PLAIN.value)).otherwise(
-                F.coalesce("decided.type", F.lit(Fate.OPEN.value))
-            ),
+        .where("not control")
+        .selectExpr(
+            "*",
+            f"if(transactional, coalesce(decided.type, '{Fate.OPEN.value}'), '{Fate.PLAIN.value}') as fate",
         )
     )
-
-
-def _abandoned() -> Column:
-    """Open after quiescence, and not listed as under way, or for too long."""
-    late = (F.col("state") == "Ongoing") & (
-        F.col("start_ms") + F.col("timeout_ms") + LATE_MS < F.col("end_ms")
-    )
-    listed = (
-        F.col("state").isin(*PENDING_STATES)
-        & F.array_contains("tps", F.col("tp"))
-        & ~F.coalesce(late, F.lit(False))
-    )
-    is_open = F.col("fate") == Fate.OPEN.value
-    return is_open & F.coalesce("judgeable", F.lit(False)) & ~F.coalesce(listed, F.lit(False))
 
 
 def make_states(s: Sources, runs: DataFrame) -> DataFrame:
@@ -124,68 +91,38 @@ def make_states(s: Sources, runs: DataFrame) -> DataFrame:
     A record that says the same as the one before it is left out: a coordinator writes a state again when
     its first attempt was not confirmed.
     """
-    by_id = Window.partitionBy("run", "transactional_id").orderBy("log_offset")  # all of an id are in one
-    row = F.struct("log_tp", "log_offset", "producer_id", "epoch", "state", "tps", "update_ms")
-    again = F.lit(True)
-    for column in ("state", "producer_id", "epoch", "tps"):
-        again = again & F.col(f"before.{column}").eqNullSafe(F.col(column))
+    by_id = "(partition by run, transactional_id order by log_offset)"  # all of an id are in one partition
+    row = "struct(log_tp, log_offset, producer_id, epoch, state, tps, update_ms)"
+    again = " and ".join(f"before.{one} <=> {one}" for one in ("state", "producer_id", "epoch", "tps"))
+    late = f"last and judgeable and state in {PREPARED} and update_ms + {LATE_MS} < end_ms"
     return (
         s["transactions"]
-        .withColumn("before", F.lag(row).over(by_id))
-        .where(~again)
-        .withColumns(
-            {
-                "before": F.lag(row).over(by_id),
-                "before_2": F.lag(row, 2).over(by_id),
-                "before_3": F.lag(row, 3).over(by_id),
-                "last": F.lead(F.lit(True)).over(by_id).isNull(),
-            }
+        .selectExpr("*", f"lag({row}) over {by_id} as before")
+        .where(f"not ({again})")
+        .drop("before")
+        .selectExpr(
+            "*",
+            f"lag({row}) over {by_id} as before",
+            f"lag({row}, 2) over {by_id} as before_2",
+            f"lag({row}, 3) over {by_id} as before_3",
+            f"lead(true) over {by_id} is null as last",
         )
         .join(F.broadcast(runs.select(*QUIET)), on="run", how="left")
-        .select(
-            "run",
-            "log_tp",
-            "log_offset",
-            "transactional_id",
-            "producer_id",
-            "epoch",
-            "state",
-            "tps",
-            "timeout_ms",
-            "start_ms",
-            "update_ms",
-            "before",
-            "before_2",
-            "before_3",
-            "last",
-            F.coalesce(
-                F.col("last")
-                & F.col("judgeable")
-                & F.col("state").isin(*PREPARED)
-                & (F.col("update_ms") + LATE_MS < F.col("end_ms")),
-                F.lit(False),
-            ).alias("late"),
+        .selectExpr(
+            *("run", "log_tp", "log_offset", "transactional_id", "producer_id", "epoch", "state", "tps"),
+            *("timeout_ms", "start_ms", "update_ms", "before", "before_2", "before_3", "last"),
+            f"coalesce({late}, false) as late",
         )
     )
 
 
 def _last_states(s: Sources) -> DataFrame:
     """By run and producer id, the last word of the transaction log."""
-    row = F.struct("log_offset", "transactional_id", "state", "epoch", "tps", "timeout_ms", "start_ms")
-    return (
-        s["transactions"]
-        .groupBy("run", "producer_id")
-        .agg(F.max_by(row, "log_offset").alias("last"))
-        .select(
-            "run",
-            "producer_id",
-            "last.transactional_id",
-            "last.state",
-            F.col("last.epoch").alias("state_epoch"),
-            "last.tps",
-            "last.timeout_ms",
-            "last.start_ms",
-        )
+    row = "struct(log_offset, transactional_id, state, epoch, tps, timeout_ms, start_ms)"
+    last = s["transactions"].groupBy("run", "producer_id").agg(F.expr(f"max_by({row}, log_offset) as last"))
+    return last.selectExpr(
+        *("run", "producer_id", "last.transactional_id", "last.state", "last.epoch as state_epoch"),
+        *("last.tps", "last.timeout_ms", "last.start_ms"),
     )
 
 
@@ -194,27 +131,19 @@ def make_quiet(s: Sources, tps: DataFrame) -> DataFrame:
     longest_ms (the longest time-out of its transactions).
     """
     whole = (
-        tps.where(F.col("topic") == TRANSACTIONS_TOPIC)
-        .groupBy("run")
-        .agg(F.every("logged").alias("log_whole"))
+        tps.where(f"topic = '{TRANSACTIONS_TOPIC}'").groupBy("run").agg(F.expr("every(logged) as log_whole"))
     )
     told = (
-        s["transactions"]
-        .groupBy("run")
-        .agg(F.max("timeout_ms").alias("timeout_ms"), F.lit(True).alias("told"))
+        s["transactions"].groupBy("run").agg(F.expr("max(timeout_ms) as longest_ms"), F.expr("true as told"))
     )
-    ended = s["records"].where("sentinel").groupBy("run").agg(F.max("timestamp_ms").alias("end_ms"))
+    ended = s["records"].where("sentinel").groupBy("run").agg(F.expr("max(timestamp_ms) as end_ms"))
     return (
         s["runs"]
         .join(whole, on="run", how="left")
         .join(told, on="run", how="left")
         .join(ended, on="run", how="left")
-        .select(
-            "run",
-            "end_ms",
-            F.col("timeout_ms").alias("longest_ms"),
-            (F.col("whole") & F.coalesce("log_whole", F.lit(False)) & F.coalesce("told", F.lit(False))).alias(
-                "judgeable"
-            ),
+        .selectExpr(
+            *("run", "end_ms", "longest_ms"),
+            "whole and coalesce(log_whole, false) and coalesce(told, false) as judgeable",
         )
     )

@@ -75,9 +75,9 @@ def make_tables(sources: Sources) -> Tables:
         positions = keep(make_positions(sources, tps, batches))
         deliveries = pool.submit(lambda: keep(make_deliveries(sources, positions)))
         values = keep(make_values(sources, positions))
-        operations = keep(make_operations(sources, runs, positions, values))
+        operations = keep(make_operations(sources, runs, journals.result(), positions, values))
         moves = keep(make_moves(sources, positions, operations))
-        ranges = pool.submit(lambda: keep(make_ranges(runs, operations, moves)))
+        ranges = pool.submit(lambda: keep(make_ranges(operations, moves)))
         groups = pool.submit(lambda: keep(make_groups(sources, runs, positions, operations)))
         inputs = keep(make_inputs(sources, tps, positions, values, operations))
         return Tables(
@@ -94,7 +94,7 @@ def make_tables(sources: Sources) -> Tables:
             groups=groups.result(),
             moves=moves,
             ranges=ranges.result(),
-            inits=sources["ops"].where((F.col("f") == "init") & (F.col("outcome") == Outcome.OK.value)),
+            inits=sources["ops"].where(f"f = 'init' and outcome = '{Outcome.OK.value}'"),
             journals=journals.result(),
             polls=sources["polls"],
             headers=sources["batches"],
@@ -107,20 +107,20 @@ def _topics(s: Sources, tps: DataFrame) -> DataFrame:
     topic_whole (none of them is compacted, or begins above 0);
     announced (somebody has announced a send to it).
     """
-    announced = s["sends"].select("run", "topic").distinct().withColumn("announced", F.lit(True))
+    announced = s["sends"].select("run", "topic").distinct().selectExpr("*", "true as announced")
+    whole = "not compacted and coalesce(greatest(rc_first, ru_first), 0) = 0"
+    told = (
+        "every(rc_end) as topic_rc_end",
+        "every(ru_end) as topic_ru_end",
+        "every(logged) as topic_logged",
+        f"every({whole}) as topic_whole",
+    )
     return (
-        tps.where(~F.col("internal"))
+        tps.where("not internal")
         .groupBy("run", "topic")
-        .agg(
-            F.every("rc_end").alias("topic_rc_end"),
-            F.every("ru_end").alias("topic_ru_end"),
-            F.every("logged").alias("topic_logged"),
-            F.every(
-                ~F.col("compacted") & (F.coalesce(F.greatest("rc_first", "ru_first"), F.lit(0)) == 0)
-            ).alias("topic_whole"),
-        )
+        .agg(*map(F.expr, told))
         .join(announced, on=["run", "topic"], how="left")
-        .withColumn("announced", F.coalesce("announced", F.lit(False)))
+        .fillna(False, ["announced"])
     )
 
 
@@ -130,57 +130,42 @@ def _runs(s: Sources, tps: DataFrame) -> DataFrame:
     names its operation); and the columns of `checkers.stored.producers.make_quiet`.
     """
     topic = (
-        tps.where(F.col("topic") == OFFSETS_TOPIC)
+        tps.where(f"topic = '{OFFSETS_TOPIC}'")
         .groupBy("run")
         .agg(
-            F.every("logged").alias("commits_logged"),
-            F.every(F.col("logged") & ~F.col("compacted")).alias("offsets_whole"),
+            F.expr("every(logged) as commits_logged"),
+            F.expr("every(logged and not compacted) as offsets_whole"),
         )
     )
     commits = (
         s["offsets"]
         .join(F.broadcast(s["stages"].select("run", "group")), on=["run", "group"], how="left_semi")
         .groupBy("run")
-        .agg(F.every(F.col("op").isNotNull() & F.col("transactional")).alias("commits_named"))
+        .agg(F.expr("every(op is not null and transactional) as commits_named"))
     )
     return (
         s["runs"]
         .join(topic, on="run", how="left")
         .join(commits, on="run", how="left")
         .join(make_quiet(s, tps), on="run", how="left")
-        .select(
-            "run",
-            "judgeable",
-            "end_ms",
-            "longest_ms",
-            "wall_ms",
-            "whole",
-            "healed_ns",
-            "session_ms",
-            F.coalesce("commits_logged", F.lit(False)).alias("commits_logged"),
-            F.coalesce(F.col("offsets_whole") & F.coalesce("commits_named", F.lit(True)), F.lit(False)).alias(
-                "commits_whole"
-            ),
+        .selectExpr(
+            *("run", "judgeable", "end_ms", "longest_ms", "wall_ms", "whole", "healed_ns", "session_ms"),
+            "coalesce(commits_logged, false) as commits_logged",
+            "coalesce(offsets_whole and coalesce(commits_named, true), false) as commits_whole",
         )
     )
 
 
 def _journals(s: Sources) -> DataFrame:
     """run, journal, role, ended, intact (all that it ever held is here), unbroken (the last line aside)."""
-    counted = s["ops"].groupBy("run", "journal").agg(F.count(F.lit(1)).alias("counted"))
-    whole = (F.col("missing_lines") == 0) & (F.coalesce("counted", F.lit(0)) == F.col("ops"))
+    counted = s["ops"].groupBy("run", "journal").agg(F.expr("count(1) as counted"))
+    whole = "(missing_lines = 0 and coalesce(counted, 0) = ops)"
     return (
         s["journals"]
         .join(counted, on=["run", "journal"], how="left")
-        .select(
-            "missing_lines",
-            "ops",
-            F.coalesce("counted", F.lit(0)).alias("counted"),
-            "run",
-            "journal",
-            "role",
-            "ended",
-            whole.alias("unbroken"),
-            (whole & (F.col("torn_lines") == 0)).alias("intact"),
+        .selectExpr(
+            *("missing_lines", "ops", "coalesce(counted, 0) as counted", "run", "journal", "role", "ended"),
+            f"{whole} as unbroken",
+            f"{whole} and torn_lines = 0 as intact",
         )
     )

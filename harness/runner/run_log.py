@@ -1,8 +1,8 @@
 """What a run has to tell of itself, gathered as it goes."""
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from harness.facts import Facts, Phase
@@ -52,6 +52,17 @@ class RunLog:
             yield
         finally:
             self.phases.append(Phase(name, round(start_s, 3), round(self.now_s(), 3)))
+
+    @contextmanager
+    def steps(self) -> Iterator[Callable[[str], None]]:
+        """Time several parts of the run, of which each ends when the next is told to begin."""
+        with ExitStack() as now:
+
+            def begin(name: str) -> None:
+                now.close()
+                now.enter_context(self.phase(name))
+
+            yield begin
 
     def facts(self, interrupted: bool, unscheduled: Mapping[str, str], versions: Mapping[str, str]) -> Facts:
         """All of it."""

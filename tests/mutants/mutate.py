@@ -26,9 +26,15 @@ TEXTS = frozenset({"where", "filter", "expr", "selectExpr"})
 """Calls whose text is a condition in SQL."""
 IN_SQL = (
     (r"\band\b", "or"), (r"\bor\b", "and"), (r"\bnot\b", ""), (r"<=", "<"), (r">=", ">"), (r"!=", "="),
-    (r"(?<![<>!])=", "!="), (r"<(?!=)", "<="), (r"(?<![-])>(?!=)", ">="), (r"\+ 1\b", ""), (r"- 1\b", ""),
+    (r"(?<![<>!])=", "!="), (r"(?<=\s)<(?=\s)", "<="), (r"(?<=\s)>(?=\s)", ">="), (r"\+ 1\b", ""), (r"- 1\b", ""),
     (r"\bis not null\b", "is null"), (r"\bis null\b", "is not null"),
+    (r"\bmin\(", "max("), (r"\bmax\(", "min("), (r"\bexists\(", "forall("), (r"\bforall\(", "exists("),
+    (r"\blag\(", "lead("), (r"\blead\(", "lag("), (r"\bgreatest\(", "least("), (r"\bleast\(", "greatest("),
+    (r"(?<=partition by )run, ", ""), (r"\b1 preceding\b", "current row"),
 )  # fmt: skip
+IN_SQL_ALL = ("checkers/anomalies/", "checkers/stored/", "checkers/findings/", "checkers/judging/facts.py")
+"""Files of which every text is SQL, but for what stands in quotes in it, and for what is said of the code."""
+QUOTED = re.compile(r"'[^']*'")
 
 
 @dataclass(frozen=True)
@@ -57,16 +63,19 @@ def mutants(file: str, source: str) -> Iterator[Mutant]:
     """Every one of a file, in the order of its lines."""
     tree = ast.parse(source)
     said = {id(inner) for node in ast.walk(tree) for kind in _annotations(node) for inner in ast.walk(kind)}
+    statements = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    said |= {id(value) for value in statements if isinstance(value, ast.Constant)}
     sites = list(ast.walk(tree))
+    sql = file.startswith(IN_SQL_ALL)
     found = []
     for number, node in enumerate(sites):
         if id(node) in said:
             continue
-        for turn in range(len(list(_changes(copy.deepcopy(node))))):
+        for turn in range(len(list(_changes(copy.deepcopy(node), sql)))):
             changed = copy.deepcopy(tree)
             here = list(ast.walk(changed))[number]
             part = next(one for one in changed.body if any(inner is here for inner in ast.walk(one)))
-            described, act = list(_changes(here))[turn]
+            described, act = list(_changes(here, sql))[turn]
             act()
             text = ast.unparse(ast.fix_missing_locations(changed))
             found.append(Mutant(file, getattr(node, "lineno", 0), described, text, ast.unparse(part)))
@@ -102,8 +111,8 @@ class Act:
             setattr(self._target, self._where, self._value)
 
 
-def _changes(node: ast.AST) -> Iterator[Change]:
-    """What can be changed at one node, and how."""
+def _changes(node: ast.AST, sql: bool) -> Iterator[Change]:
+    """What can be changed at one node, and how. `sql`: every text is SQL."""
     if isinstance(node, ast.Compare):
         for at, op in enumerate(node.ops):
             if type(op) in COMPARISONS:
@@ -118,7 +127,19 @@ def _changes(node: ast.AST) -> Iterator[Change]:
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert | ast.Not):
         yield f"{_name(node.op)} goes", _unwrap(node)
     elif isinstance(node, ast.Call):
-        yield from _of_call(node)
+        yield from _of_call(node, sql)
+    elif sql and isinstance(node, ast.Constant) and isinstance(node.value, str):
+        for changed in _of_sql(node.value):
+            yield f"in SQL: {changed}", Act(node, "value", changed)
+
+
+def _of_sql(text: str) -> Iterator[str]:
+    """An expression, with one thing in it changed."""
+    quoted = [match.span() for match in QUOTED.finditer(text)]
+    for pattern, instead in IN_SQL:
+        for match in re.finditer(pattern, text):
+            if not any(start < match.start() < end for start, end in quoted):
+                yield text[: match.start()] + instead + text[match.end() :]
 
 
 def _unwrap(node: ast.UnaryOp) -> "Act":
@@ -126,7 +147,7 @@ def _unwrap(node: ast.UnaryOp) -> "Act":
     return Act(node, "operand", ast.UnaryOp(node.op, node.operand))
 
 
-def _of_call(call: ast.Call) -> Iterator[Change]:
+def _of_call(call: ast.Call, sql: bool) -> Iterator[Change]:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     if name in NAMES and isinstance(call.func, ast.Attribute):
         yield f"{name} becomes {NAMES[name]}", Act(call.func, "attr", NAMES[name])
@@ -144,12 +165,9 @@ def _of_call(call: ast.Call) -> Iterator[Change]:
     if name in KEYED and len(call.args) > 1:
         for at, argument in enumerate(call.args):
             yield f"{ast.unparse(argument)} goes from {name}", Act(call.args, at, None)
-    if name in TEXTS and call.args and isinstance(call.args[0], ast.Constant):
-        text = str(call.args[0].value)
-        for pattern, instead in IN_SQL:
-            for match in re.finditer(pattern, text):
-                changed = text[: match.start()] + instead + text[match.end() :]
-                yield f"in SQL: {changed}", Act(call.args, 0, ast.Constant(changed))
+    if not sql and name in TEXTS and call.args and isinstance(call.args[0], ast.Constant):
+        for changed in _of_sql(str(call.args[0].value)):
+            yield f"in SQL: {changed}", Act(call.args, 0, ast.Constant(changed))
     if name == "where" and isinstance(call.func, ast.Attribute) and len(call.args) == 1:
         yield f"where {ast.unparse(call.args[0])} goes", Act(call.args, 0, ast.Constant("true"))
 

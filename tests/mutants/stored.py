@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -44,6 +44,8 @@ WHOLE = (
     "checkers/judging/explain.py",
 )
 """What everything depends on."""
+RULES = ("checkers/findings/rules.py", "checkers/findings/build.py")
+"""What every rule depends on."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class Part:
         tables = make_tables(sources)
         brought = materialise(sources, tables, (*STORE_CHECKERS, UNSETTLED), EXAMPLES)
         if keep:
-            looks = {c.module: _looked_at(c.find, tables) for c in (*STORE_CHECKERS, UNSETTLED)}
+            looks = {c.module: _looked_at(partial(_look, c), tables) for c in (*STORE_CHECKERS, UNSETTLED)}
             looks["evidence"] = _looked_at(lambda t: evidence(sources, t), tables)
             self._kept = Kept(sources, tables, brought, looks)
         return [judge._judgement(run, brought, EXAMPLES) for run in self._runs]
@@ -213,8 +215,10 @@ def _asked(file: str, kept: Kept, anew: frozenset[str]) -> list[Checker]:
     every = (*STORE_CHECKERS, UNSETTLED)
 
     def affected(checker: Checker) -> bool:
-        function = vars(sys.modules[f"checkers.anomalies.{checker.module}"])[checker.module]
-        return _depends(function, file) or bool(anew & kept.looks[checker.module])
+        module = f"checkers.anomalies.{checker.module}"
+        function = vars(sys.modules[module]).get(checker.module)
+        own = file == module.replace(".", "/") + ".py" or file in RULES
+        return own or bool(function and _depends(function, file)) or bool(anew & kept.looks[checker.module])
 
     for checker in every:
         import_module(f"checkers.anomalies.{checker.module}")
@@ -227,6 +231,13 @@ def _asked(file: str, kept: Kept, anew: frozenset[str]) -> list[Checker]:
         if names & {*checker.anomalies, *(because.cause for because in checker.because)}
         or causes & {*checker.anomalies}
     ]
+
+
+def _look(checker: Checker, tables: Tables) -> None:
+    """Have it look at all that it looks at."""
+    checker.look(tables)
+    for rule in checker.rules(tables):
+        getattr(tables, rule.table)
 
 
 def _looked_at(look: Callable[[Any], object], tables: Tables) -> set[str]:

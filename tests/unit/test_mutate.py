@@ -98,3 +98,10 @@ def test_what_is_judged_can_be_written_and_read_again(tmp_path: Path) -> None:
         "checkers/a.py:01": "killed",
         "checkers/a.py:02": "killed: later",
     }
+
+
+def test_every_text_of_a_check_is_sql_but_for_what_is_quoted_in_it() -> None:
+    """A rule of `checkers.findings.rules` is text, and its mutants are those of its conditions."""
+    source = "Rule('x', where=f\"a < {b} and c = 'not it'\")\n'what is said of it, and no more'"
+    found = {mutant.change for mutant in mutants("checkers/anomalies/x.py", source)}
+    assert found == {"in SQL: a <= ", "in SQL:  or c = 'not it'", "in SQL:  and c != 'not it'"}

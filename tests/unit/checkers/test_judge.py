@@ -1,6 +1,7 @@
 """What judging promises beside the anomalies: crashes, damaged tables, and what an example holds."""
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from checkers.findings.rules import Rule
 from checkers.judging import stored_runs as judging
 from checkers.judging.stored_runs import StoredRun, judge, judge_each
 from checkers.registry import Checker
@@ -21,7 +23,10 @@ from tests.support.stored_tables import write
 class Crashing(Checker):
     """A checker whose job fails."""
 
-    def find(self, tables: Tables) -> DataFrame:
+    def rules(self, tables: Tables) -> Sequence[Rule]:
+        return ()
+
+    def look(self, tables: Tables) -> DataFrame:
         return tables.tps.select(
             "run",
             F.lit("no-such-anomaly").alias("anomaly"),
@@ -35,8 +40,8 @@ class Crashing(Checker):
 class CrashingOnRunFour(Crashing):
     """A checker whose job fails on one run."""
 
-    def find(self, tables: Tables) -> DataFrame:
-        return super().find(replace(tables, tps=tables.tps.where("run = 4")))
+    def look(self, tables: Tables) -> DataFrame:
+        return super().look(replace(tables, tps=tables.tps.where("run = 4")))
 
 
 @pytest.fixture

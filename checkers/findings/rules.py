@@ -1,0 +1,53 @@
+"""Rules: what one row of a shared table must be like to be a finding, and what is then told of it.
+
+Most anomalies are rules. All rules that look at one table are asked together, while it is read once: see
+`ask`. What needs more than a row (a join, a window) is a function of its checker instead.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+
+from checkers.findings.build import NOBODY, columns
+
+NONE = "cast(array() as array<struct<anomaly: string, absence: boolean, position: array<bigint>, "
+NONE += "ops: array<bigint>, detail: string>>)"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A condition on a row of one shared table, and the finding that such a row is. Everything but `anomaly`
+    and `table` is Spark SQL over the columns of that table.
+    """
+
+    anomaly: str  # its name
+    table: str  # of `checkers.stored.tables.Tables`
+    where: str  # null counts as no
+    order: Sequence[str]  # numbers, the first decides; those of one anomaly are of one length
+    detail: dict[str, str] = field(hash=False)  # by name: what an example holds
+    each: str = ""  # a list: a finding for each element, called `it`, for which the condition holds
+    ops: str = NOBODY  # the operations that it touches
+    absence: str = "false"  # whether it rests on something not being there
+
+    @property
+    def holds(self) -> str:
+        """Whether there is a finding in a row."""
+        return f"exists({self.each}, it -> {self.where})" if self.each else f"({self.where})"
+
+    @property
+    def findings(self) -> str:
+        """The findings in a row: a list of structs."""
+        told = columns(
+            f"'{self.anomaly}'", order=self.order, ops=self.ops, absence=self.absence, **self.detail
+        )
+        one = "named_struct(" + ", ".join(f"'{name}', {value}" for name, value in told.items()) + ")"
+        if not self.each:
+            return f"if({self.where}, array({one}), {NONE})"
+        return f"coalesce(transform(filter({self.each}, it -> {self.where}), it -> {one}), {NONE})"
+
+
+def ask(table: DataFrame, rules: Sequence[Rule]) -> DataFrame:
+    """All findings of rules over one table, in one pass: most rows are let go by the conditions alone."""
+    suspects = table.where(" or ".join(rule.holds for rule in rules))
+    return suspects.selectExpr("run", f"inline(concat({', '.join(rule.findings for rule in rules)}))")
