@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from checkers.spark.interrupts import interruptible
+from checkers.spark.jvm import class_path
 from checkers.spark.session import Pending, SparkSettings, begin, make_archive
 from harness.environment.cache import cache_folder, locked
 from harness.environment.java import Java, java
@@ -45,8 +46,9 @@ LOADED = (
 
 def archive_of(found: Java) -> Path:
     """Where the cache has Spark's classes for one Java; it need not be there."""
-    home = zlib.crc32(str(found.home).encode())
-    return cache_folder() / f"spark-{version('pyspark')}-java-{found.version}-{home:08x}.jsa"
+    jars = ":".join(jar.name for jar in class_path())
+    of = zlib.crc32(f"{found.home}:{jars}".encode())
+    return cache_folder() / f"spark-{version('pyspark')}-java-{found.version}-{of:08x}.jsa"
 
 
 def prepare_archive(found: Java, say: Callable[[str], None]) -> None:

@@ -44,6 +44,8 @@ OPENED = [
 ]
 SUBMITTED = ("spark.jars", "spark.driver.extra", "spark.driver.default", "spark.submit")
 """How settings begin that only spark-submit understands."""
+FIRST = ("spark-", "scala-library")
+"""How the jars begin in which most classes are: each look-up goes through the jars in their order."""
 SMALL_HEAP = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Flags for a JVM that judges little: it comes up sooner, and compiles less."""
 CAUSE = re.compile(r"^(?:(?:Caused by)?: )?(?:[\w.]+(?:Error|Exception)): (.+)$", re.MULTILINE)
@@ -136,16 +138,21 @@ def make_archive(settings: SparkSettings, path: Path, module: str) -> Path:
     return path
 
 
-def java_command(settings: SparkSettings, folder: Path) -> list[str]:
-    """The command line of the driver's JVM."""
+def class_path() -> list[Path]:
+    """Spark's jars, those first in which most classes are. An archive is good for one order of them only."""
     import pyspark
 
+    found = (Path(pyspark.__file__).parent / "jars").glob("*.jar")
+    return sorted(found, key=lambda jar: (not jar.name.startswith(FIRST), jar.name))
+
+
+def java_command(settings: SparkSettings, folder: Path) -> list[str]:
+    """The command line of the driver's JVM."""
     java, version = find_java(settings.java_home)
     if version < 17:
         raise EnvironmentFailure(
             f"Spark needs Java 17 or newer, and {java} is {version}: name another with `--set java=FOLDER`"
         )
-    jars = sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
     flags = [
         f"-Xmx{settings.heap}",
         "-XX:+IgnoreUnrecognizedVMOptions",
@@ -162,7 +169,7 @@ def java_command(settings: SparkSettings, folder: Path) -> list[str]:
     flags += ["--enable-native-access=ALL-UNNAMED", "-Dio.netty.tryReflectionSetAccessible=true"]
     flags += [f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}", f"-Djava.io.tmpdir={folder}"]
     main = "org.apache.spark.api.python.PythonGatewayServer"
-    return [str(java), *flags, *settings.java_flags, "-cp", os.pathsep.join(map(str, jars)), main]
+    return [str(java), *flags, *settings.java_flags, "-cp", os.pathsep.join(map(str, class_path())), main]
 
 
 def driver_flags(settings: SparkSettings, folder: Path) -> str:

@@ -36,6 +36,7 @@ from checkers.spark.jvm import (
     make_archive,
     start_jvm,
 )
+from checkers.spark.lookups import remember_classes
 from checkers.spark.remote import prepare, reach, require_whole
 from harness.errors import EnvironmentFailure, StartFailed
 
@@ -137,6 +138,7 @@ def _connect(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = _make(settings, folder, jvm)
     try:
+        remember_classes(spark)
         # Or a Python worker would look for our rooms in the folder that the user happens to be in.
         spark.sparkContext.environment["PYTHONSAFEPATH"] = "1"
         if not settings.local:

@@ -136,6 +136,12 @@ def stand_still_for_two_minutes(copy: Tables) -> None:
             for column in ("call_ns", "commit_ns", "return_ns"):
                 row[column] = None if row[column] is None else row[column] + 120 * SECOND
     copy.write("ops", rows)
+    journals = {row["journal"] for row in rows if row["stage"] == "payments"}
+    assigned = copy.rows("assignments")
+    for row in assigned:  # or a rebalance in that half would come before the polls that it follows
+        if row["journal"] in journals and row["time_ns"] > half:
+            row["time_ns"] += 120 * SECOND
+    copy.write("assignments", assigned)
     told = copy.folder / "facts.json"
     facts = json.loads(told.read_text())
     for fault in facts["faults"]:
