@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from checkers.external.tables import ExternalTables
     from checkers.findings.form import Finding
     from checkers.findings.rules import Rule
+    from checkers.findings.told import Told
     from checkers.stored.tables import Tables
 
 _LOCAL = "run it on a local cluster, of which all logs are read"
@@ -86,6 +87,11 @@ class Checker:
         more = getattr(self._module, "explain", None) if findings else None
         if more is not None:
             more(tables, findings)
+
+    def told(self, anomaly: str) -> "Told":
+        """How one of its anomalies is told."""
+        told: Told = self._module.TOLD[anomaly]
+        return told
 
     @property
     def _module(self) -> ModuleType:

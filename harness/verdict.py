@@ -102,7 +102,7 @@ class FaultReport:
     end_s: float | None
     acted: bool
     evidence: str
-    past_tense: str = ""  # completes "broker 2 ...": "was killed"
+    struck: str = ""  # "broker 2 was killed"; stores of earlier versions have none
 
     def as_json(self) -> dict[str, Any]:
         """As it stands in `faults`."""
@@ -113,7 +113,7 @@ class FaultReport:
             "end_s": self.end_s,
             "acted": self.acted,
             "evidence": self.evidence,
-            **({"past_tense": self.past_tense} if self.past_tense else {}),
+            **({"struck": self.struck} if self.struck else {}),
         }
 
 

@@ -28,7 +28,8 @@ def struck(
     broker = next((broker for broker in context.cluster.brokers if broker.id == first), None)
     if broker is None:
         raise FaultFailed(f"{injection.target} is broker {first}, which is not of this cluster")
-    effect = Effect(target=f"broker {broker.id}, {injection.target.role} of {injection.target.name}")
+    named = f"broker {broker.id}"
+    effect = Effect(target=f"{named}, {injection.target.role} of {injection.target.name}", who=named)
     begun_s = time.monotonic()
     try:
         proof = hit(broker)

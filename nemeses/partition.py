@@ -42,25 +42,25 @@ def draw(rng: Random, targets: FaultTargets) -> Drawn:
 @contextmanager
 def partition(context: FaultContext, injection: Injection) -> Iterator[Effect]:
     """It acted if a link was in use when it was cut, and was silent while what is behind it answered."""
-    links, words = _links(context, injection.target)
-    effect = Effect(target=words)
+    links, who, other = _links(context, injection.target)
+    effect = Effect(target=f"{who} from {other}", who=who, other=other)
     with context.cluster.network.impose(links, LinkEffect.SILENT) as cut:
         yield effect
         effect.saw(cut.evidence())
     context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
 
 
-def _links(context: FaultContext, target: Target) -> tuple[Sequence[str], str]:
+def _links(context: FaultContext, target: Target) -> tuple[Sequence[str], str, str]:
     """Which links are cut, and in words: whom from whom."""
     one, _, other = target.name.rpartition("-")
     if target.role == "isolate":
         brokers = [broker.id for broker in context.cluster.brokers]
-        return around(int(target.name), brokers), f"broker {target.name} from its peers"
+        return around(int(target.name), brokers), f"broker {target.name}", "its peers"
     if target.role == "pair":
-        return between(int(one), int(other)), f"broker {one} from broker {other}"
+        return between(int(one), int(other)), f"broker {one}", f"broker {other}"
     if target.role == "client":
         member = worker_at(context.processes, one)
-        return [client_link(member.slot, int(other))], f"{member.journal} from broker {other}"
+        return [client_link(member.slot, int(other))], f"worker {member.journal}", f"broker {other}"
     raise FaultFailed(f"no cut is called {target}")
 
 

@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from harness.telling.words import printable, several
 from harness.verdict import Found, Validity, Verdict, lacking
-from reports.meanings import counted
-from reports.sentences import sentence
 from reports.summary import causes_first
-from reports.words import printable, several
+from reports.told import counted, sentence
 
 WORDS = {Validity.VALID: "valid", Validity.INVALID: "INVALID", Validity.UNKNOWN: "unknown"}
 MOST_WARNINGS = 5
@@ -22,9 +21,9 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
         note = "warning: " if found.warning else "allowed: " if found.allowed else ""
         because = f", because of {printable(found.because, 60)}" if found.because else ""
         name = printable(anomaly, 60)
-        lines.append(f"  {name:<24} {note}{counted(name, found.count)}{because}")
+        lines.append(f"  {name:<24} {note}{counted(name, found)}{because}")
         if found.example:
-            lines.append(f"    first: {sentence(anomaly, found.example)}")
+            lines.append(f"    first: {sentence(anomaly, found)}")
     lines += [f"  unknown: {printable(reason.text, 300)}" for reason in verdict.unknown_because]
     lines += [f"  warning: {printable(reason.text, 300)}" for reason in verdict.warnings[:MOST_WARNINGS]]
     left, blind = verdict.not_exercised, lacking(verdict.not_checked)
@@ -47,7 +46,7 @@ def first_examples(verdict: Verdict) -> Iterator[str]:
     """For each anomaly of a stored run that counts, how often it was found and the first example."""
     for anomaly, found in causes_first(verdict.anomalies):
         if found.example:
-            yield f"{headed(anomaly, found)}: {sentence(anomaly, found.example)}"
+            yield f"{headed(anomaly, found)}: {sentence(anomaly, found)}"
 
 
 def headed(anomaly: str, found: Found) -> str:

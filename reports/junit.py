@@ -8,10 +8,9 @@ Error: something is unknown. Skipped: not checked, or not exercised.
 from collections.abc import Iterable, Iterator, Sequence
 from xml.etree import ElementTree
 
+from harness.telling.words import printable
 from harness.verdict import FaultReport, Found, Validity, Verdict
-from reports.meanings import counted
-from reports.sentences import sentence
-from reports.words import printable
+from reports.told import counted, sentences
 
 MOST_EXAMPLES = 10
 Case = ElementTree.Element
@@ -75,7 +74,7 @@ def _verdict_case(case: Case, verdict: Verdict) -> None:
 def _check_case(case: Case, check: str, verdict: Verdict) -> None:
     found = verdict.anomalies.get(check)
     if found is not None:
-        words = counted(check, found.count)
+        words = counted(check, found)
         if found.allowed:
             _add(case, "system-out", None, f"{'warning' if found.warning else 'allowed'}: {words}")
         else:
@@ -92,8 +91,7 @@ def _check_case(case: Case, check: str, verdict: Verdict) -> None:
 def _examples(check: str, found: Found) -> Iterator[str]:
     if found.because:
         yield f"follows from {found.because}"
-    for example in found.examples[:MOST_EXAMPLES]:
-        yield sentence(check, example)
+    yield from sentences(check, found)[:MOST_EXAMPLES]
     if found.count > min(len(found.examples), MOST_EXAMPLES):
         yield f"{found.count} in all"
 

@@ -8,10 +8,10 @@ all that the clock can say; it does not say "because".
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from harness.reasons import Reason
+from harness.telling.example import Example
+from harness.telling.words import listed, printable, several
 from harness.verdict import CALLER, FaultReport, Found, Validity, lacking
-from reports.example import Example
-from reports.meanings import counted
-from reports.words import listed, printable, several
+from reports.told import counted
 
 
 def summary(
@@ -66,13 +66,9 @@ def causes_first(anomalies: Mapping[str, Found]) -> list[tuple[str, Found]]:
 
 
 def struck(fault: FaultReport) -> str:
-    """`worker shop-2.0 was paused and replaced`: the target without its role, and what happened to it."""
-    target = fault.target.split(",")[0].split(" at ")[0]
-    one, cut, other = target.partition(" from ")
-    who, verb = printable(one, 80) or "its target", printable(fault.past_tense, 80)
-    if not verb:
-        return f"{printable(fault.fault, 60)} struck {printable(target, 80) or 'its target'}"
-    return f"{who} {verb}" + (f" from {printable(other, 80)}" if cut else "")
+    """`worker shop-2.0 was paused and replaced`; of a store of an earlier version, which fault struck whom."""
+    said = printable(fault.struck, 200)
+    return said or f"{printable(fault.fault, 60)} struck {printable(fault.target, 80) or 'its target'}"
 
 
 def fault_before(faults: Iterable[FaultReport], moment_s: float) -> FaultReport | None:
@@ -86,7 +82,7 @@ def _what_was_found(anomalies: Mapping[str, Found], faults: Sequence[FaultReport
     if not bad:
         return "the evidence contradicts itself"
     causes = [(name, found) for name, found in bad if found.because not in anomalies] or bad
-    words = listed([counted(printable(name, 60), found.count) for name, found in causes], 3)
+    words = listed([counted(name, found) for name, found in causes], 3)
     moments = sorted(_moments(causes))
     # Beyond the examples there may be an earlier one: then no fault is named.
     whole = all(found.count <= len(found.examples) for _, found in causes)

@@ -22,8 +22,10 @@ from pyspark.sql import functions as F
 
 from checkers.external.tables import FAIL, OK, ExternalTables
 from checkers.findings.build import finding, operation, reader, record
+from checkers.findings.told import Told
 from checkers.stored.tables import Tables
 from harness.history import Isolation
+from harness.telling.example import Example
 
 NAME = "aborted-read"
 
@@ -58,3 +60,17 @@ def aborted_read_external(t: ExternalTables) -> DataFrame:
         operation=operation("writer"),
         reader=operation(),
     )
+
+
+def _sentence(e: Example) -> str:
+    return f"{e.reader} read {e.record}, which {e.operation} wrote and then aborted"
+
+
+TOLD = {
+    "aborted-read": Told(
+        "record of an aborted transaction was read",
+        "records of aborted transactions were read",
+        "A consumer that was promised committed records was given one whose transaction failed (Adya's G1a).",
+        _sentence,
+    ),
+}

@@ -20,7 +20,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.findings.build import NOBODY, finding, place
+from checkers.findings.told import Told
 from checkers.stored.tables import Tables
+from harness.telling.example import Example
+from harness.telling.words import printable
 
 
 def aggregate_mismatch(t: Tables) -> DataFrame:
@@ -62,3 +65,24 @@ def aggregate_mismatch(t: Tables) -> DataFrame:
         inputs="inputs",
         record=place("last.tp", "last.offset"),
     )
+
+
+def _sentence(e: Example) -> str:
+    rest = e.rest
+    state = rest.get("state")
+    said = "has no sum" if state is None else f"has the last sum {printable(state)}"
+    inputs = printable(rest.get("inputs"))
+    return (
+        f"key {printable(rest.get('key'), 60)} of {printable(rest.get('output_topic'), 60)} {said}, and its "
+        f"{inputs} inputs add up to {printable(rest.get('due'))}"
+    )
+
+
+TOLD = {
+    "aggregate-mismatch": Told(
+        "sum does not fit its inputs",
+        "sums do not fit their inputs",
+        "The last sum of a key is not what the inputs below the committed offset add up to.",
+        _sentence,
+    ),
+}

@@ -16,10 +16,14 @@ Blind spot: processes that record nothing; one that gives up when it is fenced f
 Reference: KIP-98, "transactional.id"; KIP-447.
 """
 
+from collections.abc import Mapping
+
 from pyspark.sql import DataFrame
 
 from checkers.findings.build import finding, operation
+from checkers.findings.told import Told
 from checkers.stored.tables import Tables
+from harness.telling.example import Example, named_operation
 
 
 def contended_id(t: Tables) -> DataFrame:
@@ -46,3 +50,19 @@ def contended_id(t: Tables) -> DataFrame:
         other_init=operation("before.op"),
         own_init=operation("own"),
     )
+
+
+def _sentence(e: Example) -> str:
+    other = e.body.get("other_init")
+    who = named_operation(other) if isinstance(other, Mapping) else "another process"
+    return f"{e.operation} took {e.transactional_id} back after {who} had taken it"
+
+
+TOLD = {
+    "contended-id": Told(
+        "transactional id was taken back by one who had lost it",
+        "transactional ids were taken back by those who had lost them",
+        "Two live workers have one transactional id, and fence each other in turn.",
+        _sentence,
+    ),
+}

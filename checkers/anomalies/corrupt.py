@@ -18,6 +18,8 @@ Reference: Kafka's CRC covers a batch on its way and at rest, not what a client 
 
 from checkers.findings.build import operation, place, record
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
+from harness.telling.example import Example
 
 NAME = "corrupt"
 MEANT = "filter(expected, e -> e.slot = it.slot and e.topic = it.topic)"
@@ -53,3 +55,19 @@ RULES = (
         },
     ),
 )
+
+
+def _sentence(e: Example) -> str:
+    if e.inputs:
+        return f"{e.record} is not what {e.input} must lead to"
+    return f"{e.record} is not what {e.operation} sent"
+
+
+TOLD = {
+    "corrupt": Told(
+        "record is not what was sent",
+        "records are not what was sent",
+        "Key, value or headers differ from what was sent, or from what the workload makes of the inputs.",
+        _sentence,
+    ),
+}

@@ -37,9 +37,42 @@ Reference: Adya 1999, G0, G1c, G-single, G2; Kingsbury and Alvaro, Elle, VLDB 20
 
 from pyspark.sql import DataFrame
 
+from checkers.external.graph.names import BAD, GRAPHS, PROCESS, REALTIME, RW, WR, WW, Graph
 from checkers.external.tables import ExternalTables
+from checkers.findings.told import Told
+from harness.telling.example import Example
+from harness.telling.words import listed, printable
+
+EDGES = {
+    WR: "reading what another wrote (wr)",
+    WW: "writing after another (ww)",
+    RW: "reading before another wrote (rw)",
+    PROCESS: "process order",
+    REALTIME: "realtime order",
+}
 
 
 def cycles_external(t: ExternalTables) -> DataFrame:
     """One row for each component."""
     return t.components
+
+
+def _meaning(graph: Graph) -> str:
+    edges = listed([words for kind, words in EDGES.items() if kind in graph.kinds], 5)
+    allowed = "" if graph.name in BAD else " Kafka allows it."
+    return f"Transactions depend on each other in a circle, by {edges}.{allowed}"
+
+
+def _sentence(e: Example) -> str:
+    steps = e.body.get("steps")
+    return (
+        "; ".join(printable(step, 400) for step in steps)
+        if isinstance(steps, list)
+        else "a circle of operations"
+    )
+
+
+TOLD = {
+    graph.name: Told(f"{graph.name} cycle", f"{graph.name} cycles", _meaning(graph), _sentence)
+    for graph in GRAPHS
+}

@@ -18,9 +18,12 @@ Reference: Berenson et al. 1995, P1, "dirty read"; Adya 1999, G1a; KIP-98, "read
 
 from checkers.findings.build import reader, record
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
 from checkers.stored.positions import READERS
 from checkers.stored.sources import CLOCK_MARGIN_MS
 from harness.history import Isolation
+from harness.telling.example import Example, fate
+from harness.telling.words import printable
 
 RETURNED_MS = "(wall_ms + return_ns / 1e6)"
 TOO_EARLY = f"coalesce(fate = 'commit' and {RETURNED_MS} + {CLOCK_MARGIN_MS}D < marker_ms, false)"
@@ -41,3 +44,23 @@ RULES = (
         },
     ),
 )
+
+
+def _sentence(e: Example) -> str:
+    early = e.rest.get("early_ms")
+    if early is not None:
+        return f"{e.reader} read {e.record} {printable(early, 30)} ms before its marker was written"
+    if e.first_record().get("fate") == "commit":
+        return f"{e.reader} read {e.record} before it was committed"
+    return f"{e.reader} read {e.record}, which is {fate(e.first_record())}"
+
+
+TOLD = {
+    "dirty-read": Told(
+        "delivery of a record came before its commit, or without",
+        "deliveries of records came before their commit, or without",
+        "A consumer that was promised committed records was given one that the brokers' log calls aborted "
+        "or open, or that was not committed yet.",
+        _sentence,
+    ),
+}

@@ -22,7 +22,10 @@ from pyspark.sql import functions as F
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import SHOWN, finding, operation, operations, record
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
 from harness.history import Role
+from harness.telling.example import Example, named_place
+from harness.telling.words import listed, printable
 
 NAME = "duplicate"
 PLACES = "array_sort(array_distinct(transform(places, p -> struct(p.tp as tp, p.offset as offset))))"
@@ -62,3 +65,24 @@ def duplicate_external(t: ExternalTables) -> DataFrame:
         offsets=f"slice(offsets, 1, {SHOWN})",
         operations=operations("ops"),
     )
+
+
+def _sentence(e: Example) -> str:
+    places = e.rest.get("offsets")
+    where = [named_place(part.body) for part in e.records] or (
+        [f"offset {printable(offset, 30)}" for offset in places] if isinstance(places, list) else []
+    )
+    value = e.first_record().get("value", e.rest.get("value"))
+    what = "a value" if value is None else printable(value, 60)
+    stands = listed(where) if where else "more than one place"
+    return f"{e.operation} sent {what} once, and it stands at {stands}"
+
+
+TOLD = {
+    "duplicate": Told(
+        "value stands in the log more than once",
+        "values stand in the log more than once",
+        "One attempt to send names one value; here one value stands at more than one offset.",
+        _sentence,
+    ),
+}

@@ -16,8 +16,13 @@ Blind spot: two markers one upon the other, with no record between them.
 Reference: KIP-98, "fencing zombies"; KIP-360; KIP-890.
 """
 
+from collections.abc import Mapping
+
 from checkers.findings.build import state
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
+from harness.telling.example import Example, named_place
+from harness.telling.words import printable
 
 NAME = "epoch-regression"
 
@@ -73,3 +78,22 @@ RULES = (
     ),
 )
 """One finding for each step down: of a batch, of a marker, of a state."""
+
+
+def _sentence(e: Example) -> str:
+    before = e.body.get("record_before")
+    below = f" at {named_place(before)}" if isinstance(before, Mapping) else ""
+    what = "the marker" if e.rest.get("marker") is not None else "the record"
+    at = named_place(e.inner("record"))
+    epoch, higher = printable(e.rest.get("epoch")), printable(e.rest.get("epoch_before"))
+    return f"{what} at {at} is {e.producer}, epoch {epoch}, which had epoch {higher}{below} before"
+
+
+TOLD = {
+    "epoch-regression": Told(
+        "epoch of a producer went down",
+        "epochs of producers went down",
+        "A higher epoch fences off the lower one. Here the log goes on with the lower one.",
+        _sentence,
+    ),
+}

@@ -16,6 +16,9 @@ Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024), "aborted read".
 
 from checkers.findings.build import offsets, operation, records
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
+from harness.telling.example import Example, named_offset
+from harness.telling.words import printable
 
 RECORDS = "filter(records, r -> r.effect = 'commit')"
 OFFSETS = "filter(commits, c -> c.transactional and c.effect = 'commit')"
@@ -37,3 +40,27 @@ RULES = (
         },
     ),
 )
+
+
+def _sentence(e: Example) -> str:
+    operation, told = e.first_operation(), printable(e.rest.get("told"), 80)
+    if operation.get("asked") == "abort":
+        why = "its worker had asked for an abort"
+    elif told.startswith("nothing") or ("commit_ns" in operation and operation["commit_ns"] is None):
+        why = "its worker never asked for the commit"
+    else:
+        error = operation.get("error")
+        why = "its worker was told that it had not happened" + (f" ({printable(error, 80)})" if error else "")
+    if e.records or not e.offsets:
+        return f"{e.record} of {e.operation} is committed, though {why}"
+    return f"the offset {named_offset(e.offsets[0].body)} of {e.operation} is committed, though {why}"
+
+
+TOLD = {
+    "ghost-commit": Told(
+        "transaction was committed that nobody committed",
+        "transactions were committed that nobody committed",
+        "The brokers' log says committed, though the commit was never asked for, or was reported as failed.",
+        _sentence,
+    ),
+}

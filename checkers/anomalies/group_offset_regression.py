@@ -19,7 +19,10 @@ Reference: "late offset commit", a TxnOffsetCommit that outlives its transaction
 from pyspark.sql import DataFrame
 
 from checkers.findings.build import finding, place
+from checkers.findings.told import Told
 from checkers.stored.tables import Tables
+from harness.telling.example import Example, named_place
+from harness.telling.words import printable
 
 
 def group_offset_regression(t: Tables) -> DataFrame:
@@ -29,7 +32,8 @@ def group_offset_regression(t: Tables) -> DataFrame:
         "commit.group",
         "commit.tp",
         "offset as log_offset",
-        "struct(tp, offset, commit.op as op, commit.committed as committed, producer_id, epoch, fate) as commit",
+        "struct(tp, offset, commit.op as op, commit.committed as committed, producer_id, epoch, fate) as "
+        "commit",
     )
     steps = commits.selectExpr(
         "*", "lag(commit) over (partition by run, group, tp order by log_offset) as before"
@@ -46,3 +50,23 @@ def group_offset_regression(t: Tables) -> DataFrame:
         record="commit",
         record_before="before",
     )
+
+
+def _sentence(e: Example) -> str:
+    rest = e.rest
+    at = e.inputs[0].body if e.inputs else rest
+    where = named_place({key: value for key, value in at.items() if key != "offset"})
+    who = "the group" if rest.get("group") is None else f"group {printable(rest['group'], 60)}"
+    by = f", by {e.operation}" if e.operations else ""
+    change = f"from {printable(rest.get('committed_before'))} to {printable(rest.get('committed'))}"
+    return f"the offset that {who} had committed for {where} went back {change}{by}"
+
+
+TOLD = {
+    "group-offset-regression": Told(
+        "committed offset went back",
+        "committed offsets went back",
+        "A group's committed offset of a partition went down: whoever starts there repeats inputs.",
+        _sentence,
+    ),
+}

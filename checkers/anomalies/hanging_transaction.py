@@ -19,6 +19,9 @@ Reference: KAFKA-14402, KIP-890; KIP-664.
 
 from checkers.findings.build import place
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
+from harness.telling.example import Example
+from harness.telling.words import printable
 
 RULES = (
     Rule(
@@ -37,3 +40,22 @@ RULES = (
     ),
 )
 """One finding for each open batch."""
+
+
+def _sentence(e: Example) -> str:
+    record, rest = e.first_record(), e.rest
+    producer = printable(rest.get("producer_id", record.get("producer_id")))
+    who = f"producer {producer}, epoch {printable(rest.get('epoch', record.get('epoch')))}"
+    if rest.get("transactional_id") is not None:
+        who = f"{printable(rest['transactional_id'], 60)} ({who})"
+    return f"{e.record}, written by {who}, is still open, and readers of its partition stop before it"
+
+
+TOLD = {
+    "hanging-transaction": Told(
+        "batch of records was left open for ever",
+        "batches of records were left open for ever",
+        "A record is still open after everything has come to rest: readers of its partition stop there.",
+        _sentence,
+    ),
+}

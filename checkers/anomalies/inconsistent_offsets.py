@@ -22,7 +22,10 @@ from pyspark.sql import functions as F
 
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import SHOWN, finding, operations, place, record
+from checkers.findings.told import Told
 from checkers.stored.tables import Tables
+from harness.telling.example import Example, named_place
+from harness.telling.words import listed, printable
 
 NAME = "inconsistent-offsets"
 
@@ -71,3 +74,20 @@ def inconsistent_offsets_external(t: ExternalTables) -> DataFrame:
         records=f"transform(slice(values, 1, {SHOWN}), v -> struct(key as key, v as value))",
         operations=operations("ops"),
     )
+
+
+def _sentence(e: Example) -> str:
+    at = e.body.get("place")
+    where = named_place(at) if isinstance(at, dict) else named_place(e.first_record())
+    values = [printable(part.body["value"], 60) for part in e.records if part.body.get("value") is not None]
+    return f"{where} was seen with different values" + (f": {listed(values)}" if values else "")
+
+
+TOLD = {
+    "inconsistent-offsets": Told(
+        "offset was seen with different values",
+        "offsets were seen with different values",
+        "An offset names one record, for ever. Here two witnesses were told of different ones.",
+        _sentence,
+    ),
+}

@@ -17,8 +17,25 @@ from pyspark.sql import DataFrame
 from checkers.external.jumps import SKIPS
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import jump
+from checkers.findings.told import Told
+from harness.telling.example import Example
 
 
 def int_send_skip_external(t: ExternalTables) -> DataFrame:
     """One row for each pair of neighbours."""
     return jump(t.jumps.where("not polled and inside").where(SKIPS), "'int-send-skip'")
+
+
+def _sentence(e: Example) -> str:
+    before, here = e.two_records
+    return f"{e.operation} sent {before} and then {here}, and records of others stand between them"
+
+
+TOLD = {
+    "int-send-skip": Told(
+        "operation sent records that stand apart",
+        "operations sent records that stand apart",
+        "Records of others stand between two that one operation sent to one key. Kafka allows it.",
+        _sentence,
+    ),
+}

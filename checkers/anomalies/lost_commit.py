@@ -19,6 +19,9 @@ Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024), "lost writes".
 
 from checkers.findings.build import offsets, operation, records
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
+from harness.telling.example import Example, fate, named_offset, named_record
+from harness.telling.words import listed
 
 UNDONE = "filter(records, r -> r.effect = 'abort')"
 GONE = "filter(records, r -> r.covered and not r.held)"
@@ -44,3 +47,26 @@ RULES = (
     ),
 )
 """One finding for each transaction."""
+
+
+def _sentence(e: Example) -> str:
+    lost = []
+    for part in e.records:
+        ends = fate(part.body) if part.body.get("fate") is not None else "gone"
+        ends = {"aborted_record": "aborted", "gone_record": "gone"}.get(part.label, ends)
+        lost.append(f"{named_record(part.body)} is {ends}")
+    for part in e.offsets:
+        ends = "aborted" if part.label.startswith("aborted") else "gone"
+        lost.append(f"its offset of {named_offset(part.body)} is {ends}")
+    said = listed(lost, 3) if lost else "what it wrote did not take effect"
+    return f"{e.operation} was told that its commit had succeeded, and {said}"
+
+
+TOLD = {
+    "lost-commit": Told(
+        "acknowledged commit was lost",
+        "acknowledged commits were lost",
+        "A worker was told that its commit had succeeded, and the brokers' log says otherwise.",
+        _sentence,
+    ),
+}

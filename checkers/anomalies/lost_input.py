@@ -25,7 +25,10 @@ from pyspark.sql import functions as F
 from checkers.findings.build import SHOWN, finding, place
 from checkers.findings.form import Finding
 from checkers.findings.lookup import asked
+from checkers.findings.told import Told
 from checkers.stored.tables import Tables
+from harness.telling.example import Example, named_operation
+from harness.telling.words import listed, printable
 
 LOST = ("run", "of", "input", "group")
 """An input that was lost: the run, its place, and the group that went past it."""
@@ -80,3 +83,27 @@ def explain(t: Tables, findings: Mapping[int, list[Finding]]) -> None:
         by_commit = first.get((run, example["input"]["tp"], example["input"]["offset"], example["group"]))
         if by_commit is not None:
             example["passed_by"] = {name: told for name, told in by_commit.items() if told is not None}
+
+
+def _sentence(e: Example) -> str:
+    slot, topic = e.rest.get("slot"), e.rest.get("output_topic")
+    what = "an output that it must lead to" if slot is None else f"its output {printable(slot, 60)}"
+    where = "nowhere" if topic is None else f"nowhere in {printable(topic, 60)}"
+    group = e.rest.get("group")
+    who = "the group" if group is None else f"group {printable(group, 60)}"
+    tried = [named_operation(part.body) for part in e.operations if part.label != "passed_by"]
+    passed = e.body.get("passed_by")
+    by = f" by {named_operation(passed)}" if isinstance(passed, Mapping) else ""
+    return f"{who} went past {e.input}{by}, and {what} is {where}" + (
+        f"; {listed(tried)} had tried" if tried else ""
+    )
+
+
+TOLD = {
+    "lost-input": Told(
+        "output of an input is missing",
+        "outputs of inputs are missing",
+        "The group's committed offset went past an input, and an output that it must lead to is not there.",
+        _sentence,
+    ),
+}

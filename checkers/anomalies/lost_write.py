@@ -27,6 +27,9 @@ from checkers.external.records import LOST
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import finding, operation, record
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
+from harness.telling.example import Example
+from harness.telling.words import printable
 
 NAME = "lost-write"
 GONE = "(it.covered and not it.held)"
@@ -68,3 +71,24 @@ def lost_write_external(t: ExternalTables) -> DataFrame:
         operation=operation("writer"),
         read_beyond="struct(passer as op, key as key, passer_value as value, passer_offset as offset)",
     )
+
+
+def _sentence(e: Example) -> str:
+    holds = e.rest.get("log_holds")
+    if holds is not None and holds != "it":
+        instead = f"the log holds {printable(holds, 60)} there"
+    elif e.rest.get("finally_read") is False:
+        instead = "the final reader came past it and was not given it"
+    else:
+        instead = "it is not there"
+    return f"{e.operation} was told that it had written {e.record}, and {instead}"
+
+
+TOLD = {
+    "lost-write": Told(
+        "acknowledged record was lost",
+        "acknowledged records were lost",
+        "A record was acknowledged, and the log, or the final reader that came past its place, lacks it.",
+        _sentence,
+    ),
+}

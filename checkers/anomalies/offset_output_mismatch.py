@@ -22,6 +22,9 @@ Reference: KIP-98, "consume-transform-produce"; KIP-447.
 
 from checkers.findings.build import operation, place, record, records
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
+from harness.telling.example import Example, fate, named_offset, named_place, named_record
+from harness.telling.words import listed, printable
 
 NAME = "offset-output-mismatch"
 
@@ -89,3 +92,35 @@ RULES = (
     ),
 )
 """One finding for each operation and clause; of the clauses over inputs, for each operation and input."""
+
+
+def _sentence(e: Example) -> str:
+    why = e.rest.get("why")
+    if why is not None and e.inputs:
+        named = f" ({named_record(e.records[0].body)})" if e.records else ""
+        return f"in {e.operation} {printable(why, 100)}{named}: {named_place(e.inputs[0].body)}"
+    parts = [
+        f"{named_place(part.body)} is {fate(part.body)}"
+        for part in e.records
+        if part.body.get("fate") is not None
+    ]
+    parts += [
+        f"its offset of {named_offset(part.body)} is {fate(part.body)}"
+        for part in e.offsets
+        if part.body.get("fate") is not None
+    ]
+    if not parts:
+        parts = [f"it committed {named_offset(part.body)}" for part in e.offsets if part.label == "offset"]
+    return f"in {e.operation} the outputs and the committed offsets disagree" + (
+        f": {listed(parts)}" if parts else ""
+    )
+
+
+TOLD = {
+    "offset-output-mismatch": Told(
+        "disagreement between outputs and offsets",
+        "disagreements between outputs and offsets",
+        "Outputs and input offsets of one transaction stand or fall together, for the same inputs.",
+        _sentence,
+    ),
+}

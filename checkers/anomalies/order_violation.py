@@ -20,7 +20,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.findings.build import finding, place
+from checkers.findings.told import Told
 from checkers.stored.tables import Tables
+from harness.telling.example import Example
+from harness.telling.words import printable
 
 KIN = "partition by run, tp, key, slot, in_tp"
 BELOW = f"over ({KIN} order by offset rows between unbounded preceding and 1 preceding)"
@@ -63,3 +66,21 @@ def order_violation(t: Tables) -> DataFrame:
         input_before=place("in_tp", "before.input"),
         records=f"array({place('tp', 'before.offset')}, {place()})",
     )
+
+
+def _sentence(e: Example) -> str:
+    before, here = e.two_records
+    return (
+        f"of key {printable(e.rest.get('key'), 60)}, {here} stands above {before}, "
+        f"and comes of the earlier {e.input}"
+    )
+
+
+TOLD = {
+    "order-violation": Told(
+        "output stands out of order",
+        "outputs stand out of order",
+        "Outputs of one key stand in another order than their inputs, where order is promised.",
+        _sentence,
+    ),
+}

@@ -18,6 +18,9 @@ Reference: KIP-447, "zombie fencing by generation"; Wang et al. 2021, "Consisten
 
 from checkers.findings.build import operation, place
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
+from harness.telling.example import Example
+from harness.telling.words import listed, printable
 
 RULES = (
     Rule(
@@ -37,3 +40,20 @@ RULES = (
     ),
 )
 """One finding for each range that begins inside another."""
+
+
+def _sentence(e: Example) -> str:
+    count = e.rest.get("shared")
+    shared = "" if count is None else f" ({printable(count)} offsets in both ranges)"
+    names = [printable(part.body.get("name", part.body.get("op")), 60) for part in e.operations[:2]]
+    return f"{listed(names) if names else 'two operations'} both committed {e.input}{shared}"
+
+
+TOLD = {
+    "overlapping-commit": Told(
+        "pair of transactions committed the same inputs",
+        "pairs of transactions committed the same inputs",
+        "Two committed transactions of one group stepped over intersecting ranges of input.",
+        _sentence,
+    ),
+}

@@ -24,7 +24,10 @@ from pyspark.sql import functions as F
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import finding, operation, record
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
 from checkers.stored.tables import Tables
+from harness.telling.example import FATES, Example
+from harness.telling.words import printable
 
 NAME = "phantom"
 JOURNAL = r"^(.+):\d+:\d+$"
@@ -89,3 +92,21 @@ def phantom_external(t: ExternalTables) -> DataFrame:
         reader=operation(),
         why="'nobody sent it'",
     )
+
+
+def _sentence(e: Example) -> str:
+    if e.inputs:
+        now = e.inputs[0].body.get("fate")
+        what = "not a visible input" if now is None else FATES.get(str(now), printable(now, 40))
+        return f"{e.record} is visible, and names {e.input}, which is {what}"
+    return f"{e.record} is visible, and nobody had announced to send it"
+
+
+TOLD = {
+    "phantom": Told(
+        "record came from nowhere",
+        "records came from nowhere",
+        "A visible record that nobody had announced to send, or that names no visible input.",
+        _sentence,
+    ),
+}

@@ -39,6 +39,9 @@ from checkers.external.jumps import BACK, SKIPS
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import jump, operation, place, reader
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
+from harness.telling.example import Example
+from harness.telling.words import printable
 
 
 def _rule(name: str, move: str, inside: bool) -> Rule:
@@ -75,3 +78,43 @@ def poll_order_external(t: ExternalTables) -> DataFrame:
         f"case when inside and {SKIPS} then 'int-poll-skip' when inside and {BACK} then 'int-nonmonotonic-poll' "
         f"when {SKIPS} then 'poll-skip' when {BACK} then 'nonmonotonic-poll' end",
     )
+
+
+def _skip(e: Example) -> str:
+    before, here = e.two_records
+    count = e.rest.get("skipped")
+    over = "" if count is None else f" and skipped {printable(count)} between them"
+    return f"{e.reader} went from {before} to {here}{over}"
+
+
+def _back(e: Example) -> str:
+    before, here = e.two_records
+    return f"{e.reader} was given {before}, and then {here}"
+
+
+TOLD = {
+    "poll-skip": Told(
+        "step skipped visible records",
+        "steps skipped visible records",
+        "From one poll to the next a consumer left out records that the final reader was given.",
+        _skip,
+    ),
+    "nonmonotonic-poll": Told(
+        "step went back in the log",
+        "steps went back in the log",
+        "From one poll to the next a consumer went back, though nothing had moved its position.",
+        _back,
+    ),
+    "int-poll-skip": Told(
+        "step inside one poll skipped visible records",
+        "steps inside one poll skipped visible records",
+        "Inside one poll a consumer left out records that the final reader was given.",
+        _skip,
+    ),
+    "int-nonmonotonic-poll": Told(
+        "step inside one poll went back in the log",
+        "steps inside one poll went back in the log",
+        "Inside one poll a consumer was given records in another order than the log has them.",
+        _back,
+    ),
+}

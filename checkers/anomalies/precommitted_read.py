@@ -16,8 +16,10 @@ from pyspark.sql import DataFrame
 
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import finding, operation, place
+from checkers.findings.told import Told
 from checkers.stored.tables import Tables
 from harness.history import Isolation
+from harness.telling.example import Example
 
 NAME = "precommitted-read"
 
@@ -52,3 +54,17 @@ def precommitted_read_external(t: ExternalTables) -> DataFrame:
         record="struct(key as key, value as value, offset as offset)",
         operation=operation(),
     )
+
+
+def _sentence(e: Example) -> str:
+    return f"{e.operation} was given {e.record}, which it had itself sent"
+
+
+TOLD = {
+    "precommitted-read": Told(
+        "transaction read what it had itself sent",
+        "transactions read what they had themselves sent",
+        "A transaction was given its own record before it was committed: Kafka has no read-your-writes.",
+        _sentence,
+    ),
+}

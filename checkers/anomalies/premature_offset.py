@@ -17,6 +17,9 @@ Reference: KIP-98, "consume-transform-produce"; auto-commit before processing is
 
 from checkers.findings.build import operation
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
+from harness.telling.example import Example
+from harness.telling.words import printable
 
 RULES = (
     Rule(
@@ -35,3 +38,19 @@ RULES = (
     ),
 )
 """One finding for each operation and partition of its inputs."""
+
+
+def _sentence(e: Example) -> str:
+    count = e.rest.get("inputs_not_given")
+    most = "inputs" if count is None else f"{printable(count)} inputs"
+    return f"{e.operation} committed an offset beyond {most} that its process had never been given"
+
+
+TOLD = {
+    "premature-offset": Told(
+        "offset was committed too early",
+        "offsets were committed too early",
+        "An offset was committed beyond inputs that its process had never been given.",
+        _sentence,
+    ),
+}

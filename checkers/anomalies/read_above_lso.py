@@ -17,8 +17,10 @@ Reference: KIP-98, "last stable offset"; KAFKA-14402.
 
 from checkers.findings.build import place, reader, record
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
 from checkers.stored.positions import READERS
 from harness.history import Isolation
+from harness.telling.example import Example
 
 RULES = (
     Rule(
@@ -35,3 +37,18 @@ RULES = (
     ),
 )
 """One finding for each record and delivery."""
+
+
+def _sentence(e: Example) -> str:
+    read, still_open = e.two_records
+    return f"{e.reader} read {read}, above {still_open}, which is open to this day"
+
+
+TOLD = {
+    "read-above-lso": Told(
+        "record was read above an open transaction",
+        "records were read above an open transaction",
+        "A consumer that was promised committed records went past a transaction that was still open.",
+        _sentence,
+    ),
+}

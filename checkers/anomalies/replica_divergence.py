@@ -19,11 +19,16 @@ the last batch that can be read (a replica that cannot be read up to the high wa
 Reference: Kafka's documentation, "Replication"; KIP-101, KIP-279.
 """
 
+from collections.abc import Mapping
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.findings.build import finding, place
+from checkers.findings.told import Told
 from checkers.stored.tables import Tables
+from harness.telling.example import Example, named_place
+from harness.telling.words import listed, printable
 
 HOLDS = "one.log_start <= base_offset and last_offset < one.end"
 """Whether a replica must hold the batch."""
@@ -73,3 +78,27 @@ def _in_step(t: Tables) -> DataFrame:
         .join(F.broadcast(judged), on=["run", "tp"], how="left_semi")
         .selectExpr("run", "tp", "filter(replicas, one -> one.last_epoch = led) as replicas")
     )
+
+
+def _sentence(e: Example) -> str:
+    held = e.body.get("replicas")
+    bodies = [one for one in held if isinstance(one, Mapping)] if isinstance(held, list) else []
+    parts = [
+        f"broker {printable(one.get('broker'))} has checksum {printable(one.get('crc'))}"
+        f" up to offset {printable(one.get('last_offset'))}"
+        for one in bodies
+    ]
+    lacking = e.body.get("lacking")
+    parts += [f"broker {printable(one)} has nothing" for one in lacking] if isinstance(lacking, list) else []
+    at = named_place(e.inner("record"))
+    return f"at {at} the replicas differ" + (f": {listed(parts)}" if parts else "")
+
+
+TOLD = {
+    "replica-divergence": Told(
+        "place in the log differs from replica to replica",
+        "places in the log differ from replica to replica",
+        "What is committed is the same on every replica. Here it is not: what is read depends on who leads.",
+        _sentence,
+    ),
+}

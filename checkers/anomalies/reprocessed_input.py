@@ -17,6 +17,9 @@ Reference: KIP-98; Wang et al. 2021, "Consistency and Completeness" (SIGMOD).
 
 from checkers.findings.build import SHOWN, place
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
+from harness.telling.example import Example, named_operation, named_place
+from harness.telling.words import listed
 
 NAME = "reprocessed-input"
 VISIBLE = "filter(outputs, o -> o.visible and o.slot is not null)"
@@ -64,3 +67,24 @@ RULES = (
     ),
 )
 """One finding for each input and slot, or for each input and group."""
+
+
+def _sentence(e: Example) -> str:
+    times = "twice" if len(e.records) <= 2 else f"{len(e.records)} times"
+    effects = [
+        f"{named_place(part.body)}" + (f" by {named_operation(part.operation)}" if part.operation else "")
+        for part in e.records
+    ]
+    if not effects:
+        effects = [f"in {named_operation(part.body)}" for part in e.operations]
+    return f"{e.input} took effect {times}" + (f": {listed(effects)}" if effects else "")
+
+
+TOLD = {
+    "reprocessed-input": Told(
+        "output was made twice for one input",
+        "outputs were made twice for one input",
+        "One input led to more visible outputs than the workload expects of it.",
+        _sentence,
+    ),
+}

@@ -28,6 +28,8 @@ from checkers.external.jumps import BACK
 from checkers.external.tables import INFO, OK, ExternalTables
 from checkers.findings.build import jump, operation
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
+from harness.telling.example import Example
 
 
 def _rule(name: str, inside: str) -> Rule:
@@ -56,3 +58,24 @@ def send_order_external(t: ExternalTables) -> DataFrame:
         "case when inside then 'int-nonmonotonic-send' "
         f"when outcome in ({OK}, {INFO}) and not forgotten then 'nonmonotonic-send' end",
     )
+
+
+def _sentence(e: Example) -> str:
+    before, here = e.two_records
+    return f"{e.operation} sent {before} first, and what its process sent after it stands at {here}"
+
+
+TOLD = {
+    "nonmonotonic-send": Told(
+        "record stands below the one that was sent before it",
+        "records stand below those that were sent before them",
+        "A producer's records stand in the log in another order than it sent them.",
+        _sentence,
+    ),
+    "int-nonmonotonic-send": Told(
+        "record stands below the one that its operation sent before it",
+        "records stand below those that their operations sent before them",
+        "The records of one operation stand in the log in another order than it sent them.",
+        _sentence,
+    ),
+}

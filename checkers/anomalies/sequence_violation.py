@@ -18,6 +18,9 @@ Reference: KIP-98, "idempotent producer guarantees".
 
 from checkers.findings.build import place
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
+from harness.telling.example import Example, named_place
+from harness.telling.words import printable
 
 NUMBERS = 2**31
 """How many sequence numbers there are."""
@@ -42,3 +45,20 @@ RULES = (
     ),
 )
 """One finding for each batch that does not join."""
+
+
+def _sentence(e: Example) -> str:
+    found, due = printable(e.rest.get("sequence")), printable(e.rest.get("sequence_due"))
+    at = named_place(e.inner("record"))
+    return f"the batch at {at}, {e.producer}, begins with sequence {found}, where {due} was due"
+
+
+TOLD = {
+    "sequence-violation": Told(
+        "batch does not join the one before it",
+        "batches do not join the ones before them",
+        "A producer numbers its records, and a broker takes only the next number. Here some are missing, "
+        "or stand in the log twice.",
+        _sentence,
+    ),
+}

@@ -20,6 +20,9 @@ Reference: KIP-447, "unstable offset commits"; KAFKA-9346.
 
 from checkers.findings.build import operation, place
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
+from harness.telling.example import Example
+from harness.telling.words import printable
 
 RULES = (
     Rule(
@@ -39,3 +42,18 @@ RULES = (
     ),
 )
 """One finding for each beginning."""
+
+
+def _sentence(e: Example) -> str:
+    committed = printable(e.rest.get("committed"))
+    return f"{e.reader} began at {e.input}, though {e.operation} had committed up to {committed}"
+
+
+TOLD = {
+    "stale-offset": Told(
+        "worker began below what was committed",
+        "times a worker began below what was committed",
+        "A worker took a partition over below an offset whose commit had succeeded before.",
+        _sentence,
+    ),
+}

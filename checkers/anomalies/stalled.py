@@ -26,8 +26,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.findings.build import finding, operation, place
+from checkers.findings.told import Told
 from checkers.stored.tables import Tables
 from harness.history import Outcome
+from harness.telling.example import Example
+from harness.telling.words import printable
 
 SESSION_MS = 45_000
 """Kafka's default `session.timeout.ms`."""
@@ -113,3 +116,24 @@ def _gaps(t: Tables) -> DataFrame:
 
 def _seconds(ns: str) -> str:
     return f"round(({ns}) / 1e9, 3)"
+
+
+def _sentence(e: Example) -> str:
+    who = "the group" if e.rest.get("group") is None else f"group {printable(e.rest['group'], 60)}"
+    still, bound = printable(e.rest.get("still_s")), printable(e.rest.get("bound_s"))
+    ended = "until" if e.rest.get("committed") is True else "and not by the time of"
+    return (
+        f"{who} committed nothing for {still} s (the bound is {bound} s), "
+        f"{ended} {e.operation}, with {e.input} before it"
+    )
+
+
+TOLD = {
+    "stalled": Told(
+        "group stood still after the last heal",
+        "groups stood still after the last heal",
+        "There were inputs, and a worker, and all faults were healed; and nothing was committed for "
+        "longer than any time-out explains.",
+        _sentence,
+    ),
+}

@@ -17,8 +17,14 @@ Blind spot: one that was decided less than 30 s before the end.
 Reference: KIP-98, "transaction coordinator"; KIP-664.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from checkers.findings.build import state
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
+from harness.telling.example import Example, named_place
+from harness.telling.words import listed, printable
 
 RULES = (
     Rule(
@@ -39,3 +45,27 @@ RULES = (
     ),
 )
 """One finding for each transactional id."""
+
+
+def _sentence(e: Example) -> str:
+    at = named_place(e.inner("record"))
+    waits = _partitions(e.body.get("partitions"))
+    return f"{e.transactional_id} was still {printable(e.rest.get('state'), 40)} ({at}) at the end" + (
+        f", with {waits} to be marked" if waits else ""
+    )
+
+
+def _partitions(value: Any) -> str:
+    there = [named_place(one) for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+    return listed(there) if there else ""
+
+
+TOLD = {
+    "stuck-completion": Told(
+        "transaction was decided and never finished",
+        "transactions were decided and never finished",
+        "The coordinator had decided to commit or to abort, and has not finished it after everything came "
+        "to rest: nobody can use this transactional id.",
+        _sentence,
+    ),
+}

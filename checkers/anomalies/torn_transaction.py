@@ -25,9 +25,12 @@ from checkers.external.records import LOST
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import SHOWN, finding, operation
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
+from harness.telling.example import FATES, Example, fate, named_place
+from harness.telling.words import listed, printable
 
 NAME = "torn-transaction"
-FATES = """array_distinct(transform(filter(records,
+SEEN = """array_distinct(transform(filter(records,
     r -> r.acked and r.effect is not null and (r.effect != 'open' or r.abandoned)), r -> r.effect))"""
 HALF_READ = """(settled = 'committed' and exists(records, r -> not r.logged and r.given)
     and exists(records, r -> not r.logged and r.passed and not r.given))"""
@@ -36,13 +39,13 @@ RULES = (
     Rule(
         NAME,
         "operations",
-        where=f"transactional and (size({FATES}) > 1 or {HALF_READ})",
+        where=f"transactional and (size({SEEN}) > 1 or {HALF_READ})",
         order=["op"],
         ops="array(op)",
-        absence=f"(size({FATES}) <= 1)",
+        absence=f"(size({SEEN}) <= 1)",
         detail={
             "operation": operation(),
-            "fates": FATES,
+            "fates": SEEN,
             "records": f"transform(slice(filter(records, r -> r.acked), 1, {SHOWN}), "
             "r -> struct(r.tp as tp, r.offset as offset, r.value as value, r.given as given))",
         },
@@ -73,3 +76,26 @@ def torn_transaction_external(t: ExternalTables) -> DataFrame:
         read=f"slice(read, 1, {SHOWN})",
         unread=f"slice(unread, 1, {SHOWN})",
     )
+
+
+def _sentence(e: Example) -> str:
+    fates = [
+        f"{named_place(part.body)} is {fate(part.body)}"
+        for part in e.records
+        if part.body.get("fate") is not None
+    ]
+    told = e.rest.get("fates")
+    if not fates and isinstance(told, list):
+        fates = [f"some of its records are {FATES.get(str(one), printable(one, 40))}" for one in told]
+    said = listed(fates) if fates else "its records do not share one fate"
+    return f"{e.operation} was one transaction, and {said}"
+
+
+TOLD = {
+    "torn-transaction": Told(
+        "transaction was torn apart",
+        "transactions were torn apart",
+        "The records of one transaction must all be committed or all be aborted. These were not.",
+        _sentence,
+    ),
+}

@@ -32,6 +32,9 @@ higher epoch, where the client does not know that nothing was begun.
 
 from checkers.findings.build import state
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
+from harness.telling.example import Example, named_place
+from harness.telling.words import printable
 
 RESTING = ("Empty", "CompleteCommit", "CompleteAbort")
 PREVIOUS = {
@@ -86,3 +89,19 @@ RULES = (
     ),
 )
 """One finding for each state that may not follow."""
+
+
+def _sentence(e: Example) -> str:
+    state, before = printable(e.rest.get("state"), 40), printable(e.rest.get("state_before"), 40)
+    at = named_place(e.inner("record"))
+    return f"{e.transactional_id} went from {before} to {state} ({at}), which may not follow it"
+
+
+TOLD = {
+    "transaction-state-violation": Told(
+        "step of a transaction coordinator is not allowed",
+        "steps of transaction coordinators are not allowed",
+        "The transaction log shows a state that may not follow the one before it.",
+        _sentence,
+    ),
+}

@@ -23,8 +23,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.findings.build import finding, operation
+from checkers.findings.told import Told
 from checkers.stored.tables import Tables
 from harness.history import Outcome
+from harness.telling.example import Example
+from harness.telling.words import printable
 
 CLOCKS_MS = 1_000
 """How far the wall clocks of a broker and of the run may stand apart."""
@@ -79,3 +82,20 @@ def undue_fencing(t: Tables) -> DataFrame:
         operation=operation("answer.op"),
         own_init=operation("own.op"),
     )
+
+
+def _sentence(e: Example) -> str:
+    error = e.first_operation().get("error")
+    said = f" ({printable(error, 80)})" if error else ""
+    return f"{e.operation} was fenced{said}, though nobody had taken {e.transactional_id} and no time-out had passed"
+
+
+TOLD = {
+    "undue-fencing": Told(
+        "producer was fenced for nothing",
+        "producers were fenced for nothing",
+        "A producer was told that it is fenced, though nobody had taken its transactional id and no "
+        "time-out had passed.",
+        _sentence,
+    ),
+}

@@ -18,11 +18,16 @@ Reference: none is known; seen on Kafka 4.3.1, where a coordinator passes over a
 leader.
 """
 
+from collections.abc import Mapping
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.findings.build import finding, place
+from checkers.findings.told import Told
 from checkers.stored.tables import Tables
+from harness.telling.example import Example, named_place
+from harness.telling.words import printable
 
 
 def unmarked_partition(t: Tables) -> DataFrame:
@@ -61,3 +66,25 @@ def unmarked_partition(t: Tables) -> DataFrame:
         last_completion="struct(completion.log_tp as tp, completion.log_offset as offset, "
         "completion.epoch as epoch, completion.state as state)",
     )
+
+
+def _sentence(e: Example) -> str:
+    markers, due = printable(e.rest.get("markers")), printable(e.rest.get("completions"))
+    last = e.body.get("last_completion")
+    said = f"; the last one says {printable(last.get('state'), 40)}" if isinstance(last, Mapping) else ""
+    where = named_place({key: value for key, value in e.inner("record").items() if key != "offset"})
+    return (
+        f"{where} has {markers} markers of {e.transactional_id}, and {due} of its transactions there are "
+        f"complete{said}"
+    )
+
+
+TOLD = {
+    "unmarked-partition": Told(
+        "partition lacks the marker of a completed transaction",
+        "partitions lack the markers of completed transactions",
+        "A transaction is complete when each of its partitions has a marker. Here one has too few: its "
+        "records stay open, or share the fate of the next transaction.",
+        _sentence,
+    ),
+}

@@ -23,7 +23,9 @@ from pyspark.sql import functions as F
 
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import finding, operation, record
+from checkers.findings.told import Told
 from checkers.stored.tables import Tables
+from harness.telling.example import Example
 
 NAME = "unseen"
 
@@ -68,3 +70,17 @@ def unseen_external(t: ExternalTables) -> DataFrame:
         record="struct(key as key, value as value, lowest_offset as offset)",
         operation=operation("writer"),
     )
+
+
+def _sentence(e: Example) -> str:
+    return f"{e.record} was acknowledged to {e.operation}, and no reader that came past it was given it"
+
+
+TOLD = {
+    "unseen": Told(
+        "acknowledged record was never delivered",
+        "acknowledged records were never delivered",
+        "The final reader came to the end, and nobody was ever given this acknowledged record.",
+        _sentence,
+    ),
+}

@@ -18,8 +18,10 @@ Reference: Kingsbury, Redpanda 21.10.1 (2022), "lost writes"; unclean leader ele
 
 from checkers.findings.build import reader, record
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
 from checkers.stored.positions import READERS
 from harness.history import Isolation
+from harness.telling.example import Example
 
 RULES = (
     Rule(
@@ -33,3 +35,17 @@ RULES = (
     ),
 )
 """One finding for each record and delivery."""
+
+
+def _sentence(e: Example) -> str:
+    return f"{e.reader} read {e.record}, and the final reader came past it and was not given it"
+
+
+TOLD = {
+    "vanished": Told(
+        "record was read and is gone",
+        "records were read and are gone",
+        "A consumer was given a record that the final reader, which came past its place, was not given.",
+        _sentence,
+    ),
+}

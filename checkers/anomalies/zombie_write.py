@@ -17,11 +17,16 @@ Blind spot: zombies under another transactional id; the group's generation must 
 Reference: KIP-98, "fencing zombies"; KIP-360.
 """
 
+from collections.abc import Mapping
+
 from pyspark.sql import DataFrame
 
 from checkers.findings.build import finding, operation, place
 from checkers.findings.rules import Rule
+from checkers.findings.told import Told
 from checkers.stored.tables import Tables
+from harness.telling.example import Example, named_operation
+from harness.telling.words import printable
 
 NAME = "zombie-write"
 EFFECTIVE = """exists(records, r -> r.effect = 'commit') or exists(commits, c -> c.effect = 'commit')
@@ -78,3 +83,23 @@ def zombie_write(t: Tables) -> DataFrame:
         other_init=operation("latest.op"),
         why="'another process had initialised its transactional id'",
     )
+
+
+def _sentence(e: Example) -> str:
+    epoch, higher = e.rest.get("epoch", e.first_record().get("epoch")), e.rest.get("epoch_before")
+    if epoch is not None and higher is not None:
+        above = f"above epoch {printable(higher)} of the same producer"
+        return f"{e.record} of epoch {printable(epoch)} was committed {above}"
+    other = e.body.get("other_init")
+    who = named_operation(other) if isinstance(other, Mapping) else "another process"
+    return f"{e.operation} was committed after {who} had taken over its transactional id"
+
+
+TOLD = {
+    "zombie-write": Told(
+        "write of a fenced producer took effect",
+        "writes of fenced producers took effect",
+        "A producer that another had replaced must be fenced off. Its write was committed all the same.",
+        _sentence,
+    ),
+}

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from checkers.external.graph.names import GRAPHS, WORDS, WR
+from checkers.external.lines import line
 from checkers.external.operations import Numbers, count_operations, lookup
 from checkers.external.records import records_of
 from checkers.external.table import Table
@@ -16,6 +17,7 @@ from checkers.findings.form import Finding
 from checkers.findings.lookup import objects
 from checkers.judging.run_checks import Collected, collect
 from checkers.judging.stored_runs import unsettled, with_cause
+from checkers.judging.telling import tell
 from checkers.registry import CHECKERS, HISTORY_CHECKERS, SUBSCRIBED, UNSETTLED, checker_of
 from harness.errors import UnreadableInput
 from harness.history_files.names import shown
@@ -90,12 +92,13 @@ def _judgement(
             parts = [found.rows[key] for key in ((run, name, False), (run, name, True)) if key in found.rows]
             if parts:
                 by = "Kafka" if name in checker.always_allowed else permitted.get(name)
-                anomalies[name] = Found(
+                counted = Found(
                     count=sum(part.count for part in parts),
                     examples=[example for part in parts for example in part.examples],
                     allowed=by is not None,
                     allowed_by=by,
                 )
+                anomalies[name] = tell(name, counted, line)
     told = {name for checker in HISTORY_CHECKERS for name in checker.anomalies}
     broken = dict(found.crashed)
     if not numbers["read"]:

@@ -10,6 +10,7 @@ from checkers.judging.bisect import Answers, each
 from checkers.judging.completeness import Facts, Incomplete, completeness, missing_needs
 from checkers.judging.observers import observe
 from checkers.judging.run_checks import Materialised, Phase, in_silence, materialise
+from checkers.judging.telling import tell
 from checkers.registry import CHECKERS, HISTORIES, STORE_CHECKERS, UNSETTLED, Checker, checker_of
 from checkers.spark.errors import errors_of_ours
 from checkers.stored.sources import StoredRun, read_sources
@@ -78,13 +79,14 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
                 not_checked[name] = reason
             elif finding := _weigh(run, checker, name, brought, found, examples):
                 by = "Kafka" if name in checker.always_allowed else run.allowed.get(name)
-                anomalies[name] = Found(
+                counted = Found(
                     count=finding.count,
                     examples=finding.examples,
                     allowed=checker.warning or by is not None,
                     warning=checker.warning,
                     allowed_by=by,
                 )
+                anomalies[name] = tell(name, counted)
     if run.drifted and "dirty-read" not in not_checked:
         not_checked[BY_TIME] = Reason(
             "clock-drift",

@@ -26,7 +26,7 @@ def tell_history(history: str, answer: Verdict | FencepostError, *, as_json: boo
     `stored`: of a run of Fencepost's own. For people a line for each anomaly stands below, with its first
     example, what was allowed, and the reasons of an unknown verdict.
     """
-    from reports.words import printable
+    from harness.telling.words import printable
 
     name = printable(history, 4000)
     if isinstance(answer, FencepostError):

@@ -21,7 +21,9 @@ def command(store: str) -> ExitStatus:
     folder = one_run(store)
     if not (folder / "verdict.json").exists():
         raise UnreadableInput(f"{folder} has not been judged yet: fencepost check {folder}")
-    verdict = Verdict.load(folder / "verdict.json")
+    from checkers.judging.telling import tell_all
+
+    verdict = tell_all(Verdict.load(folder / "verdict.json"))
 
     from fencepost.judge import open_evidence
 

@@ -119,7 +119,7 @@ class CarryingOut:
                     end_s=end_s,
                     acted=effect.acted,
                     evidence=evidence,
-                    past_tense=nemesis.past_tense,
+                    struck=effect.told(nemesis.past_tense),
                 )
             )
             self.injected.unmet_goals.update(effect.lacking)

@@ -134,10 +134,17 @@ class Drawn:
 class Effect:
     """What a fault did: filled in while it is on."""
 
-    target: str
+    target: str  # all of it: "broker 2, leader of invoices/3"
+    who: str = ""  # the short of it: "broker 2"; empty: the target
+    other: str = ""  # whom it was cut from
     proof: list[str] = field(default_factory=list)
     acted: bool = False
     lacking: dict[str, str] = field(default_factory=dict)  # goals that it should have reached, and did not
+
+    def told(self, past_tense: str) -> str:
+        """What happened to whom: "broker 2 was cut off from broker 3"."""
+        words = f"{self.who or self.target} {past_tense}"
+        return f"{words} from {self.other}" if self.other else words
 
     def saw(self, evidence: str) -> None:
         """Add a proof that it acted."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from harness.facts import Phase
+from harness.telling.example import Example, named_operation
+from harness.telling.words import integer, printable, seconds
 from harness.verdict import FaultReport
 from reports.charts.svg import Drawing, time_axis
-from reports.example import Example, named_operation
-from reports.words import integer, printable, seconds
 
 ROW = 40
 MOST_ROWS = 30

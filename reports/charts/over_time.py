@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from harness.telling.words import milliseconds, number, printable, several
 from harness.verdict import FaultReport
 from reports.charts.series import CATEGORIES, OK, Series
 from reports.charts.svg import Drawing, ticks, time_axis
-from reports.words import milliseconds, number, printable, several
 
 PANEL, STRIP, GAP, LANE = 96, 26, 34, 18
 MOST_STAGES = 12

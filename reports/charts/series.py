@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.history import Outcome
-from reports.words import printable
+from harness.telling.words import printable
 
 OK, ABORT, FAIL, INFO = "ok", "aborted on purpose", "fail", "info"
 CATEGORIES = (OK, ABORT, FAIL, INFO)

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from markupsafe import Markup
 
-from reports.words import printable
+from harness.telling.words import printable
 
 Element = ElementTree.Element
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
-from reports.words import integer, printable
+from harness.telling.words import integer, printable
 
 AROUND = 2
 MOST_BETWEEN = 12

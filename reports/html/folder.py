@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from harness.errors import UnreadableInput
 from harness.facts import Facts
-from reports.words import printable, size
+from harness.telling.words import printable, size
 
 MOST_FILES = 500
 WHAT_FOR = (

@@ -17,14 +17,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.reasons import Reason
+from harness.telling import words
+from harness.telling.example import Example, fate, named_offset, named_operation, named_place, operations_of
 from harness.verdict import FaultReport, Found, Verdict, lacking
-from reports import words
 from reports.charts import gantt, over_time, series
-from reports.example import Example, named_offset, named_operation, operations_of, place
 from reports.html import excerpts, folder
-from reports.meanings import counted, meaning
-from reports.sentences import fate, sentence, unsettled
 from reports.summary import causes_first
+from reports.told import counted, meaning, sentences, unsettled
 
 MOST_EXAMPLES = 10
 FALLBACK = "repeat the run with a longer `--time-limit` or another `--seed`"
@@ -90,7 +89,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         "number": _number,
         "seconds": words.seconds,
         "named": named_operation,
-        "place": place,
+        "place": named_place,
         "fate": fate,
         "offset": named_offset,
         "label": lambda label: words.printable(label.replace("_", " "), 60),
@@ -150,13 +149,14 @@ def _examples(ordered: Sequence[tuple[str, Found]]) -> Iterator[Mapping[str, Any
 
 def _finding(name: str, found: Found, faults: Sequence[FaultReport]) -> Finding:
     shown = []
-    for number, body in enumerate(found.examples[:MOST_EXAMPLES], 1):
+    told = zip(found.examples[:MOST_EXAMPLES], sentences(name, found), strict=False)
+    for number, (body, said) in enumerate(told, 1):
         example = Example(body)
         ident = f"{_ident(name)}-{number}"
         timeline = Drawings(*(gantt.operations(f"{ident}-time", example, faults, width) for width in WIDTHS))
-        shown.append(Shown(ident, sentence(name, body), example, timeline, words.printable(body, 4000)))
+        shown.append(Shown(ident, said, example, timeline, words.printable(body, 4000)))
     label = words.printable(name, 60)
-    return Finding(label, f"{_ident(name)}-all", found, counted(label, found.count), meaning(name), shown)
+    return Finding(label, f"{_ident(name)}-all", found, counted(name, found), meaning(found), shown)
 
 
 def _ident(name: str) -> str:

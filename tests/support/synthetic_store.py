@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import tomli_w
 
+from checkers.judging.telling import tell_all
 from checkers.registry import STORE_CHECKERS
 from harness.facts import Facts, Phase
 from harness.reasons import Reason
@@ -28,7 +29,7 @@ FAULTS = (
         20.4,
         True,
         "process 4711 ended by SIGKILL",
-        "was killed",
+        "broker 2 was killed",
     ),
     FaultReport(
         "pause-worker",
@@ -37,7 +38,7 @@ FAULTS = (
         38.5,
         True,
         "process 4802 was stopped (state T), shop-2.1 went on at 34.9 s, and it came back at 38.5 s",
-        "was paused and replaced",
+        "worker shop-2.0 was paused and replaced",
     ),
     FaultReport(
         "partition",
@@ -46,7 +47,7 @@ FAULTS = (
         54.0,
         True,
         "4 links: each had a connection when it was cut, and a probe through each stayed without an answer",
-        "was cut off",
+        "broker 1 was cut off from its peers",
     ),
 )
 
@@ -209,15 +210,16 @@ def verdict(valid: Validity, **changes: Any) -> Verdict:
         "stats": {"ops": 4000, "ok": 3900, "fail": 60, "info": 40},
         **told,
     }
-    judged = Verdict(**(body | changes))
+    judged = tell_all(Verdict(**(body | changes)))
     return judged if judged.summary else replace(judged, summary=summarised(judged))
 
 
 def summarised(judged: Verdict) -> str:
     """The sentence for a verdict, as the front door asks for it."""
+    untold = {name: replace(found, words="") for name, found in judged.anomalies.items()}
     return summary(
         judged.valid,
-        judged.anomalies,
+        tell_all(replace(judged, anomalies=untold)).anomalies,
         judged.faults,
         unknown_because=judged.unknown_because,
         coverage=judged.coverage,

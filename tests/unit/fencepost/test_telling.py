@@ -5,15 +5,19 @@ from dataclasses import replace
 
 import pytest
 
+from checkers.external.lines import line
+from checkers.judging.telling import tell
 from fencepost.commands.output import tell_history
 from harness.errors import FencepostError, UnreadableInput
 from harness.reasons import Reason
 from harness.verdict import Found, Validity, Verdict
 
-CYCLE = Found(2, [{"cycle": [], "steps": ["T4 read 1 from x, which T3 wrote"]}])
+CYCLE = tell("G1c", Found(2, [{"cycle": [], "steps": ["T4 read 1 from x, which T3 wrote"]}]), line)
 ALLOWED = Found(1, [{"cycle": []}], allowed=True, allowed_by="Kafka")
 WARNING = Found(3, [{}], allowed=True, warning=True)
-TWICE = Found(2, [{"input": {"topic": "a", "partition": 0, "offset": 5}, "records": []}])
+TWICE = tell(
+    "reprocessed-input", Found(2, [{"input": {"topic": "a", "partition": 0, "offset": 5}, "records": []}])
+)
 
 
 def judged(**anomalies: Found) -> Verdict:

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from checkers.judging.telling import tell
+from checkers.registry import CHECKERS
 from harness.reasons import Reason
 from harness.verdict import Found, Validity
 from reports.html.page import draw
 from reports.junit import junit
-from reports.meanings import SPINE
-from reports.sentences import sentence
+from reports.told import sentence
 from tests.support.synthetic_store import verdict
 
 NAMES = """
@@ -30,13 +31,14 @@ ANYTHING = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5),
     max_leaves=20,
 )
+SPINE = [name for checker in CHECKERS for name in checker.anomalies]
 EXAMPLES = st.dictionaries(KEYS, ANYTHING, max_size=6)
 
 
 @settings(deadline=None, max_examples=150)
 @given(st.sampled_from([*SPINE, "of-another-day"]), EXAMPLES)
 def test_anything_has_a_sentence(anomaly: str, example: dict[str, Any]) -> None:
-    words = sentence(anomaly, example)
+    words = sentence(anomaly, tell(anomaly, Found(1, [example])))
     assert words.isprintable()
     assert len(words) < 5000
 

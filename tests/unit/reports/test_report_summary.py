@@ -72,11 +72,10 @@ def test_an_unknown_run_says_its_first_reason() -> None:
     assert summarised(verdict(Validity.UNKNOWN, unknown_because=[])) == "there is not enough evidence to say"
 
 
-def test_a_target_is_told_without_its_role() -> None:
+def test_a_fault_of_an_earlier_store_is_told_by_its_name() -> None:
     assert struck(FAULTS[0]) == "broker 2 was killed"
-    assert struck(FAULTS[1]) == "worker shop-2.0 was paused and replaced"
-    assert struck(FAULTS[2]) == "broker 1 was cut off from its peers"
-    assert struck(replace(FAULTS[2], fault="tide", target="", past_tense="")) == "tide struck its target"
+    assert struck(replace(FAULTS[0], struck="")) == "kill-broker struck broker 2, leader of invoices/0"
+    assert struck(replace(FAULTS[2], fault="tide", target="", struck="")) == "tide struck its target"
 
 
 def test_an_operation_without_times_has_no_fault_before_it() -> None:

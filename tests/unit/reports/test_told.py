@@ -2,6 +2,8 @@
 
 import pytest
 
+from checkers.external.lines import line
+from checkers.judging.telling import tell
 from harness.verdict import Found, Validity, Verdict
 from reports.external import explanations
 
@@ -10,7 +12,7 @@ T12 = T6 | {"op": 12, "process": 3}
 
 
 def told(name: str, example: dict[str, object], **more: bool) -> list[str]:
-    found = Found(3, [example], **more)
+    found = tell(name, Found(3, [example], **more), line)
     return list(explanations(Verdict("h", "h", None, Validity.INVALID, "", {name: found})))
 
 

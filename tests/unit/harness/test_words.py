@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from reports.words import listed, milliseconds, number, printable, several, size
+from harness.telling.words import listed, milliseconds, number, printable, several, size
 
 
 @pytest.mark.parametrize(

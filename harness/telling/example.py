@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from reports.words import integer, printable
+from harness.telling.words import integer, listed, printable
 
 Body = Mapping[str, Any]
 NOBODY = "an operation that nobody named"
+FATES = {"commit": "committed", "abort": "aborted", "open": "still open", "plain": "not transactional"}
 _OPERATION_FIELDS = frozenset({"op", "journal", "call_ns", "commit_ns", "return_ns", "outcome"})
 _RECORD_FIELDS = frozenset({"value", "fate", "producer_id", "epoch", "marker_offset"})
 _OFFSET_FIELDS = frozenset({"committed", "first", "next"})
@@ -103,7 +104,30 @@ class Example:
     @property
     def input(self) -> str:
         """The first input in words."""
-        return f"input {place(self.inputs[0].body)}" if self.inputs else "an input"
+        return f"input {named_place(self.inputs[0].body)}" if self.inputs else "an input"
+
+    @property
+    def two_records(self) -> tuple[str, str]:
+        """The first two records in words."""
+        named = [named_record(part.body) for part in self.records[:2]]
+        first, second = [*named, *("a record", "another")[len(named) :]]
+        return first, second
+
+    @property
+    def producer(self) -> str:
+        """The producer at the top, in words."""
+        return f"of producer {printable(self.rest.get('producer_id'))}"
+
+    @property
+    def transactional_id(self) -> str:
+        """The transactional id at the top, in words."""
+        own = self.rest.get("transactional_id")
+        return "a transactional id" if own is None else printable(own, 60)
+
+    def inner(self, name: str) -> Body:
+        """The mapping of this name at the top; empty if there is none."""
+        body = self.body.get(name)
+        return body if isinstance(body, Mapping) else {}
 
     def first_record(self) -> Body:
         """The first record, empty if there is none."""
@@ -153,7 +177,7 @@ def _singular(label: str) -> str:
     return label[:-1] if label.endswith("s") else label
 
 
-def place(body: Body) -> str:
+def named_place(body: Body) -> str:
     """`invoices/3 offset 17`, as far as it is known."""
     topic, partition, offset = body.get("topic"), body.get("partition"), body.get("offset")
     if topic is None and partition is None:
@@ -165,7 +189,7 @@ def place(body: Body) -> str:
 
 def named_offset(body: Body) -> str:
     """`purchases/1 up to 816`, and what became of it; or `purchases/1 from 812 up to 816`."""
-    where = place({key: value for key, value in body.items() if key != "offset"})
+    where = named_place({key: value for key, value in body.items() if key != "offset"})
     first = "" if body.get("first") is None else f" from {printable(body['first'], 30)}"
     return f"{where}{first} up to {printable(body.get('committed', body.get('next')), 30)}"
 
@@ -174,8 +198,8 @@ def named_record(body: Body) -> str:
     """`shop-1.0:42:0 at invoices/3 offset 17`."""
     value = body.get("value")
     if value is None:
-        return f"the record at {place(body)}" if "topic" in body or "offset" in body else "a record"
-    return f"{printable(value, 60)} at {place(body)}"
+        return f"the record at {named_place(body)}" if "topic" in body or "offset" in body else "a record"
+    return f"{printable(value, 60)} at {named_place(body)}"
 
 
 def named_operation(body: Body) -> str:
@@ -186,6 +210,25 @@ def named_operation(body: Body) -> str:
         if body.get(name) is not None:
             return printable(body[name], 60)
     return NOBODY
+
+
+def fate(record: Body) -> str:
+    """What a record's marker says, as far as it is known."""
+    if record.get("fate") is None:
+        return "of unknown fate"
+    said = FATES.get(str(record["fate"]), printable(record["fate"], 40))
+    marker = record.get("marker_offset")
+    return said if marker is None else f"{said} by the marker at offset {printable(marker)}"
+
+
+def generic(name: str, body: Body) -> str:
+    """An example of an anomaly that nobody has words for, in one sentence."""
+    e = Example(body)
+    parts = [named_record(part.body) for part in e.records]
+    parts += [named_operation(part.body) for part in e.operations]
+    parts += [f"input {named_place(part.body)}" for part in e.inputs]
+    parts += [f"{printable(label, 40)} {printable(value, 80)}" for label, value in e.rest.items()]
+    return f"{printable(name, 60)}: {listed(parts, 6) if parts else 'no details given'}"
 
 
 def operations_of(examples: Iterator[Body]) -> Iterator[Body]:

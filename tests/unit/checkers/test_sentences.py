@@ -3,8 +3,10 @@ from typing import Any
 
 import pytest
 
-from reports.meanings import SPINE
-from reports.sentences import sentence
+from checkers.judging.telling import tell
+from checkers.registry import STORE_CHECKERS
+from harness.verdict import Found
+from reports.told import sentence as first_sentence
 from tests.support.synthetic_store import REPROCESSED, operation, record
 
 T3 = operation(3, outcome="fail", asked="abort")
@@ -17,6 +19,13 @@ STEPPED = "payments-1.0:7 went from x=1 at invoices/3 offset 17 to x=4 at invoic
 WENT_BACK = "payments-1.0:7 was given x=1 at invoices/3 offset 17, and then x=4 at invoices/3 offset 20"
 SENT = {"records": [X, record(12, value="x=2")], "operations": [T3, T7]}
 SENT_BACK = "shop-2.0:3 sent x=1 at invoices/3 offset 17 first, and what its process sent after it stands at x=2 at invoices/3 offset 12"
+SPINE = [name for checker in STORE_CHECKERS for name in checker.anomalies]
+
+
+def sentence(anomaly: str, example: dict[str, Any]) -> str:
+    """As the report has it."""
+    return first_sentence(anomaly, tell(anomaly, Found(1, [example])))
+
 
 EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
     "lost-write": [

@@ -1,0 +1,30 @@
+"""Findings in words, as `verdict.json` has them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from checkers.registry import CHECKERS
+from harness.verdict import Found, Verdict
+
+_CHECKERS = {name: checker for checker in CHECKERS for name in checker.anomalies}
+
+
+def tell(anomaly: str, found: Found, line: Callable[[Mapping[str, Any]], str] | None = None) -> Found:
+    """With what it lacks of words. `line` tells an example, where it is not for the anomaly's own sentence."""
+    checker = _CHECKERS.get(anomaly)
+    if checker is None:
+        return found
+    told = checker.told(anomaly)
+    return replace(
+        found,
+        words=found.words or told.counted(found.count),
+        meaning=found.meaning or told.meaning,
+        sentences=found.sentences or [(line or told.tell)(example) for example in found.examples],
+    )
+
+
+def tell_all(verdict: Verdict) -> Verdict:
+    """A verdict of an earlier version, which had no words."""
+    told = {name: tell(name, found) for name, found in verdict.anomalies.items()}
+    return replace(verdict, anomalies=told)

@@ -1,0 +1,41 @@
+"""A finding in the words that its verdict has for it. A verdict that has none is told all the same, plainly."""
+
+from collections.abc import Sequence
+
+from harness.telling.example import generic, named_operation
+from harness.telling.words import listed, number, printable, several
+from harness.verdict import Found, Unsettled
+
+
+def counted(anomaly: str, found: Found) -> str:
+    """`3 outputs were made twice for one input`."""
+    if found.words:
+        return printable(found.words, 300)
+    return (
+        f"{printable(anomaly, 60)} was found {'once' if found.count == 1 else number(found.count) + ' times'}"
+    )
+
+
+def meaning(found: Found) -> str:
+    """What the anomaly is."""
+    return printable(found.meaning, 1000) or "The checker of this name found a contradiction in the evidence."
+
+
+def sentences(anomaly: str, found: Found) -> Sequence[str]:
+    """Each example in a sentence, without a full stop; safe to show."""
+    told = [printable(sentence, 5000) for sentence in found.sentences[: len(found.examples)]]
+    return [*told, *(generic(anomaly, example) for example in found.examples[len(told) :])]
+
+
+def sentence(anomaly: str, found: Found) -> str:
+    """The first example in a sentence."""
+    return sentences(anomaly, found)[0]
+
+
+def unsettled(found: Unsettled) -> str:
+    """How many operations nobody can say of whether they took effect, and which."""
+    named = listed(named_operation(example) for example in found.examples[:3])
+    return (
+        f"{several(found.count, 'operation')} whose client was told nothing, and no marker and no read tells "
+        f"whether {'it' if found.count == 1 else 'they'} took effect; the first: {named}"
+    )
