@@ -28,7 +28,7 @@ from harness.runner.interrupt import Interrupt, Stage
 from harness.runner.processes import OBSERVER_SLOT, Clock
 from harness.runner.progress import Progress
 from harness.runner.quiescence import Quiet
-from harness.runner.run import Running, Test, perform
+from harness.runner.run import Ahead, Running, Test, perform
 from harness.runner.run_log import RunLog
 from harness.runner.schedule import Schedule
 from harness.runner.tabulate import Ends, rows_of, tabulate, unexpected_errors
@@ -40,6 +40,7 @@ from harness.verdict import Verdict
 if TYPE_CHECKING:
     from checkers.spark.session import Pending
     from harness.environment import Prepared
+    from harness.environment.java import Java
     from workloads.model import Workload
 
 
@@ -58,8 +59,9 @@ def run(
         progress.say(f"  {injection}")
     with Interrupt() as interrupt, ExitStack() as stack:
         early = Early(options, stack)
-        performed = perform_run(options, progress, command, workload, drawn, interrupt, stack, early.begin)
+        performed = perform_run(options, progress, command, workload, drawn, interrupt, stack, early)
         verdict = _judge(performed.folder, performed.run_log, early.pending)
+        early.remember()
         performed.facts().save(performed.folder / "facts.json")
         _leave(performed.folder, verdict, performed.run_log)
         return verdict, performed.folder
@@ -72,6 +74,10 @@ def _no_faults(options: Options) -> str:
     return "no faults are planned"
 
 
+LEAST_S = 12.0
+"""Before the time limit, Spark is begun at the latest."""
+
+
 class Early:
     """Spark, begun while the run's last seconds pass."""
 
@@ -79,15 +85,30 @@ class Early:
         self._options = options
         self._stack = stack
         self._pending: Pending | None = None
+        self._java: Java | None = None
 
     def begin(self, prepared: "Prepared") -> None:
         """Start it; it ends with the stack."""
         from fencepost.spark import begin_early
 
         options = self._options
+        self._java = prepared.java
         inputs = options.rate * options.time_limit_s
         self._pending = begin_early(prepared.java, options.master, options.spark_conf, inputs)
         self._stack.callback(self._pending.close)
+
+    def by_s(self, prepared: "Prepared") -> float:
+        """How long before the time limit it is begun: as long as the last one took, and half a run at most."""
+        from fencepost.spark import warm_up_s
+
+        return min(warm_up_s(prepared.java), max(self._options.time_limit_s / 2, LEAST_S))
+
+    def remember(self) -> None:
+        """Keep how long it took, once it was needed."""
+        from fencepost.spark import remember_warm_up
+
+        assert self._java is not None, "no run has come near its end"
+        remember_warm_up(self._java, self.pending)
 
     @property
     def pending(self) -> "Pending":
@@ -114,7 +135,7 @@ def perform_run(
     drawn: Schedule,
     interrupt: Interrupt,
     stack: ExitStack,
-    near_the_end: Callable[["Prepared"], None],
+    early: Early,
 ) -> Performed:
     """Run the pipeline under faults, and turn what it left into tables. Nothing is judged."""
     from harness.environment.cache import cache_folder
@@ -154,7 +175,9 @@ def perform_run(
             cluster = up.enter_context(CLUSTERS[options.cluster].open(parts))
         try:
             running = Running(cluster, supervisor, interrupt, SentinelEnds(cluster))
-            quiet = perform(test, running, run_log, lambda: near_the_end(prepared))
+            quiet = perform(
+                test, running, run_log, Ahead(lambda: early.begin(prepared), early.by_s(prepared))
+            )
         except FencepostError as error:
             run_log.problem("run-failed", f"the run failed: {redact_text(str(error))}")
             facts().save(folder / "facts.json")

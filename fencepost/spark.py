@@ -3,7 +3,7 @@
 import logging
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -26,6 +26,8 @@ LARGE_INPUTS = 50_000
 """Of a run, above which Spark is started for a large history."""
 WORKER_DAEMON = "checkers.judging.python_workers"
 WARM_UP = "checkers.judging.warm_up"
+WARM_UP_S = (12.0, 30.0)
+"""For a warm-up of which nothing is known, and at most: so long before its time limit a run begins one."""
 NEEDED = (
     "orjson",
     "pyarrow",
@@ -99,6 +101,25 @@ def starting(master: str, conf: Mapping[str, str], *, large: bool = False) -> "I
         for module in LOADED:
             import_module(module)
         yield pending.session()
+
+
+def warm_up_s(found: Java) -> float:
+    """How long it took the last time that `begin_early` came to its end on this machine."""
+    try:
+        return min(max(float(_took(found).read_text()), WARM_UP_S[0]), WARM_UP_S[1])
+    except (OSError, ValueError):  # the first one, or a file that another version wrote
+        return WARM_UP_S[0]
+
+
+def remember_warm_up(found: Java, pending: Pending) -> None:
+    """Keep how long it took, for the next run."""
+    if pending.took_s is not None:
+        with suppress(OSError):  # a cache that nobody can write to costs a few seconds of waiting
+            _took(found).write_text(f"{pending.took_s:.1f}\n")
+
+
+def _took(found: Java) -> Path:
+    return archive_of(found).with_suffix(".warm-up-s")
 
 
 def begin_early(found: Java, master: str, conf: Mapping[str, str], inputs: float) -> Pending:

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -63,8 +64,11 @@ class Pending:
         except BaseException:
             self._forget()
             raise
+        self.took_s: float | None = None  # from its begin until it was ready, once it is
+        begun_s = time.monotonic()
         self._opening = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark")
         self._opened = self._opening.submit(_connect, settings, self._folder, self._jvm)
+        self._opened.add_done_callback(lambda _: self._ready(begun_s))
 
     def session(self) -> "SparkSession":
         """The session, as soon as it is there; raises `EnvironmentFailure`."""
@@ -74,6 +78,9 @@ class Pending:
         if isinstance(error, EnvironmentFailure) and not self._last_words():
             raise error
         raise StartFailed(f"Spark did not start: {first_line(error)}{self._last_words()}") from error
+
+    def _ready(self, begun_s: float) -> None:
+        self.took_s = time.monotonic() - begun_s
 
     def kill(self) -> None:
         """End the JVM now, in the middle of whatever it does; `close()` is still to be called."""

@@ -29,8 +29,6 @@ from harness.settings.options import Options
 TOPICS_TIMEOUT_S = 60.0
 OVERTIME_S = 120.0
 """How long faults that began late may go on beyond the time limit."""
-EARLY_S = 12.0
-"""What the analysis needs to come up, so it begins so long before the time limit."""
 TICK_S = 0.25
 
 
@@ -51,6 +49,14 @@ class Test:
 
 
 @dataclass(frozen=True)
+class Ahead:
+    """What is begun before a run's time is over, to be ready at its end."""
+
+    begin: Callable[[], None]
+    by_s: float  # so long before the time limit, or at once where the limit is shorter
+
+
+@dataclass(frozen=True)
 class Running:
     """The parts that a run needs, already up: handed in by the front door."""
 
@@ -60,10 +66,9 @@ class Running:
     ends: Ends
 
 
-def perform(test: Test, running: Running, run_log: RunLog, near_the_end: Callable[[], None]) -> Quiet:
+def perform(test: Test, running: Running, run_log: RunLog, ahead: Ahead) -> Quiet:
     """Run the pipeline under faults, and bring everything to rest.
 
-    `near_the_end` is called once, `EARLY_S` before the time limit.
     Returns what the end looked like. Raises the first error of a fault, once everything is healed.
     """
     with run_log.phase("topics"):
@@ -77,7 +82,7 @@ def perform(test: Test, running: Running, run_log: RunLog, near_the_end: Callabl
         with run_log.phase("workers"):
             _start_all(test, processes)
         with run_log.phase("faults"):
-            carried_out = _under_faults(test, running, context, journal, run_log, near_the_end)
+            carried_out = _under_faults(test, running, context, journal, run_log, ahead)
     injected = carried_out.injected
     run_log.reports += injected.reports
     run_log.unmet_goals |= injected.unmet_goals
@@ -119,7 +124,7 @@ def _under_faults(
     context: FaultContext,
     journal: Journal,
     run_log: RunLog,
-    near_the_end: Callable[[], None],
+    ahead: Ahead,
 ) -> CarryingOut:
     """Feed, inject, watch and replace, until the time is over and every fault is healed."""
     processes = context.processes
@@ -134,9 +139,9 @@ def _under_faults(
     try:
         while not running.interrupt.wait(TICK_S):
             over_s = time.monotonic() - begun_s - test.options.time_limit_s
-            if over_s >= -EARLY_S and not told:
+            if over_s >= -ahead.by_s and not told:
                 told = True
-                near_the_end()
+                ahead.begin()
             if carried_out.injected.errors or (over_s >= 0 and carried_out.done):
                 break
             if over_s > OVERTIME_S:
@@ -158,7 +163,7 @@ def _under_faults(
     for killed in processes.stop([feeder]):
         run_log.problem("did-not-end", killed, feeder.journal)
     if not told:
-        near_the_end()
+        ahead.begin()
     return carried_out
 
 
