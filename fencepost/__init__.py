@@ -8,5 +8,6 @@ the names of those rooms (`workloads`, `reports`) may well be names of yours.
 """
 
 from fencepost.api import FencepostFailed, Result, check, run
+from fencepost.judges.lifetime import shared_judge
 
-__all__ = ["FencepostFailed", "Result", "check", "run"]
+__all__ = ["FencepostFailed", "Result", "check", "run", "shared_judge"]

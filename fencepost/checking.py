@@ -10,6 +10,8 @@ from fencepost.drawing import draw_report
 from fencepost.evidence import LARGE_BYTES, Evidence
 from fencepost.histories import judge_histories
 from fencepost.judge import judge, open_evidence
+from fencepost.judges.client import Refused, asking
+from fencepost.judges.protocol import Request, Spark
 from fencepost.stores import Given
 from harness.errors import EnvironmentFailure, ExitStatus, FencepostError, UnreadableInput
 from harness.history_files.url import Url
@@ -86,14 +88,26 @@ def check(
         tell([one for one in opened if isinstance(one, FencepostError)])
         return
     progress.phase(f"judging {many} {'histories' if many > 1 else 'history'}")
+    if (shared := _ask_shared(asked, master, spark_conf, progress)) is not None:
+        tell(_in_order(given, opened, shared, []))
+        return
     with starting(master, spark_conf, large=asked.large) as spark:
-        of_runs, of_files = _judge(spark, asked, progress)
-        runs, files = iter(of_runs), iter(of_files)
-        answers: Answers = []
-        for one, found in zip(given, opened, strict=True):
-            answer = found if isinstance(found, FencepostError) else next(files if one.file else runs)
-            answers.append(replace(answer, history=one.history) if isinstance(answer, Verdict) else answer)
-        tell(answers)
+        tell(_in_order(given, opened, *_judge(spark, asked, progress)))
+
+
+def _in_order(
+    given: Sequence[Given],
+    opened: Sequence[Evidence | Path | Url | FencepostError],
+    of_runs: Answers,
+    of_files: Answers,
+) -> Answers:
+    """What was found out, in the order in which it was asked."""
+    runs, files = iter(of_runs), iter(of_files)
+    answers: Answers = []
+    for one, found in zip(given, opened, strict=True):
+        answer = found if isinstance(found, FencepostError) else next(files if one.file else runs)
+        answers.append(replace(answer, history=one.history) if isinstance(answer, Verdict) else answer)
+    return answers
 
 
 def _open(given: Given) -> Evidence | Path | Url | FencepostError:
@@ -110,11 +124,33 @@ def _open(given: Given) -> Evidence | Path | Url | FencepostError:
         return error
 
 
+def _ask_shared(
+    asked: Asked, master: str, spark_conf: Mapping[str, str], progress: Progress
+) -> Answers | None:
+    """What the shared judge says, if there is one and it judges all of this."""
+    from harness.environment.java import java
+
+    shared = asking()
+    if shared is None or asked.files or asked.large:
+        return None
+    spark = Spark(str(java("auto").home), master, dict(spark_conf))
+    runs = tuple((evidence.history, str(evidence.folder.absolute())) for evidence in asked.runs)
+    try:
+        judged = shared.judge(Request(spark, runs, tuple(sorted(asked.allow))), progress.phase)
+    except Refused as error:
+        log.info("a Spark of one's own is started: %s", error)
+        return None
+    return _all_kept(asked, judged)
+
+
 def _judge(spark: "SparkSession", asked: Asked, progress: Progress) -> tuple[Answers, Answers]:
     """All stored runs in one job, and all files in another."""
     judged = judge(spark, asked.runs, asked.allow, progress.phase)
-    of_runs = [_kept(evidence.folder, one, asked) for evidence, one in zip(asked.runs, judged, strict=True)]
-    return of_runs, judge_histories(spark, asked.files, asked.allow, progress.phase)
+    return _all_kept(asked, judged), judge_histories(spark, asked.files, asked.allow, progress.phase)
+
+
+def _all_kept(asked: Asked, judged: Answers) -> Answers:
+    return [_kept(evidence.folder, one, asked) for evidence, one in zip(asked.runs, judged, strict=True)]
 
 
 def _kept(folder: Path, answer: Verdict | FencepostError, asked: Asked) -> Verdict | FencepostError:

@@ -7,12 +7,13 @@ Runs are kept in the test's temporary folder, or in the one that `--fencepost-st
 reports' paths stand in the test's output. This loads no other room of the house.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
 
 from fencepost.api import Result, run
+from fencepost.judges.lifetime import shared_judge
 
 _RESULTS: pytest.StashKey[list[Result]] = pytest.StashKey()
 
@@ -27,8 +28,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.fixture(scope="session")
+def fencepost_judge() -> Iterator[None]:
+    """One Spark for all verdicts of the session; a `fencepost.run` of your own may ask for it too."""
+    with shared_judge():
+        yield
+
+
 @pytest.fixture
-def fencepost(request: pytest.FixtureRequest) -> Callable[..., Result]:
+def fencepost(request: pytest.FixtureRequest, fencepost_judge: None) -> Callable[..., Result]:
     """`fencepost.run`, with a store for this test; takes the options of `fencepost run`."""
     chosen = request.config.getoption("--fencepost-store")
     store = chosen or str(request.getfixturevalue("tmp_path") / "store")

@@ -10,11 +10,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from checkers.spark.interrupts import interruptible
 from fencepost import registry
 from fencepost.clusters import CLUSTERS, ClusterParts
 from fencepost.drawing import draw_report
-from fencepost.judge import judge_one, open_evidence
+from fencepost.judges.for_a_run import Judge, judge_for
 from fencepost.planning import draw, plan_run, plan_test
 from harness.cluster import ClusterSpec
 from harness.errors import FencepostError
@@ -38,9 +37,7 @@ from harness.settings.test_toml import Plan
 from harness.verdict import Verdict
 
 if TYPE_CHECKING:
-    from checkers.spark.session import Pending
     from harness.environment import Prepared
-    from harness.environment.java import Java
     from workloads.model import Workload
 
 
@@ -58,10 +55,10 @@ def run(
     for injection in drawn.injections:
         progress.say(f"  {injection}")
     with Interrupt() as interrupt, ExitStack() as stack:
-        early = Early(options, stack)
-        performed = perform_run(options, progress, command, workload, drawn, interrupt, stack, early)
-        verdict = _judge(performed.folder, performed.run_log, early.pending)
-        early.remember()
+        judge = judge_for(options, stack)
+        performed = perform_run(options, progress, command, workload, drawn, interrupt, stack, judge)
+        with performed.run_log.steps() as begin:
+            verdict = judge.judge(performed.folder, begin)
         performed.facts().save(performed.folder / "facts.json")
         _leave(performed.folder, verdict, performed.run_log)
         return verdict, performed.folder
@@ -72,49 +69,6 @@ def _no_faults(options: Options) -> str:
     if options.defect and options.nemesis is None:
         return f"no faults are planned: {options.defect} does harm without any"
     return "no faults are planned"
-
-
-LEAST_S = 12.0
-"""Before the time limit, Spark is begun at the latest."""
-
-
-class Early:
-    """Spark, begun while the run's last seconds pass."""
-
-    def __init__(self, options: Options, stack: ExitStack) -> None:
-        self._options = options
-        self._stack = stack
-        self._pending: Pending | None = None
-        self._java: Java | None = None
-
-    def begin(self, prepared: "Prepared") -> None:
-        """Start it; it ends with the stack."""
-        from fencepost.spark import begin_early
-
-        options = self._options
-        self._java = prepared.java
-        inputs = options.rate * options.time_limit_s
-        self._pending = begin_early(prepared.java, options.master, options.spark_conf, inputs)
-        self._stack.callback(self._pending.close)
-
-    def by_s(self, prepared: "Prepared") -> float:
-        """How long before the time limit it is begun: as long as the last one took, and half a run at most."""
-        from fencepost.spark import warm_up_s
-
-        return min(warm_up_s(prepared.java), max(self._options.time_limit_s / 2, LEAST_S))
-
-    def remember(self) -> None:
-        """Keep how long it took, once it was needed."""
-        from fencepost.spark import remember_warm_up
-
-        assert self._java is not None, "no run has come near its end"
-        remember_warm_up(self._java, self.pending)
-
-    @property
-    def pending(self) -> "Pending":
-        """What was begun."""
-        assert self._pending is not None, "no run has come near its end"
-        return self._pending
 
 
 @dataclass(frozen=True)
@@ -135,7 +89,7 @@ def perform_run(
     drawn: Schedule,
     interrupt: Interrupt,
     stack: ExitStack,
-    early: Early,
+    judge: Judge,
 ) -> Performed:
     """Run the pipeline under faults, and turn what it left into tables. Nothing is judged."""
     from harness.environment.cache import cache_folder
@@ -176,7 +130,7 @@ def perform_run(
         try:
             running = Running(cluster, supervisor, interrupt, SentinelEnds(cluster))
             quiet = perform(
-                test, running, run_log, Ahead(lambda: early.begin(prepared), early.by_s(prepared))
+                test, running, run_log, Ahead(lambda: judge.begin(prepared), judge.by_s(prepared))
             )
         except FencepostError as error:
             run_log.problem("run-failed", f"the run failed: {redact_text(str(error))}")
@@ -206,13 +160,6 @@ def _cluster_of(options: Options, test: Test) -> ClusterSpec:
         settings=options.settings,
         heap_mb=options.heap_mb,
     )
-
-
-def _judge(folder: Path, run_log: RunLog, pending: "Pending") -> Verdict:
-    """What the checkers say of the stored run, in the session that was begun for it."""
-    with run_log.steps() as begin, interruptible(pending):
-        begin("wait for Spark")
-        return judge_one(pending.session(), open_evidence(str(folder), folder), begin)
 
 
 def _prepare(options: Options, cache: Path, say: Callable[[str], None]) -> "Prepared":

@@ -17,6 +17,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("runs")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _judge(fencepost_judge: None) -> None:
+    """Runs and checks of the session share a Spark, where they can."""
+
+
 @pytest.fixture(scope="session")
 def stored(place: Path) -> Iterator[Result]:
     """A run of a correct pipeline under the faults that strike its workers."""

@@ -1,0 +1,74 @@
+"""What is said between a shared judge and those who ask it: a line of JSON each.
+
+Asked: a `Request`. Answered: any number of `{"phase": ...}`, then `{"answers": [...]}`, each a verdict or an error;
+or `{"refused": why}`, and whoever asked judges for himself.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness import errors
+from harness.errors import EnvironmentFailure, FencepostError
+from harness.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Spark:
+    """What must be the same for two who share a Spark."""
+
+    java_home: str
+    master: str
+    conf: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Request:
+    """To judge these stored runs, in this order; without runs, to come up and be ready."""
+
+    spark: Spark
+    runs: tuple[tuple[str, str], ...] = ()  # each as it was named, and its folder
+    allow: tuple[str, ...] = field(default=())
+
+    def as_json(self) -> dict[str, Any]:
+        """The line."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> "Request":
+        """The inverse of `as_json`."""
+        runs = tuple((name, folder) for name, folder in body["runs"])
+        return cls(Spark(**body["spark"]), runs, tuple(body["allow"]))
+
+
+def answer_as_json(answer: Verdict | FencepostError) -> dict[str, Any]:
+    """A verdict or an error."""
+    if isinstance(answer, Verdict):
+        return {"verdict": answer.as_json()}
+    return {"error": type(answer).__name__, "text": str(answer)}
+
+
+def answer_from_json(body: Mapping[str, Any]) -> Verdict | FencepostError:
+    """The inverse of `answer_as_json`; an error of a kind that cannot be made of a text becomes the plain one."""
+    if "verdict" in body:
+        return Verdict.from_json(body["verdict"])
+    kind = getattr(errors, body["error"], EnvironmentFailure)
+    try:
+        made = kind(body["text"])
+    except TypeError:
+        made = EnvironmentFailure(body["text"])
+    assert isinstance(made, FencepostError)
+    return made
+
+
+@contextmanager
+def short_name(path: Path) -> Iterator[str]:
+    """A socket's name that is short enough: it has some hundred characters at most, and a path may have more."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
