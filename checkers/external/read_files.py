@@ -15,6 +15,7 @@ from checkers.spark.checkpoint import keep
 from harness.errors import UnreadableInput
 from harness.history import EventType
 from harness.history_files.blocks import BLOCK_BYTES, Block, blocks_of
+from harness.history_files.pairs import OTHER_SENDS
 from harness.history_files.schema import FAIL, INFO, MICRO, NAMES, OK, OPEN, OPS
 from harness.history_files.url import Url
 
@@ -76,7 +77,7 @@ def read_histories(
     rows = keep(load_blocks(spark, blocks))
     told = (
         rows.where(F.col("lines").isNotNull())
-        .select("run", "block", "line", "error", "lines", "named")
+        .select("run", "block", "line", "error", "lines", "named", "waiting")
         .collect()
     )
     first_lines: dict[tuple[int, int], int] = {}
@@ -90,11 +91,12 @@ def read_histories(
     events = _numbered(spark, rows, first_lines)
     paired = keep(_paired(events))
     names = _names(spark, events, any(row.named for row in told))
-    opened = _find_errors(paired, names, errors)
+    carried = _carried(events, paired) if any(row.waiting for row in told) else None
+    opened = _find_errors(paired, names, carried, errors)
     ops = paired.select(*OPS.names)
     tables = {
         "ops": ops,
-        "micro": _micro(events, ops, opened),
+        "micro": _micro(events, ops, opened, carried),
         "names": names.select(*NAMES.names),
     }
     if errors:
@@ -170,6 +172,29 @@ def _paired(events: DataFrame) -> DataFrame:
     )
 
 
+def _carried(events: DataFrame, paired: DataFrame) -> DataFrame:
+    """The completions of invocations that still have their sends: those that are in another part of the file, and
+    those that do not say themselves what was sent. run, op, process, type; `sends`, of the invocation, if the
+    completion tells none; `problem`, if it tells of others.
+    """
+    invoked = events.where((F.col("type") == EventType.INVOKE.value) & (F.size("sends") > 0))
+    begun = invoked.selectExpr("run", "op as invoked", "sends as begun")
+    completed = paired.where("invoked != op").select("run", "op", "invoked")
+    # Both are few: what is open where one part of the file ends and the next one begins.
+    few = completed.join(F.broadcast(begun), on=["run", "invoked"], how="inner").drop("invoked")
+    silent = f"(sends is null or size(sends) = 0 and type != '{EventType.OK.value}')"
+    same = "transform(sends, r -> struct(r.key, r.value)) = transform(begun, r -> struct(r.key, r.value))"
+    return keep(
+        events.where(F.col("type") != EventType.INVOKE.value)
+        .join(F.broadcast(few), on=["run", "op"], how="inner")
+        .selectExpr(
+            *("run", "op", "process", "type"),
+            "if(sends is null, begun, null) as sends",
+            f"if({silent} or {same}, null, '{OTHER_SENDS}') as problem",
+        )
+    )
+
+
 def _names(spark: SparkSession, events: DataFrame, any_named: bool) -> DataFrame:
     """NAMES, and `problem` where two texts have one number."""
     if not any_named:
@@ -183,7 +208,9 @@ def _names(spark: SparkSession, events: DataFrame, any_named: bool) -> DataFrame
     )
 
 
-def _find_errors(paired: DataFrame, names: DataFrame, errors: dict[int, Unreadable]) -> bool:
+def _find_errors(
+    paired: DataFrame, names: DataFrame, carried: DataFrame | None, errors: dict[int, Unreadable]
+) -> bool:
     """Add the first of each run to what is known; whether an operation is open anywhere."""
 
     def first(frame: DataFrame, line: Column, is_open: Column) -> DataFrame:
@@ -192,8 +219,11 @@ def _find_errors(paired: DataFrame, names: DataFrame, errors: dict[int, Unreadab
 
     of_lines = first(paired, F.col("op"), F.col("outcome") == OPEN)
     of_names = first(names, F.lit(None).cast("bigint"), F.lit(False))
+    parts = [of_lines, of_names]
+    if carried is not None:
+        parts.append(first(carried, F.col("op"), F.lit(False)))
     opened = False
-    for row in of_lines.unionByName(of_names).collect():
+    for row in reduce(DataFrame.unionByName, parts).collect():
         opened |= row.open
         known = errors.get(row.run)
         if row.told is not None and (
@@ -204,11 +234,15 @@ def _find_errors(paired: DataFrame, names: DataFrame, errors: dict[int, Unreadab
     return opened
 
 
-def _micro(events: DataFrame, ops: DataFrame, opened: bool) -> DataFrame:
-    """MICRO: what completions name, and of operations that never completed the sends they began with."""
+def _micro(events: DataFrame, ops: DataFrame, opened: bool, carried: DataFrame | None) -> DataFrame:
+    """MICRO: what completions name; of operations that never completed, or whose completion does not say, the sends
+    they began with.
+    """
     outcome = _outcome(F.col("type"))
     told = events.where(F.col("type") != EventType.INVOKE.value)
     parts = [_records(told, "sends", outcome), _records(told, "polls", outcome)]
+    if carried is not None:
+        parts.append(_records(carried, "sends", outcome))
     if opened:
         still_open = F.broadcast(ops.where(F.col("outcome") == OPEN).select("run", "op"))
         invoked = events.where(F.col("type") == EventType.INVOKE.value).join(

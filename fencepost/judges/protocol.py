@@ -23,6 +23,8 @@ class Spark:
     java_home: str
     master: str
     conf: Mapping[str, str]
+    house: str = str(Path(__file__).resolve().parents[2])
+    """Where the checkers are: another installation has others."""
 
 
 @dataclass(frozen=True)

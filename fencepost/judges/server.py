@@ -48,7 +48,7 @@ class Judge:
             tell({"refused": str(error)})
             return
         if pending is None:
-            tell({"refused": "the shared judge has been started with another Java or other Spark settings"})
+            tell({"refused": "the shared judge has another Java, other Spark settings, or is another installation's"})
         else:
             with self._at_work if request.runs else nullcontext():
                 told = self._judge(pending, request, tell) if request.runs else ()
@@ -65,7 +65,7 @@ class Judge:
     def _begun(self, spark: Spark) -> "Pending | None":
         """The Spark that is there or comes up; None if it is another."""
         with self._state:
-            if self._pending is None:
+            if self._pending is None and spark.house == Spark.house:
                 self._pending = begin_early(java(spark.java_home), spark.master, spark.conf, inputs=0)
                 self._spark = spark
             return self._pending if self._spark == spark else None

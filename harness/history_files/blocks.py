@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import IO
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from harness.errors import UnreadableInput
-from harness.history import EventType
 from harness.history_files.lines import parse
+from harness.history_files.pairs import OTHER_SENDS, still_told, told_by_completions
 from harness.history_files.schema import EVENTS
 
 SUFFIXES = {".jsonl": False, ".json": False, ".edn": True}
@@ -32,10 +31,11 @@ BLOCK_ROWS = pa.schema(
         *EVENTS,
         ("lines", pa.int64()),  # only in the last row of a block: how many it had
         ("named", pa.int64()),  # likewise: how many names its events have
+        ("waiting", pa.int64()),  # likewise: how many invocations still have the sends that they began with
     ]
 )
-"""EVENTS without rows that have an error, and without the sends of invocations that were certainly completed;
-the last row of a block has its first error, with the line."""
+"""EVENTS without rows that have an error, and without the sends of invocations whose completion was seen to tell
+them again; the last row of a block has its first error, with the line."""
 
 
 @dataclass(frozen=True)
@@ -82,18 +82,31 @@ def blocks_of(run: int, path: Path, block_bytes: int = BLOCK_BYTES) -> list[Bloc
 
 def read_block(block: Block) -> Iterator[pa.RecordBatch]:
     """The block's rows as BLOCK_ROWS; what cannot be read is told in the last."""
-    lines = named = 0
+    lines = named = waiting = 0
     error: tuple[int | None, str] | None = None
     try:
         for some in _lines(block):
             events = parse(some, edn=block.edn, first_line=lines)
             lines += len(some)
             named += len(events["names"].flatten())
-            if events["error"].null_count < len(events):
-                wrong = next(row for row in events.select(["line", "error"]).to_pylist() if row["error"])
-                error = error or (wrong["line"], wrong["error"])
+            wrong = [
+                (row["line"], row["error"])
+                for row in (
+                    events.select(["line", "error"]).to_pylist()
+                    if events["error"].null_count < len(events)
+                    else ()
+                )
+                if row["error"]
+            ]
+            if wrong:
                 events = events.filter(events["error"].is_null())
-            yield _placed(_without_superseded(events), block)
+            events, other = told_by_completions(events)
+            waiting += still_told(events)
+            if other is not None:
+                wrong.append((other, OTHER_SENDS))
+            if wrong:
+                error = error or min(wrong)
+            yield _placed(events, block)
     except _TooLong:
         error = error or (lines, f"the line is longer than {LINE_LIMIT_BYTES >> 20} MiB")
     except (EOFError, zlib.error, gzip.BadGzipFile) as found:
@@ -109,29 +122,13 @@ def read_block(block: Block) -> Iterator[pa.RecordBatch]:
         "error": message,
         "lines": lines,
         "named": named,
+        "waiting": waiting,
     }
     yield pa.RecordBatch.from_pylist([last], schema=BLOCK_ROWS)
 
 
 class _TooLong(ValueError):
     """The line after those that were handed on is longer than the limit."""
-
-
-def _without_superseded(events: pa.RecordBatch) -> pa.RecordBatch:
-    """The events; the sends of an invocation are null if its process goes on: only a last one can be open."""
-    gone_on: set[int] = set()
-    superseded = [False] * len(events)
-    types, processes = events["type"].to_pylist(), events["process"].to_pylist()
-    for row in range(len(events) - 1, -1, -1):
-        process = processes[row]
-        superseded[row] = types[row] == EventType.INVOKE.value and process in gone_on
-        gone_on.add(process)
-    sends, gone = events["sends"], pa.array(superseded, pa.bool_())
-    records = sends.flatten().filter(pc.invert(gone.take(pc.list_parent_indices(sends))))
-    ends = pc.cumulative_sum(pc.if_else(gone, 0, pc.list_value_length(sends)))
-    starts = pa.concat_arrays([pa.array([0], pa.int32()), ends.cast(pa.int32())])
-    kept = pa.ListArray.from_arrays(starts, records, mask=gone)
-    return events.set_column(events.schema.get_field_index("sends"), EVENTS.field("sends"), kept)
 
 
 def _placed(events: pa.RecordBatch, block: Block) -> pa.RecordBatch:
@@ -141,8 +138,7 @@ def _placed(events: pa.RecordBatch, block: Block) -> pa.RecordBatch:
             pa.repeat(pa.scalar(block.run, pa.int64()), size),
             pa.repeat(pa.scalar(block.block, pa.int64()), size),
             *events.columns,
-            pa.nulls(size, pa.int64()),
-            pa.nulls(size, pa.int64()),
+            *[pa.nulls(size, pa.int64())] * (len(BLOCK_ROWS) - len(EVENTS) - 2),
         ],
         schema=BLOCK_ROWS,
     )

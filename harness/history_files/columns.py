@@ -1,5 +1,6 @@
 """The columns of EVENTS while they are filled: flat lists of numbers, which Arrow takes over at once."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ class Columns:
         self.poll_values: list[int] = []
         self.poll_offsets: list[int | None] = []
         self._rows: list[tuple[object, ...]] = []
+        self._silent: list[bool] = []
 
     def row(
         self,
@@ -39,9 +41,14 @@ class Columns:
         isolation: str | None,
         names: list[tuple[int, str]] | None,
         error: str | None = None,
+        *,
+        silent: bool = False,
     ) -> None:
-        """An event, with the sends and polls appended since the row before."""
+        """An event, with the sends and polls appended since the row before. `silent`: it does not say what was
+        sent, so that its sends are null.
+        """
         sends, polls = len(self.send_keys), len(self.poll_keys)
+        self._silent.append(silent or error is not None)
         self._rows.append(
             (line, index, time_ns, process, kind, f, sends, polls, keys, rebalanced, isolation, names, error)
         )
@@ -64,16 +71,16 @@ class Columns:
         if not self._rows:
             return pa.RecordBatch.from_pylist([], schema=EVENTS)
         columns = dict(zip(EVENTS.names, zip(*self._rows, strict=True), strict=True))
-        unread = pa.array([error is not None for error in columns["error"]])
+        null = {"sends": self._silent, "polls": [error is not None for error in columns["error"]]}
         arrays = [
             pa.array(columns[field.name], field.type)
             if field.name not in {"sends", "polls"}
-            else self._records(field.name, columns[field.name], unread)
+            else self._records(field.name, columns[field.name], null[field.name])
             for field in EVENTS
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=EVENTS)
 
-    def _records(self, name: str, ends: tuple[object, ...], unread: pa.Array) -> pa.Array:
+    def _records(self, name: str, ends: tuple[object, ...], null: Sequence[bool]) -> pa.Array:
         """The column `sends` or `polls`, from where each row's part ends."""
         parts = (
             (self.send_keys, self.send_values, self.send_offsets)
@@ -83,4 +90,6 @@ class Columns:
         records = pa.StructArray.from_arrays(
             [pa.array(part, pa.int64()) for part in parts], fields=list(RECORD)
         )
-        return pa.ListArray.from_arrays(pa.array([0, *ends], pa.int32()), records, mask=unread)
+        return pa.ListArray.from_arrays(
+            pa.array([0, *ends], pa.int32()), records, mask=pa.array(null, pa.bool_())
+        )

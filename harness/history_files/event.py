@@ -1,6 +1,7 @@
 """One decoded event, checked, as a row of EVENTS.
 
 A value that is a list is `[offset, value]`, always: a value that is itself a list is written `[null, [...]]`.
+A completion `fail` or `info` may have the value null: then its sends are those of its invocation.
 `poll` steps of a `send`, and `send` steps of a `poll`, are checked and judged by nobody, as in Jepsen.
 What the micro-operations of an event without a numbered process hold is not looked at.
 
@@ -25,6 +26,8 @@ INTEGER_TEXT = re.compile(r"-?(?:0|[1-9][0-9]{0,4299})")
 """As many digits as Python reads: a number that has more is no JSON that can be read."""
 KEYED = frozenset({"assign", "subscribe"})
 STEPS = frozenset(EFFECTIVE)
+UNSURE = frozenset({EventType.FAIL.value, EventType.INFO.value})
+"""Completions that may leave it at null: what was sent stands in their invocation."""
 
 
 class EventError(ValueError):
@@ -64,9 +67,13 @@ class Events:
         if type(f) is not str and (process is not None or f is not None):
             raise EventError(f"`f` is the name of an operation, not {shown(f)}")
         keys = rebalanced = None
+        silent = False
         if process is not None:
             if f in STEPS:
-                self._steps(event.get("value"), f in SENDING, f in POLLING)
+                steps = event.get("value")
+                silent = steps is None and kind in UNSURE
+                if not silent:
+                    self._steps(steps, f in SENDING, f in POLLING)
             elif f in KEYED:
                 keys = self._key_list(event.get("value"), f"the value of {f}")
             if (log := event.get("rebalance-log")) is not None:
@@ -78,7 +85,8 @@ class Events:
                 raise EventError(f"`isolation` is {' or '.join(Isolation)}, not {shown(isolation)}")
         names, self._fresh = self._fresh or None, []
         index, time_ns = _integer(event, "index"), _integer(event, "time")
-        self.columns.row(line, index, time_ns, process, kind, f, keys, rebalanced, isolation, names)
+        row = line, index, time_ns, process, kind, f, keys, rebalanced, isolation, names
+        self.columns.row(*row, silent=silent)
 
     def _steps(self, steps: Decoded, sending: bool, polling: bool) -> None:
         """The micro-operations of an operation."""
@@ -221,4 +229,6 @@ def _offset(offset: Decoded) -> int | None:
         raise EventError(f"an offset is an integer or null, not {shown(offset)}")
     if offset > INT64_MAX:
         raise EventError(f"an offset is {shown(offset)}, beyond 2^63")
-    return offset if offset >= 0 else None
+    if offset < 0:
+        raise EventError(f"an offset is 0 or more, or null where it is not known, not {shown(offset)}")
+    return offset

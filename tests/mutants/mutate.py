@@ -65,6 +65,7 @@ def mutants(file: str, source: str) -> Iterator[Mutant]:
     said = {id(inner) for node in ast.walk(tree) for kind in _annotations(node) for inner in ast.walk(kind)}
     statements = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
     said |= {id(value) for value in statements if isinstance(value, ast.Constant)}
+    said |= {id(inner) for statement in _words(tree) for inner in ast.walk(statement)}
     sites = list(ast.walk(tree))
     sql = file.startswith(IN_SQL_ALL)
     found = []
@@ -89,6 +90,20 @@ def _annotations(node: ast.AST) -> Iterator[ast.AST]:
         yield node.annotation
     if isinstance(node, ast.FunctionDef) and node.returns:
         yield node.returns
+
+
+def _words(tree: ast.Module) -> list[ast.stmt]:
+    """What an anomaly is told in, which stands last in its file: from the first function of an example on. The
+    tests of the sentences judge it.
+    """
+    takes = [
+        isinstance(one, ast.FunctionDef)
+        and any(
+            isinstance(arg.annotation, ast.Name) and arg.annotation.id == "Example" for arg in one.args.args
+        )
+        for one in tree.body
+    ]
+    return tree.body[takes.index(True) :] if True in takes else []
 
 
 Change = tuple[str, "Act"]

@@ -63,7 +63,9 @@ def _value(value: Any) -> Value:
 
 
 def _offset(offset: int | None) -> int | None:
-    return None if offset is None or offset < 0 else offset  # 6: a negative offset is an unknown one
+    if offset is not None and offset < 0:
+        raise Malformed(f"an offset is {offset}")
+    return offset
 
 
 def _sends(event: Event) -> Iterable[Record]:
@@ -85,9 +87,15 @@ def _reads(event: Event) -> Iterable[Record]:
                     yield Record(_key(key), _value(value), _offset(offset))
 
 
-def _op(event: Event, type_: str, invoked: int, completed: int) -> Op:
+def _op(invocation: Event, event: Event, type_: str, invoked: int, completed: int) -> Op:
     op = Op(event.get("index", completed), event["process"], event["f"], type_, invoked, completed)
     op.sends = list(_sends(event))
+    if type_ in ("info", "fail") and event.get("value") is None:
+        op.sends = list(_sends(invocation))  # Choice: what it does not say, it did not do otherwise
+    elif (asked := [sent.name for sent in _sends(invocation)]) and (
+        (op.sends or type_ == "ok") and asked != [sent.name for sent in op.sends]
+    ):  # Choice: an invocation may name nothing
+        raise Malformed(f"line {completed + 1}: other sends than its invocation")
     op.reads = [] if type_ == "open" else list(_reads(event))
     if op.f in ("assign", "subscribe"):
         op.keys = {_key(key) for key in event.get("value") or ()}
@@ -120,9 +128,10 @@ def operations(events: list[Event]) -> list[Op]:
         elif process not in waiting:
             raise Malformed(f"line {at + 1}: process {process} has no open invocation")
         else:
-            ops.append(_op(event, event["type"], waiting.pop(process)[0], at))
+            invoked, invocation = waiting.pop(process)
+            ops.append(_op(invocation, event, event["type"], invoked, at))
     for at, event in waiting.values():
-        ops.append(_op(event, "open", at, at))
+        ops.append(_op(event, event, "open", at, at))
     return ops
 
 

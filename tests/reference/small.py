@@ -96,7 +96,7 @@ def _given(truth: Truth, richness: int) -> list[Given]:
             found += [{key: list(records)}, {key: records[::-1]}, *({key: list(pair)} for pair in inner)]
         if richness > 1:
             offset, value = records[0]
-            strange = ([offset + 1, value], [None, value], [-1, value], [offset, STRANGER])
+            strange = ([offset + 1, value], [None, value], [offset, STRANGER])
             found += [{key: [record]} for record in strange]
             found += [{key: [records[0], record]} for record in (records[0], *strange)]
     if len(truth) > 1:

@@ -65,6 +65,11 @@ def test_what_says_the_kind_of_a_thing_is_not_changed() -> None:
     assert changes(source + " + 1") == {source + " - 1"}
 
 
+def test_the_words_of_an_anomaly_are_not_changed() -> None:
+    source = "def find(t): return a < b\ndef _sentence(e: Example) -> str: return a < b\nTOLD = a < b"
+    assert {mutant.line for mutant in mutants("checkers/x.py", source)} == {1}
+
+
 def test_every_file_of_the_checkers_is_judged_by_something() -> None:
     for path in sorted((ROOT / "checkers").rglob("*.py")):
         file = path.relative_to(ROOT).as_posix()

@@ -127,7 +127,7 @@ CASES: dict[str, list[Case]] = {
         (("0 fail x2@1 x1@0", "1 info ?x1@0,2@1"), ("0 fail x2@1 x1@0",), {(1, "x", 1)}),
     ],
     "int-send-skip": [
-        (("0 ok x1@0 x3@2", "1 ok x2@1"), ("0 ok x1@0 x3@2", "1 ok x2@-1"), {(1, "x", 1)}),
+        (("0 ok x1@0 x3@2", "1 ok x2@1"), ("0 ok x1@0 x3@2", "1 ok x2"), {(1, "x", 1)}),
     ],
     "G0": [
         (
@@ -182,8 +182,8 @@ CASES: dict[str, list[Case]] = {
     ],
     "G-single": [
         (
-            ("8 ok x1@0", "0 ( ? y1", "1 ok x2@1 y2@1", "0 ok) ?x1@0 y3@2"),
-            ("8 ok x1@0", "0 ( ? y1", "1 ok x2@1 y2@1", "0 ok) ?x1@0 y3@0"),
+            ("8 ok x1@0", "0 ( ? y3", "1 ok x2@1 y2@1", "0 ok) ?x1@0 y3@2"),
+            ("8 ok x1@0", "0 ( ? y3", "1 ok x2@1 y2@1", "0 ok) ?x1@0 y3@0"),
             {frozenset({4, 5})},
         ),
         # the last read of the key counts

@@ -87,7 +87,12 @@ def test_a_send_polls_nothing_and_a_poll_sends_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("lines", "said"),
-    [(("0 ( x1", "0 ( x2"), "line 2"), (("0 ok x1@0", "0 ok) x2@1"), "line 3")],
+    [
+        (("0 ( x1", "0 ( x2"), "line 2"),
+        (("0 ok x1@0", "0 ok) x2@1"), "line 3"),
+        (("0 ( x1", "0 ok) x2@1"), "line 2: other sends"),
+        (("0 ok x1@-1",), "an offset is -1"),
+    ],
 )
 def test_a_process_that_does_not_alternate_is_an_error(lines: tuple[str, ...], said: str) -> None:
     with pytest.raises(Malformed, match=said):

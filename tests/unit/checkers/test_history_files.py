@@ -40,6 +40,18 @@ GOOD = [
 ]
 
 
+SILENT = [
+    e(0, "invoke", [send(1), ["poll"], send(2)]),
+    e(1, "invoke", [send(3)]),
+    e(0, "info", None),
+    e(1, "fail", None),
+    e(0, "invoke", [send(4)]),
+    e(0, "fail", []),  # it says that it sent nothing
+    e(2, "invoke"),
+    e(2, "ok", [send(5, 7)]),  # its invocation did not know
+]
+
+
 def jsonl(events: list[Any]) -> bytes:
     return b"".join(one if isinstance(one, bytes) else orjson.dumps(one) + b"\n" for one in events)
 
@@ -53,6 +65,9 @@ BAD: dict[str, tuple[bytes, int | None, str]] = {
     "two-alone.jsonl": (jsonl([e(0, "ok"), e(1, "info")]), 1, "process 0 completes (ok)"),
     "line-first.jsonl": (jsonl([b"nonsense\n", e(0, "ok")]), 1, "not JSON"),
     "edn.edn": (b"{:process 0 :type :invoke :f :x}\n{:process\n", 2, "not EDN"),
+    "other.jsonl": (jsonl([*GOOD, e(5, "invoke", [send(8)]), e(5, "ok", [send(9, 3)])]), 13, "other sends"),
+    "other.json.gz": (gzip.compress(jsonl([e(5, "invoke", [send(8)]), e(5, "ok")])), 2, "other sends"),
+    "below.jsonl": (jsonl([e(5, "invoke", [send(8)]), e(5, "ok", [send(8, -1)])]), 2, "not -1"),
     "cut.jsonl.gz": (gzip.compress(jsonl(GOOD))[:-9], None, "damaged or cut off"),
     "none.jsonl.gz": (jsonl(GOOD), None, "damaged or cut off after line 0: it is no gzip file"),
     "table.csv": (b"", None, "is no history"),
@@ -78,6 +93,8 @@ def runs(folder: Path) -> Mapping[str, int]:
         "_good.jsonl": jsonl(GOOD),
         "good.json.gz": gzip.compress(jsonl(GOOD)),
         "spaced.jsonl": b"\r\n\n" + jsonl(GOOD).replace(b"\n", b"\r\n \n"),
+        "silent.jsonl": jsonl(SILENT),
+        "silent.json.gz": gzip.compress(jsonl(SILENT)),
         "own.edn": edn,
         "own.edn.gz": gzip.compress(edn),
         "empty.jsonl": b"",
@@ -135,6 +152,16 @@ def test_where_nothing_ever_completed_the_sends_are_told_all_the_same(spark: Spa
 def test_operations_are_invocations_with_what_follows_them(rows: Callable[..., list[tuple]], name: str):
     assert rows("ops", name) == OF_GOOD
     assert rows("micro", name) == MICRO_OF_GOOD
+
+
+@pytest.mark.parametrize("name", ["silent.jsonl", "silent.json.gz"])
+def test_what_a_completion_does_not_say_was_sent_as_invoked(rows: Callable[..., list[tuple]], name: str):
+    assert rows("micro", name) == [
+        (X, 1, None, 3, 0, 0, False, INFO),
+        (X, 2, None, 3, 1, 0, False, INFO),
+        (X, 3, None, 4, 0, 1, False, FAIL),
+        (X, 5, 7, 8, 0, 2, False, OK),
+    ]
 
 
 def test_blank_lines_count(rows: Callable[..., list[tuple]]):

@@ -100,6 +100,8 @@ def test_it_is_there_within_its_with_and_gone_after_it(monkeypatch: pytest.Monke
             assert os.environ[VARIABLE] == str(named)
         with pytest.raises(Refused, match="does not run"):  # it listens, and says why it will not
             Asking(named).get_ready(Request(Spark("/no/java", "local[2]", {})))
+        with pytest.raises(Refused, match="another installation's"):  # whose checkers may be others
+            Asking(named).get_ready(Request(Spark("/no/java", "local[2]", {}, house="/elsewhere")))
     assert VARIABLE not in os.environ
     assert not named.parent.exists()
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from harness.errors import UnreadableInput
 from harness.history_files import blocks as under_test
 from harness.history_files.blocks import BLOCK_ROWS, BYTE_ORDER_MARK, blocks_of, read_block
+from harness.history_files.pairs import OTHER_SENDS
 
 EVENT = b'{"process":0,"type":"ok","f":"x"}'
 
@@ -113,6 +114,38 @@ def test_only_the_last_invocation_of_a_process_keeps_its_sends(tmp_path: Path):
     path.write_bytes(b"".join(event % each for each in said))
     sent = [row["sends"] and row["sends"][0]["value"] for row in rows(path)]
     assert sent == [None, 2, 1, 3, 4, None]
+
+
+SEND = '{"process":0,"type":"%s","f":"txn","value":%s}'
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "wrong"),
+    [
+        ("ok", '[["send",1,[0,7]],["send",2,8]]', False),
+        ("info", "null", False),
+        ("fail", "[]", False),
+        ("ok", "[]", True),
+        ("ok", '[["send",1,7],["send",2,9]]', True),
+        ("info", '[["send",1,7]]', True),
+        ("fail", '[["send",1,7],["send",3,8]]', True),
+    ],
+)
+def test_a_completion_tells_of_the_same_sends_as_its_invocation(
+    tmp_path: Path, kind: str, value: str, wrong: bool
+) -> None:
+    path = tmp_path / "h.jsonl"
+    invocation = SEND % ("invoke", '[["send",1,7],["send",2,8]]')
+    path.write_text(f"{invocation}\n{SEND % (kind, value)}\n")
+    invoked, _, told = rows(path)
+    assert (told["line"], told["error"]) == ((1, OTHER_SENDS) if wrong else (None, None))
+    assert bool(told["waiting"]) == (value == "null") == bool(invoked["sends"])
+
+
+def test_an_invocation_may_name_nothing(tmp_path: Path) -> None:
+    (tmp_path / "h.jsonl").write_text("\n".join([SEND % ("invoke", "[]"), SEND % ("ok", '[["send",1,7]]')]))
+    *_, told = rows(tmp_path / "h.jsonl")
+    assert told["error"] is None
 
 
 def test_an_empty_file_has_no_lines(tmp_path: Path):

@@ -52,9 +52,15 @@ def test_a_poll_may_say_nothing():
     assert one([["poll"], ["poll", None], ["poll", {}], ["poll", {"1": []}]])["polls"] == []
 
 
-def test_null_and_negative_offsets_are_unknown():
-    row = one([["send", 1, [None, 7]], ["send", 1, [-1, 8]], ["poll", {"1": [[-1, 9], [None, 10]]}]])
-    assert [r["offset"] for r in row["sends"] + row["polls"]] == [None] * 4
+def test_a_null_offset_is_unknown():
+    row = one([["send", 1, [None, 7]], ["poll", {"1": [[None, 10]]}]])
+    assert [r["offset"] for r in row["sends"] + row["polls"]] == [None] * 2
+
+
+def test_what_failed_or_is_unknown_may_leave_out_what_was_sent():
+    for kind in ("info", "fail"):
+        assert one(None, type=kind)["sends"] is None
+        assert one([], type=kind)["sends"] == []
 
 
 def test_in_json_integer_keys_and_polled_texts_of_them_are_one_key():
@@ -174,6 +180,8 @@ def test_maps_in_unusual_places_are_read_all_the_same():
         (event([["send", 1, [1, 2, 3]]]), "value or [offset, value], not [1, 2, 3]"),
         (event([["send", 1, [True, 2]]]), "an offset is an integer or null, not true"),
         (event([["send", 1, ["a", 2]]]), 'not "a"'),
+        (event([["send", 1, [-1, 2]]]), "an offset is 0 or more, or null where it is not known, not -1"),
+        (event([["poll", {"1": [[-1, 9]]}]]), "an offset is 0 or more"),
         (event([["send", None, 2]]), "a key is a string or an integer, not null"),
         (event([["send", 1.5, 2]]), "a key is a string or an integer, not 1.5"),
         (event([["send", 1, [1 << 63, 2]]]), "an offset is 9223372036854775808, beyond 2^63"),

@@ -1,0 +1,74 @@
+"""An invocation and its completion: what was sent stands in both, and must be the same."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.history import EventType
+from harness.history_files.schema import EVENTS
+
+OTHER_SENDS = "this completion tells of other sends than its invocation: the keys and values must be the same"
+
+
+def still_told(events: pa.RecordBatch) -> int:
+    """How many invocations have sends."""
+    lengths = pc.fill_null(pc.list_value_length(events["sends"]), 0)
+    invoked = pc.equal(events["type"], EventType.INVOKE.value)
+    return pc.sum(pc.and_(invoked, pc.greater(lengths, 0))).as_py() or 0
+
+
+def told_by_completions(events: pa.RecordBatch) -> tuple[pa.RecordBatch, int | None]:
+    """The events, and the line of the first completion that tells of other sends than its invocation.
+
+    The sends of an invocation are null if its completion is here and tells them again.
+    """
+    types, processes = events["type"].to_pylist(), events["process"].to_pylist()
+    sends = events["sends"]
+    told = sends.is_valid().to_pylist()
+    open_rows: dict[int, int] = {}
+    pairs: list[tuple[int, int]] = []
+    for row, (kind, process) in enumerate(zip(types, processes, strict=True)):
+        if kind == EventType.INVOKE.value:
+            open_rows[process] = row
+        elif process in open_rows:
+            invoked = open_rows.pop(process)
+            if told[row]:
+                pairs.append((invoked, row))
+    gone = np.zeros(len(events), bool)
+    gone[[invoked for invoked, _ in pairs]] = True
+    wrong = _first_that_differs(sends, pairs, [types[row] for _, row in pairs])
+    line = None if wrong is None else events["line"][wrong].as_py()
+    null = pc.or_(pa.array(gone), sends.is_null())
+    records = sends.flatten().filter(pc.invert(pa.array(gone).take(pc.list_parent_indices(sends))))
+    ends = pc.cumulative_sum(pc.if_else(null, 0, pc.fill_null(pc.list_value_length(sends), 0)))
+    starts = pa.concat_arrays([pa.array([0], pa.int32()), ends.cast(pa.int32())])
+    kept = pa.ListArray.from_arrays(starts, records, mask=null)
+    return events.set_column(events.schema.get_field_index("sends"), EVENTS.field("sends"), kept), line
+
+
+def _first_that_differs(
+    sends: pa.ListArray, pairs: Sequence[tuple[int, int]], types: Sequence[str]
+) -> int | None:
+    """The row of the first completion whose keys and values are not its invocation's. One that failed, or of which
+    nothing is known, may leave them out; so may any invocation.
+    """
+    if not pairs:
+        return None
+    invoked, completed = np.array(pairs).T
+    starts = sends.offsets.to_numpy()
+    lengths = np.diff(starts)
+    silent = (lengths[completed] == 0) & (np.array(types) != EventType.OK.value)
+    alike = lengths[invoked] == lengths[completed]
+    wrong = completed[~alike & ~silent & (lengths[invoked] > 0)].tolist()
+    one, other = invoked[alike], completed[alike]
+    counts = lengths[one]
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    here, there = (np.repeat(starts[rows], counts) + within for rows in (one, other))
+    differs = np.zeros(len(here), bool)
+    for name in ("key", "value"):
+        column = sends.values.field(name).to_numpy()
+        differs |= column[here] != column[there]
+    wrong += np.repeat(other, counts)[differs].tolist()
+    return min(wrong, default=None)
