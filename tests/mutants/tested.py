@@ -36,6 +36,7 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     "external/consistency": ("test_history_agreement",),
     "external/read_folders": ("test_history_folders", "test_history_agreement"),
     "external/source": ("test_history_files", "test_cluster_of_ones_own"),
+    "findings/told": ("test_sentences",),
     "external/lines": ("../reports/test_told",),
     "external/table": (
         "test_history_folders",
