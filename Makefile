@@ -60,9 +60,10 @@ lint: setup-dev
 	@$(BIN)/ruff format --check $(CODE)
 	@$(BIN)/mypy
 
-# The pages that are made from docstrings.
+# The pages that are made from what the code says of itself.
 docs: setup
 	@$(BIN)/python -P -m checkers.pages docs/anomalies
+	@$(BIN)/python -P -m harness.record.page docs/tables.md
 
 # What a run costs, and what a verdict costs; with SIZE (1m, 10m, 50m, 100m) a verdict on as many records alone.
 bench: setup-dev

@@ -4,256 +4,241 @@ Every table carries `run`, so that one Spark job can check one run or a thousand
 dense integers within a run (`tp`); the table `partitions` has their names. Operations are dense
 integers within a run (`op`).
 
-`history/` holds what the clients and the consumers said, `log/` what the brokers stored.
+`history/` holds what the clients and the consumers said, `log/` what the brokers stored. Each column says what it
+means, and whether and why it may be null: docs/tables.md is made of that (`harness.record.page`).
 """
 
 import pyarrow as pa
 
+from harness.record.columns import column, table
+
 _i32, _i64, _str, _bool = pa.int32(), pa.int64(), pa.string(), pa.bool_()
 _inputs = pa.list_(pa.struct([("tp", _i32), ("offset", _i64)]))
 
-PARTITIONS = pa.schema(
-    [
-        ("run", _i64),
-        ("tp", _i32),
-        ("topic", _str),
-        ("partition", _i32),
-        ("internal", _bool),  # __consumer_offsets, __transaction_state
-        ("compacted", _bool),  # absence proves nothing here
-    ]
-)
-"""Every partition that any table names."""
+RUN = column("run", _i64, "the run's number, the same in all its tables")
 
-STAGES = pa.schema(
-    [
-        ("run", _i64),
-        ("stage", _str),
-        ("group", _str),
-        ("in_topic", _str),
-        ("promised", _str),  # the isolation that the workload promises for this stage's consumer
-        ("ordered", _bool),  # promised too: outputs of one key keep the order of their inputs' partition
-    ]
+PARTITIONS = table(
+    "Every partition that any table names.",
+    RUN,
+    column("tp", _i32, "its number within the run"),
+    column("topic", _str, "its topic"),
+    column("partition", _i32, "its number within the topic"),
+    column("internal", _bool, "whether it is one of `__consumer_offsets` or `__transaction_state`"),
+    column("compacted", _bool, "whether its topic is compacted: then absence proves nothing"),
 )
-"""The consume-transform-produce loops of the workload."""
 
-JOURNALS = pa.schema(
-    [
-        ("run", _i64),
-        ("journal", _str),  # e.g. shop-1.0: stage, slot, incarnation
-        ("role", _str),  # harness.history.Role
-        ("stage", _str),  # null for a feeder, an observer, a final reader
-        ("pid", _i32),
-        ("lines", _i64),
-        ("torn_lines", _i64),  # a last line without its end: the process was killed while writing
-        ("missing_lines", _i64),  # gaps in the numbering of the lines: evidence is gone
-        ("ops", _i64),
-        ("ended", _bool),  # the process said that it had ended, and was not killed
-    ]
+STAGES = table(
+    "The consume-transform-produce loops of the pipeline, a row for each topic that one reads.",
+    RUN,
+    column("stage", _str, "its name"),
+    column("group", _str, "its consumer group"),
+    column("in_topic", _str, "a topic that it reads"),
+    column("promised", _str, "the isolation that the pipeline promises for its consumer"),
+    column(
+        "ordered",
+        _bool,
+        "whether outputs of one key keep the order of their inputs' partition",
+        null="a store of an earlier version",
+    ),
 )
-"""One row for each process that recorded anything."""
 
-OPS = pa.schema(
-    [
-        ("run", _i64),
-        ("op", _i64),
-        ("name", _str),  # journal:number, as the offset metadata and the values have it
-        ("journal", _str),
-        ("process", _i64),  # a new one after every info, as Jepsen does
-        ("stage", _str),
-        ("group", _str),  # null unless it commits offsets
-        ("transactional_id", _str),  # null unless transactional
-        ("f", _str),  # txn, send, poll, init (InitProducerId), commit-offsets (outside a transaction)
-        ("outcome", _str),  # harness.history.Outcome; no completion is info
-        ("asked", _str),  # commit or abort: how the worker meant to end it; null if it got not so far
-        ("call_ns", _i64),
-        ("commit_ns", _i64),  # when the commit was invoked; null: it never was
-        ("return_ns", _i64),  # null: no completion
-        ("error", _str),
-        ("fenced", _bool),
-        ("line", _i64),  # of the invocation in the journal, from 1
-        ("end_line", _i64),  # of the completion; null: none
-    ]
+JOURNALS = table(
+    "A row for each process that recorded anything.",
+    RUN,
+    column("journal", _str, "its name: stage and slot, and which incarnation (`shop-1.0`)"),
+    column("role", _str, "feeder, worker, observer, final or nemesis"),
+    column("stage", _str, "its stage", null="it is no worker"),
+    column("pid", _i32, "of the process", null="it did not come to say so"),
+    column("lines", _i64, "lines in it"),
+    column("torn_lines", _i64, "last lines without their end: the process was killed while it wrote"),
+    column("missing_lines", _i64, "gaps in the numbering of its lines: evidence is gone"),
+    column("ops", _i64, "operations in it"),
+    column("ended", _bool, "whether the process said that it had ended"),
 )
-"""What each process tried, and what it was told."""
 
-SENDS = pa.schema(
-    [
-        ("run", _i64),
-        ("op", _i64),
-        ("n", _i32),  # position in its operation
-        ("value", _str),
-        ("topic", _str),
-        ("tp", _i32),  # null: not acknowledged, so nobody knows
-        ("offset", _i64),  # null: likewise, or acknowledged without one
-        ("acked", _bool),
-        ("slot", _str),  # null for the feeder
-        ("inputs", _inputs),  # empty for the feeder
-        ("digest", _i64),
-    ]
+OPS = table(
+    "What each process tried, and what it was told.",
+    RUN,
+    column("op", _i64, "its number within the run"),
+    column("name", _str, "journal and number, as offset metadata and values have it"),
+    column("journal", _str, "where it stands"),
+    column("process", _i64, "a logical process: a new one after every info, as in Jepsen"),
+    column("stage", _str, "of its process", null="it is no worker's"),
+    column("group", _str, "whose offsets it commits", null="it commits none"),
+    column("transactional_id", _str, "its transactional id", null="it is no transaction"),
+    column("f", _str, "txn, send, poll, init (InitProducerId) or commit-offsets (outside a transaction)"),
+    column("outcome", _str, "ok, fail or info; without a completion it is info"),
+    column("asked", _str, "how its process meant to end it: commit or abort", null="it did not get so far"),
+    column("call_ns", _i64, "when it was invoked, from the run's begin"),
+    column("commit_ns", _i64, "when the commit was invoked", null="it never was"),
+    column("return_ns", _i64, "when it completed", null="it never did"),
+    column("error", _str, "what its process was told", null="no error"),
+    column("fenced", _bool, "whether that error says that the producer was fenced"),
+    column("line", _i64, "of its invocation in the journal, from 1"),
+    column("end_line", _i64, "of its completion", null="it has none"),
 )
-"""Every attempt to send. `digest` is of key, value and headers without the value's name."""
 
-CLAIMS = pa.schema(
-    [
-        ("run", _i64),
-        ("op", _i64),
-        ("group", _str),
-        ("tp", _i32),
-        ("first", _i64),  # the first input of the operation, by offset
-        ("next", _i64),  # the offset to commit: one above the last input
-    ]
+SENDS = table(
+    "Every attempt to send.",
+    RUN,
+    column("op", _i64, "its operation"),
+    column("n", _i32, "its place in the operation, from 0"),
+    column("value", _str, "the name of this attempt, which stands in the record too"),
+    column("topic", _str, "where it was sent"),
+    column("tp", _i32, "the partition that it was acknowledged in", null="it was not acknowledged"),
+    column("offset", _i64, "the offset that was acknowledged", null="none was"),
+    column("acked", _bool, "whether it was acknowledged"),
+    column("slot", _str, "which of its inputs' outputs it is", null="the feeder sent it"),
+    column("inputs", _inputs, "the inputs that it comes of; empty for the feeder"),
+    column("digest", _i64, "a hash of key, value and headers, without the attempt's name"),
 )
-"""The input ranges whose offsets an operation meant to commit."""
 
-POLLS = pa.schema(
-    [
-        ("run", _i64),
-        ("op", _i64),
-        ("n", _i32),  # order of delivery in its operation
-        ("tp", _i32),
-        ("offset", _i64),
-        ("value", _str),  # null: the record bears no name
-        ("role", _str),
-        ("promised", _str),  # by which the reader is judged
-        ("return_ns", _i64),
-    ]
+CLAIMS = table(
+    "The ranges of inputs whose offsets an operation meant to commit.",
+    RUN,
+    column("op", _i64, "the operation"),
+    column("group", _str, "whose offsets", null="its process says no stage"),
+    column("tp", _i32, "the partition of the inputs"),
+    column("first", _i64, "the first input's offset"),
+    column("next", _i64, "the offset to commit: one above the last input"),
 )
-"""Every delivery: to workers, to observers, and to the final read-committed reader."""
 
-RECORDS = pa.schema(
-    [
-        ("run", _i64),
-        ("tp", _i32),
-        ("offset", _i64),
-        ("value", _str),
-        ("slot", _str),
-        ("inputs", _inputs),
-        ("digest", _i64),
-        ("timestamp_ms", _i64),
-        ("sentinel", _bool),
-        ("key", _str),  # its name: see harness.record.naming.key_name; null: it has no key
-        ("state", _i64),  # what an aggregate's record says of its key; null: it is none
-    ]
+POLLS = table(
+    "Every delivery: to workers, to observers, and to the final readers that read committed.",
+    RUN,
+    column("op", _i64, "the operation that was given it"),
+    column("n", _i32, "in which order, from 0"),
+    column("tp", _i32, "the record's partition"),
+    column("offset", _i64, "its offset"),
+    column("value", _str, "the name of the attempt to send it", null="the record bears none"),
+    column("role", _str, "who was given it: worker, observer or final"),
+    column("promised", _str, "the isolation by which the reader is judged"),
+    column("return_ns", _i64, "when the poll returned, from the run's begin"),
 )
-"""Every data record that stood in a topic of the run at the end (final read-uncommitted reader)."""
 
-ENDS = pa.schema(
-    [
-        ("run", _i64),
-        ("journal", _str),
-        ("isolation", _str),
-        ("tp", _i32),
-        ("first", _i64),  # where the log began, when the reader had done
-        ("next", _i64),  # one above the last record read; 0 if none was
-        ("read", _i64),  # how many records
-        ("sentinel_offset", _i64),  # null: it was not written, or not reached
-        ("role", _str),  # harness.history.Role: observer; null or final: a final reader
-    ]
+RECORDS = table(
+    "Every data record that stood in a topic of the run at the end, from the final readers that read uncommitted.",
+    RUN,
+    column("tp", _i32, "its partition"),
+    column("offset", _i64, "its offset"),
+    column("value", _str, "the name of the attempt to send it", null="it bears none"),
+    column("slot", _str, "which of its inputs' outputs it is", null="it is no output"),
+    column("inputs", _inputs, "the inputs that it names; empty: it names none"),
+    column("digest", _i64, "a hash of key, value and headers, without the attempt's name"),
+    column("timestamp_ms", _i64, "its own time stamp", null="it has none"),
+    column("sentinel", _bool, "whether the run itself wrote it, to mark the end"),
+    column("key", _str, "its key's name", null="it has no key, or an earlier version wrote the store"),
+    column("state", _i64, "what an aggregate says of its key", null="it is no aggregate's"),
 )
-"""How far each reader of the run's own came. A final reader came to the end if it met the sentinel."""
 
-ASSIGNMENTS = pa.schema(
-    [
-        ("run", _i64),
-        ("journal", _str),
-        ("process", _i64),
-        ("group", _str),
-        ("time_ns", _i64),
-        ("gained", _bool),  # false: revoked or lost
-        ("tp", _i32),
-        ("offset", _i64),  # the position from which it started; null when revoked
-    ]
+ENDS = table(
+    "How far each reader of the run's own came. A final reader came to the end if it met the sentinel.",
+    RUN,
+    column("journal", _str, "who read"),
+    column("isolation", _str, "read_committed or read_uncommitted"),
+    column("tp", _i32, "what was read"),
+    column("first", _i64, "where the log began when the reader had done"),
+    column("next", _i64, "one above the last record read; 0 if none was"),
+    column("read", _i64, "how many records"),
+    column("sentinel_offset", _i64, "where the sentinel stood", null="it was not written, or not reached"),
+    column("role", _str, "observer or final", null="final, in a store of an earlier version"),
 )
-"""Who consumed which partition, and from where."""
 
-EXPECTED = pa.schema(
-    [
-        ("run", _i64),
-        ("stage", _str),
-        ("group", _str),
-        ("tp", _i32),  # of the input
-        ("offset", _i64),
-        ("slot", _str),
-        ("topic", _str),  # where the output must stand
-        ("digest", _i64),  # null: the workload does not say what it holds
-        ("key", _str),  # of an aggregate: the key of `topic` to which the input adds
-        ("adds", _i64),  # null: the row is of an output; else it has no slot and no digest
-    ]
+ASSIGNMENTS = table(
+    "Who consumed which partition, and from where.",
+    RUN,
+    column("journal", _str, "who"),
+    column("process", _i64, "its logical process"),
+    column("group", _str, "its group"),
+    column("time_ns", _i64, "when, from the run's begin"),
+    column("gained", _bool, "whether it was gained; else it was revoked or lost"),
+    column("tp", _i32, "the partition"),
+    column("offset", _i64, "the position from which it started", null="it was revoked, or nobody said"),
 )
-"""What each record of an input topic must lead to, if it is visible: one row per output, or per sum."""
 
-BATCHES = pa.schema(
-    [
-        ("run", _i64),
-        ("broker", _i32),
-        ("leader", _bool),  # this replica led the partition when the logs were taken
-        ("tp", _i32),
-        ("base_offset", _i64),
-        ("last_offset", _i64),
-        ("count", _i32),
-        ("producer_id", _i64),  # -1: none
-        ("epoch", _i32),
-        ("base_sequence", _i32),
-        ("transactional", _bool),
-        ("control", _bool),
-        ("marker", _str),  # commit or abort; null for data
-        ("coordinator_epoch", _i32),
-        ("leader_epoch", _i32),
-        ("max_timestamp_ms", _i64),
-        ("crc", _i64),
-    ]
+EXPECTED = table(
+    "What each record of an input topic must lead to, if it is visible: a row for each output, or for each sum.",
+    RUN,
+    column("stage", _str, "the stage that must make it"),
+    column("group", _str, "the stage's group"),
+    column("tp", _i32, "the input's partition"),
+    column("offset", _i64, "the input's offset"),
+    column("slot", _str, "which of its outputs", null="the row is of a sum"),
+    column("topic", _str, "where it must stand"),
+    column("digest", _i64, "what it must hold, as a hash", null="nobody says, or the row is of a sum"),
+    column("key", _str, "of a sum: the key to which the input adds", null="the row is of an output"),
+    column("adds", _i64, "of a sum: how much", null="the row is of an output"),
 )
-"""The header of each batch of each replica, and the type of each marker."""
 
-REPLICAS = pa.schema(
-    [
-        ("run", _i64),
-        ("broker", _i32),
-        ("leader", _bool),
-        ("tp", _i32),
-        ("topic_id", _str),
-        ("log_start", _i64),
-        ("log_end", _i64),
-        ("high_watermark", _i64),
-        ("damaged", _str),  # null, or what could not be read
-    ]
+BATCHES = table(
+    "The header of each batch of each replica, and the type of each marker.",
+    RUN,
+    column("broker", _i32, "whose replica"),
+    column("leader", _bool, "whether it led the partition when the logs were taken"),
+    column("tp", _i32, "the partition"),
+    column("base_offset", _i64, "of the first record"),
+    column("last_offset", _i64, "of the last record"),
+    column("count", _i32, "how many records"),
+    column("producer_id", _i64, "who wrote it; -1: a producer without an id"),
+    column("epoch", _i32, "the producer's epoch"),
+    column("base_sequence", _i32, "the first record's sequence number"),
+    column("transactional", _bool, "whether it is part of a transaction"),
+    column("control", _bool, "whether it is a marker"),
+    column("marker", _str, "commit or abort", null="it is data"),
+    column("coordinator_epoch", _i32, "of a marker", null="it is data"),
+    column("leader_epoch", _i32, "of the partition's leader"),
+    column("max_timestamp_ms", _i64, "the latest time stamp in it"),
+    column("crc", _i64, "the checksum in its header"),
 )
-"""What each broker holds of each partition."""
 
-TRANSACTIONS = pa.schema(
-    [
-        ("run", _i64),
-        ("log_tp", _i32),
-        ("log_offset", _i64),
-        ("transactional_id", _str),
-        ("producer_id", _i64),
-        ("epoch", _i32),
-        ("state", _str),  # Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort, Dead
-        ("tps", pa.list_(_i32)),
-        ("timeout_ms", _i32),
-        ("start_ms", _i64),
-        ("update_ms", _i64),
-    ]
+REPLICAS = table(
+    "What each broker holds of each partition.",
+    RUN,
+    column("broker", _i32, "whose replica"),
+    column("leader", _bool, "whether it led the partition when the logs were taken"),
+    column("tp", _i32, "the partition"),
+    column("topic_id", _str, "the topic's id", null="the broker's folder does not say"),
+    column("log_start", _i64, "the first offset that it holds"),
+    column("log_end", _i64, "one above the last offset"),
+    column("high_watermark", _i64, "as the broker had last written it down", null="it had not"),
+    column("damaged", _str, "what could not be read", null="all could"),
 )
-"""`__transaction_state`, record by record, from the leader's replica."""
 
-OFFSETS = pa.schema(
-    [
-        ("run", _i64),
-        ("log_tp", _i32),
-        ("log_offset", _i64),
-        ("group", _str),
-        ("tp", _i32),
-        ("committed", _i64),  # null: a tombstone
-        ("metadata", _str),
-        ("op", _i64),  # the operation that the metadata names; null: none
-        ("producer_id", _i64),  # -1: outside a transaction
-        ("epoch", _i32),
-        ("transactional", _bool),
-        ("timestamp_ms", _i64),
-    ]
+TRANSACTIONS = table(
+    "`__transaction_state`, record by record, from the leader's replica.",
+    RUN,
+    column("log_tp", _i32, "the partition of `__transaction_state`"),
+    column("log_offset", _i64, "the offset in it"),
+    column("transactional_id", _str, "whose state"),
+    column("producer_id", _i64, "the producer id that it has", null="a tombstone"),
+    column("epoch", _i32, "its epoch", null="a tombstone"),
+    column(
+        "state",
+        _str,
+        "Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort or Dead",
+        null="a tombstone",
+    ),
+    column("tps", pa.list_(_i32), "the transaction's partitions", null="a tombstone"),
+    column("timeout_ms", _i32, "the transaction's time-out", null="a tombstone"),
+    column("start_ms", _i64, "when it began, by the coordinator's clock; -1: it has not", null="a tombstone"),
+    column("update_ms", _i64, "when this was written, by the coordinator's clock", null="a tombstone"),
 )
-"""The offset commits in `__consumer_offsets`, record by record, from the leader's replica."""
+
+OFFSETS = table(
+    "The offset commits in `__consumer_offsets`, record by record, from the leader's replica.",
+    RUN,
+    column("log_tp", _i32, "the partition of `__consumer_offsets`"),
+    column("log_offset", _i64, "the offset in it"),
+    column("group", _str, "whose offset"),
+    column("tp", _i32, "the partition that the offset is of"),
+    column("committed", _i64, "the offset", null="a tombstone"),
+    column("metadata", _str, "what was committed with it", null="a tombstone"),
+    column("op", _i64, "the operation that the metadata names", null="it names none"),
+    column("producer_id", _i64, "who committed it; -1: outside a transaction"),
+    column("epoch", _i32, "the producer's epoch"),
+    column("transactional", _bool, "whether it is part of a transaction"),
+    column("timestamp_ms", _i64, "the record's time stamp"),
+)
 
 HISTORY: dict[str, pa.Schema] = {
     "partitions": PARTITIONS,
@@ -287,10 +272,10 @@ LATER: dict[str, frozenset[str]] = {
 def unfit(table: str, found: pa.Schema) -> str | None:
     """The first column by which a file is not the table that it should be; None: it is."""
     wanted = (HISTORY | LOG)[table]
-    for column in wanted:
-        if column.name not in found.names:
-            if column.name not in LATER.get(table, ()):
-                return str(column.name)
-        elif found.field(column.name).type != column.type:
-            return str(column.name)
+    for one in wanted:
+        if one.name not in found.names:
+            if one.name not in LATER.get(table, ()):
+                return str(one.name)
+        elif found.field(one.name).type != one.type:
+            return str(one.name)
     return next((name for name in found.names if name not in wanted.names), None)

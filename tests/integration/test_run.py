@@ -4,10 +4,13 @@ import json
 from collections.abc import Callable
 from xml.etree import ElementTree
 
+import pyarrow.parquet as pq
 import pytest
 
 import fencepost
 from fencepost.api import Result
+from harness.record.columns import null
+from harness.record.schema import HISTORY, LOG
 from harness.verdict import Verdict, lacking
 from workloads.defects import DEFECTS
 
@@ -44,6 +47,15 @@ def test_a_run_leaves_what_is_needed_to_believe_and_repeat_it(stored: Result) ->
     suite = ElementTree.parse(stored.folder / "junit.xml").getroot()
     assert int(suite.attrib.get("failures", "0")) == 0
     assert json.loads((stored.folder / "verdict.json").read_text())["valid"] is True
+
+
+def test_nothing_is_null_that_is_declared_never_to_be(stored: Result) -> None:
+    for room, tables in (("history", HISTORY), ("log", LOG)):
+        for name, schema in tables.items():
+            rows = pq.read_table(stored.folder / room / f"{name}.parquet")
+            assert rows.num_rows, name
+            never = [column.name for column in schema if not null(column)]
+            assert [column for column in never if rows[column].null_count] == [], name
 
 
 def test_check_gives_the_same_verdict_without_a_cluster(stored: Result) -> None:

@@ -1,0 +1,26 @@
+"""Every column says what it means, and docs/tables.md says it too."""
+
+from pathlib import Path
+
+from harness.record.columns import meaning, null
+from harness.record.page import page
+from harness.record.schema import HISTORY, LATER, LOG
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "tables.md"
+
+
+def test_the_page_is_made_from_the_tables() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run `make docs`"
+
+
+def test_every_table_and_column_has_a_meaning() -> None:
+    for name, schema in (HISTORY | LOG).items():
+        assert meaning(schema).endswith("."), name
+        for column in schema:
+            assert meaning(column), f"{name}.{column.name}"
+            assert not null(column).endswith("."), f"{name}.{column.name}"
+
+
+def test_what_earlier_versions_lack_may_be_null() -> None:
+    tables = HISTORY | LOG
+    assert all(null(tables[name].field(column)) for name, columns in LATER.items() for column in columns)
