@@ -19,6 +19,9 @@ from harness.history_files.pairs import OTHER_SENDS
 from harness.history_files.schema import FAIL, INFO, MICRO, NAMES, OK, OPEN, OPS
 from harness.history_files.url import Url
 
+FEW = 50_000
+"""Operations that are sent to every task, with what they sent, rather than shuffled."""
+
 
 @dataclass(frozen=True)
 class HistoryFile:
@@ -91,7 +94,8 @@ def read_histories(
     events = _numbered(spark, rows, first_lines)
     paired = keep(_paired(events))
     names = _names(spark, events, any(row.named for row in told))
-    carried = _carried(events, paired) if any(row.waiting for row in told) else None
+    waiting = sum(row.waiting for row in told)
+    carried = _carried(events, paired, waiting) if waiting else None
     opened = _find_errors(paired, names, carried, errors)
     ops = paired.select(*OPS.names)
     tables = {
@@ -172,25 +176,27 @@ def _paired(events: DataFrame) -> DataFrame:
     )
 
 
-def _carried(events: DataFrame, paired: DataFrame) -> DataFrame:
+def _carried(events: DataFrame, paired: DataFrame, many: int) -> DataFrame:
     """The completions of invocations that still have their sends: those that are in another part of the file, and
     those that do not say themselves what was sent. run, op, process, type; `sends`, of the invocation, if the
-    completion tells none; `problem`, if it tells of others.
+    completion tells none; `problem`, if it tells of others. `many`: how many such invocations there are.
     """
+
+    def sent(frame: DataFrame) -> DataFrame:
+        return F.broadcast(frame) if many <= FEW else frame
+
     invoked = events.where((F.col("type") == EventType.INVOKE.value) & (F.size("sends") > 0))
     begun = invoked.selectExpr("run", "op as invoked", "sends as begun")
     completed = paired.where("invoked != op").select("run", "op", "invoked")
-    # Both are few: what is open where one part of the file ends and the next one begins.
-    few = completed.join(F.broadcast(begun), on=["run", "invoked"], how="inner").drop("invoked")
-    silent = f"(sends is null or size(sends) = 0 and type != '{EventType.OK.value}')"
+    few = completed.join(sent(begun), on=["run", "invoked"], how="inner").drop("invoked")
     same = "transform(sends, r -> struct(r.key, r.value)) = transform(begun, r -> struct(r.key, r.value))"
     return keep(
         events.where(F.col("type") != EventType.INVOKE.value)
-        .join(F.broadcast(few), on=["run", "op"], how="inner")
+        .join(sent(few), on=["run", "op"], how="inner")
         .selectExpr(
             *("run", "op", "process", "type"),
             "if(sends is null, begun, null) as sends",
-            f"if({silent} or {same}, null, '{OTHER_SENDS}') as problem",
+            f"if(sends is null or {same}, null, '{OTHER_SENDS}') as problem",
         )
     )
 

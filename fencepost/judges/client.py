@@ -10,11 +10,8 @@ from typing import Any
 
 from fencepost.judges.lifetime import VARIABLE
 from fencepost.judges.protocol import Request, answer_from_json, short_name
-from harness.errors import FencepostError, WaitTimeout
+from harness.errors import FencepostError
 from harness.verdict import Verdict
-from harness.waiting import wait_for
-
-START_TIMEOUT_S = 20.0
 
 
 class Refused(Exception):
@@ -42,17 +39,16 @@ class Asking:
     def _told(self, request: Request) -> Iterator[dict[str, Any]]:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
             try:
-                wait_for(self._path.exists, f"the shared judge to listen on {self._path}", START_TIMEOUT_S)
                 self._connect(channel)
                 channel.sendall(json.dumps(request.as_json()).encode() + b"\n")
-            except (OSError, WaitTimeout) as error:
+                with channel.makefile("r", encoding="utf-8") as lines:
+                    for line in lines:
+                        told: dict[str, Any] = json.loads(line)
+                        if "refused" in told:
+                            raise Refused(told["refused"])
+                        yield told
+            except (OSError, ValueError) as error:  # a line that is cut off is no JSON
                 raise Refused(f"the shared judge does not answer: {error}") from error
-            with channel.makefile("r", encoding="utf-8") as lines:
-                for line in lines:
-                    told: dict[str, Any] = json.loads(line)
-                    if "refused" in told:
-                        raise Refused(told["refused"])
-                    yield told
 
     def _connect(self, channel: socket.socket) -> None:
         """Raises `OSError`; a socket of somebody else is none."""

@@ -4,15 +4,18 @@ Like all that a user's process loads, this imports no other room of the house.
 """
 
 import os
+import select
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 VARIABLE = "FENCEPOST_JUDGE"
 """Names the socket of the judge that runs and checks may share."""
+START_TIMEOUT_S = 20.0
 END_TIMEOUT_S = 20.0
 
 
@@ -31,16 +34,32 @@ def shared_judge() -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="fencepost-judge-") as folder:
         path = Path(folder) / "socket"
         with subprocess.Popen(
-            [sys.executable, "-P", "-m", "fencepost.judges.server", str(path)], stdin=subprocess.PIPE
+            [sys.executable, "-P", "-m", "fencepost.judges.server", str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         ) as process:
             assert process.stdin is not None
-            os.environ[VARIABLE] = str(path)
+            if _listens(process):
+                os.environ[VARIABLE] = str(path)
             try:
                 yield
             finally:
-                del os.environ[VARIABLE]
-                process.stdin.close()  # which tells it to end
+                os.environ.pop(VARIABLE, None)
+                with suppress(BrokenPipeError):  # it has ended before
+                    process.stdin.write(b"end\n")  # a child forked meanwhile may hold this pipe open
+                    process.stdin.close()
                 try:
                     process.wait(END_TIMEOUT_S)
                 except subprocess.TimeoutExpired:
                     process.kill()
+
+
+def _listens(process: "subprocess.Popen[bytes]") -> bool:
+    """Whether the judge came up, which it says in a line; without one every run starts a Spark of its own."""
+    assert process.stdout is not None
+    with process.stdout as said:
+        readable, _, _ = select.select([said], [], [], START_TIMEOUT_S)
+        if readable and said.readline():
+            return True
+    warnings.warn("the shared judge did not start: each run starts a Spark of its own", stacklevel=4)
+    return False

@@ -7,6 +7,8 @@ It ends when its standard input does, and so with the process that started it.
 
 import json
 import logging
+import os
+import select
 import signal
 import socketserver
 import sys
@@ -16,6 +18,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fencepost.evidence import Evidence
 from fencepost.judge import judge, open_evidence
 from fencepost.judges.protocol import Request, Spark, answer_as_json, short_name
 from fencepost.spark import begin_early
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
     from checkers.spark.session import Pending
 
 log = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+"""How often it is looked whether the process that started this one is there."""
 
 Tell = Callable[[dict[str, Any]], None]
 
@@ -41,18 +47,26 @@ class Judge:
         self._pending: Pending | None = None
 
     def answer(self, request: Request, tell: Tell) -> None:
-        """Tell what is to be told to one who asks."""
-        try:
-            pending = self._begun(request.spark)
-        except FencepostError as error:
-            tell({"refused": str(error)})
-            return
-        if pending is None:
-            tell({"refused": "the shared judge has another Java, other Spark settings, or is another installation's"})
-        else:
-            with self._at_work if request.runs else nullcontext():
-                told = self._judge(pending, request, tell) if request.runs else ()
-            tell({"answers": [answer_as_json(one) for one in told]})
+        """Tell what is to be told to one who asks. `tell` never raises, or a question would end in the middle of a
+        job that others wait for.
+        """
+        with self._at_work if request.runs else nullcontext():
+            try:
+                pending = self._begun(request.spark)
+                if pending is None:
+                    why = "the shared judge has another Java, other Spark settings, or is another installation's"
+                    tell({"refused": why})
+                    return
+                told = self._judge(pending, request, tell) if request.runs else []
+            except (
+                EnvironmentFailure
+            ) as error:  # Spark is gone: the next one gets another, and this one its own
+                self._forget()
+                tell({"refused": f"the shared judge's Spark is gone: {error}"})
+            except FencepostError as error:
+                tell({"refused": str(error)})
+            else:
+                tell({"answers": [answer_as_json(one) for one in told]})
 
     def close(self) -> None:
         """End Spark, in the middle of whatever it does."""
@@ -70,24 +84,24 @@ class Judge:
                 self._spark = spark
             return self._pending if self._spark == spark else None
 
-    def _judge(self, pending: "Pending", request: Request, tell: Tell) -> list[Verdict | FencepostError]:
-        try:
-            opened = [_open(name, Path(folder)) for name, folder in request.runs]
-            runs = [one for one in opened if not isinstance(one, FencepostError)]
-            told = judge(
-                pending.session(), runs, frozenset(request.allow), lambda name: tell({"phase": name})
-            )
-        except EnvironmentFailure as error:  # Spark is gone: the next one gets another
-            with self._state:
-                if self._pending is pending:
-                    self._pending = None
+    def _forget(self) -> None:
+        with self._state:
+            pending, self._pending = self._pending, None
+        if pending is not None:
             pending.close()
-            return [error] * len(request.runs)
+
+    def _judge(self, pending: "Pending", request: Request, tell: Tell) -> list[Verdict | FencepostError]:
+        """An answer for each run; raises `EnvironmentFailure` if Spark is gone."""
+        opened = [_open(name, Path(folder)) for name, folder in request.runs]
+        runs = [one for one in opened if not isinstance(one, FencepostError)]
+        told = judge(pending.session(), runs, frozenset(request.allow), lambda name: tell({"phase": name}))
+        if gone := next((one for one in told if isinstance(one, EnvironmentFailure)), None):
+            raise gone
         answers = iter(told)
         return [one if isinstance(one, FencepostError) else next(answers) for one in opened]
 
 
-def _open(name: str, folder: Path) -> Any:
+def _open(name: str, folder: Path) -> Evidence | FencepostError:
     try:
         return open_evidence(name, folder)
     except FencepostError as error:
@@ -98,11 +112,16 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     """A thread for each who asks."""
 
     daemon_threads = True
+    block_on_close = False
 
     def __init__(self, path: Path, judge: Judge) -> None:
         self.judge = judge
         with short_name(path) as name:
             super().__init__(name, Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A bug of ours: it is logged, and the next question is answered."""
+        log.exception("a question could not be answered")
 
 
 class Handler(socketserver.StreamRequestHandler):
@@ -112,13 +131,19 @@ class Handler(socketserver.StreamRequestHandler):
         """Read it, and write the answer line by line."""
         assert isinstance(self.server, Server)
         try:
-            request = Request.from_json(json.loads(self.rfile.readline()))
+            line = self.rfile.readline()
+            request = Request.from_json(json.loads(line)) if line else None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            self._tell({"refused": f"this is no question: {type(error).__name__}: {error}"})
+            return
+        if request is not None:  # one who comes and goes has asked nothing
             self.server.judge.answer(request, self._tell)
-        except BrokenPipeError:
-            log.info("whoever had asked is gone")
 
     def _tell(self, body: dict[str, Any]) -> None:
-        self.wfile.write(json.dumps(body, ensure_ascii=False).encode() + b"\n")
+        try:
+            self.wfile.write(json.dumps(body, ensure_ascii=False).encode() + b"\n")
+        except OSError as error:
+            log.info("whoever had asked is gone: %s", error)
 
 
 def main() -> None:
@@ -127,13 +152,25 @@ def main() -> None:
     path = Path(sys.argv[1]).absolute()
     judge_of_all = Judge()
     with Server(path, judge_of_all) as server:
+        print("listening", flush=True)
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody reads there any more
         threading.Thread(target=server.serve_forever, name="judge", daemon=True).start()
-        sys.stdin.buffer.read()
+        _await_the_end(os.getppid())
         judge_of_all.close()
         server.shutdown()
     with suppress(OSError):  # whoever started us removes both, unless he was killed
         path.unlink()
         path.parent.rmdir()
+
+
+def _await_the_end(parent: int) -> None:
+    """Until standard input ends, or says so, or whoever started us is gone: a child that he has forked may hold the
+    other end of the pipe.
+    """
+    while os.getppid() == parent:
+        readable, _, _ = select.select([sys.stdin.buffer], [], [], LOOK_S)
+        if readable:
+            return
 
 
 if __name__ == "__main__":

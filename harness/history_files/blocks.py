@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from harness.errors import UnreadableInput
 from harness.history_files.lines import parse
-from harness.history_files.pairs import OTHER_SENDS, still_told, told_by_completions
+from harness.history_files.pairs import OTHER_SENDS, invocations_with_sends, without_repeated_sends
 from harness.history_files.schema import EVENTS
 
 SUFFIXES = {".jsonl": False, ".json": False, ".edn": True}
@@ -100,8 +100,8 @@ def read_block(block: Block) -> Iterator[pa.RecordBatch]:
             ]
             if wrong:
                 events = events.filter(events["error"].is_null())
-            events, other = told_by_completions(events)
-            waiting += still_told(events)
+            events, other = without_repeated_sends(events)
+            waiting += invocations_with_sends(events)
             if other is not None:
                 wrong.append((other, OTHER_SENDS))
             if wrong:

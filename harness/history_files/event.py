@@ -1,7 +1,7 @@
 """One decoded event, checked, as a row of EVENTS.
 
 A value that is a list is `[offset, value]`, always: a value that is itself a list is written `[null, [...]]`.
-A completion `fail` or `info` may have the value null: then its sends are those of its invocation.
+A completion `fail` or `info` that names no send, or has the value null, leaves that to its invocation.
 `poll` steps of a `send`, and `send` steps of a `poll`, are checked and judged by nobody, as in Jepsen.
 What the micro-operations of an event without a numbered process hold is not looked at.
 
@@ -27,7 +27,7 @@ INTEGER_TEXT = re.compile(r"-?(?:0|[1-9][0-9]{0,4299})")
 KEYED = frozenset({"assign", "subscribe"})
 STEPS = frozenset(EFFECTIVE)
 UNSURE = frozenset({EventType.FAIL.value, EventType.INFO.value})
-"""Completions that may leave it at null: what was sent stands in their invocation."""
+"""Completions that may leave out what was sent: it stands in their invocation."""
 
 
 class EventError(ValueError):
@@ -68,12 +68,13 @@ class Events:
             raise EventError(f"`f` is the name of an operation, not {shown(f)}")
         keys = rebalanced = None
         silent = False
+        before = len(self.columns.send_keys)
         if process is not None:
             if f in STEPS:
                 steps = event.get("value")
-                silent = steps is None and kind in UNSURE
-                if not silent:
+                if steps is not None or kind not in UNSURE:
                     self._steps(steps, f in SENDING, f in POLLING)
+                silent = kind in UNSURE and len(self.columns.send_keys) == before
             elif f in KEYED:
                 keys = self._key_list(event.get("value"), f"the value of {f}")
             if (log := event.get("rebalance-log")) is not None:

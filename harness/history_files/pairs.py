@@ -12,17 +12,16 @@ from harness.history_files.schema import EVENTS
 OTHER_SENDS = "this completion tells of other sends than its invocation: the keys and values must be the same"
 
 
-def still_told(events: pa.RecordBatch) -> int:
+def invocations_with_sends(events: pa.RecordBatch) -> int:
     """How many invocations have sends."""
     lengths = pc.fill_null(pc.list_value_length(events["sends"]), 0)
     invoked = pc.equal(events["type"], EventType.INVOKE.value)
     return pc.sum(pc.and_(invoked, pc.greater(lengths, 0))).as_py() or 0
 
 
-def told_by_completions(events: pa.RecordBatch) -> tuple[pa.RecordBatch, int | None]:
-    """The events, and the line of the first completion that tells of other sends than its invocation.
-
-    The sends of an invocation are null if its completion is here and tells them again.
+def without_repeated_sends(events: pa.RecordBatch) -> tuple[pa.RecordBatch, int | None]:
+    """The events, of which an invocation has no sends (null) if its completion is here and repeats them; and the
+    line of the first completion that tells of others. The sends of a completion that tells none are null already.
     """
     types, processes = events["type"].to_pylist(), events["process"].to_pylist()
     sends = events["sends"]
@@ -38,7 +37,7 @@ def told_by_completions(events: pa.RecordBatch) -> tuple[pa.RecordBatch, int | N
                 pairs.append((invoked, row))
     gone = np.zeros(len(events), bool)
     gone[[invoked for invoked, _ in pairs]] = True
-    wrong = _first_that_differs(sends, pairs, [types[row] for _, row in pairs])
+    wrong = _first_that_differs(sends, pairs)
     line = None if wrong is None else events["line"][wrong].as_py()
     null = pc.or_(pa.array(gone), sends.is_null())
     records = sends.flatten().filter(pc.invert(pa.array(gone).take(pc.list_parent_indices(sends))))
@@ -48,20 +47,15 @@ def told_by_completions(events: pa.RecordBatch) -> tuple[pa.RecordBatch, int | N
     return events.set_column(events.schema.get_field_index("sends"), EVENTS.field("sends"), kept), line
 
 
-def _first_that_differs(
-    sends: pa.ListArray, pairs: Sequence[tuple[int, int]], types: Sequence[str]
-) -> int | None:
-    """The row of the first completion whose keys and values are not its invocation's. One that failed, or of which
-    nothing is known, may leave them out; so may any invocation.
-    """
+def _first_that_differs(sends: pa.ListArray, pairs: Sequence[tuple[int, int]]) -> int | None:
+    """The row of the first completion whose keys and values are not its invocation's, which may name none."""
     if not pairs:
         return None
     invoked, completed = np.array(pairs).T
     starts = sends.offsets.to_numpy()
     lengths = np.diff(starts)
-    silent = (lengths[completed] == 0) & (np.array(types) != EventType.OK.value)
     alike = lengths[invoked] == lengths[completed]
-    wrong = completed[~alike & ~silent & (lengths[invoked] > 0)].tolist()
+    wrong = completed[~alike & (lengths[invoked] > 0)].tolist()
     one, other = invoked[alike], completed[alike]
     counts = lengths[one]
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -17,7 +17,7 @@ OWN_NAME_LIMIT = 1 << 61
 NAMES_FROM = 1 << 62
 
 RECORD = pa.struct([("key", _i64), ("value", _i64), ("offset", _i64)])
-"""A record sent or given; `offset` is null where nobody told it (a negative one is unknown too)."""
+"""A record sent or given; `offset` is null where nobody told it."""
 
 EVENTS = pa.schema(
     [
@@ -76,7 +76,7 @@ MICRO = pa.schema(
     ]
 )
 """One row for each micro-operation, a record sent or given: what the completions of `send`, `poll` and `txn`
-name; of `open` operations the sends of their invocations."""
+name; of operations that never completed, or whose completions name no send, those of their invocations."""
 
 NAMES = pa.schema([("run", _i64), ("id", _i64), ("text", _str)])
 """The canonical text (JSON, keys sorted) of what no small integer stands for."""

@@ -46,6 +46,8 @@ def differs(history: History, judgement: Judgement, *, log: bool = True, whole: 
         return f"{said} are counted, not {meant}"
     needs = counted.needs() | ({"healed"} if history.healed_ns is None else set())
     unchecked = {name for need in needs for name in NEEDING[need]}
+    if (history.clock_drift_ms or 0) > 25 and "dirty-read" not in unchecked:
+        unchecked.add("dirty-read by time")
     if judgement.not_checked.keys() != unchecked:
         return f"{sorted(judgement.not_checked)} is not checked, not {sorted(unchecked)}"
     broken = stuck(history) | counted.lacking() | counted.edges()

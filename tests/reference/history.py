@@ -90,11 +90,10 @@ def _reads(event: Event) -> Iterable[Record]:
 def _op(invocation: Event, event: Event, type_: str, invoked: int, completed: int) -> Op:
     op = Op(event.get("index", completed), event["process"], event["f"], type_, invoked, completed)
     op.sends = list(_sends(event))
-    if type_ in ("info", "fail") and event.get("value") is None:
-        op.sends = list(_sends(invocation))  # Choice: what it does not say, it did not do otherwise
-    elif (asked := [sent.name for sent in _sends(invocation)]) and (
-        (op.sends or type_ == "ok") and asked != [sent.name for sent in op.sends]
-    ):  # Choice: an invocation may name nothing
+    asked = list(_sends(invocation))
+    if type_ in ("info", "fail") and not op.sends:
+        op.sends = asked  # Choice: what it does not say, it did as it was asked
+    elif asked and [sent.name for sent in asked] != [sent.name for sent in op.sends]:
         raise Malformed(f"line {completed + 1}: other sends than its invocation")
     op.reads = [] if type_ == "open" else list(_reads(event))
     if op.f in ("assign", "subscribe"):

@@ -46,7 +46,7 @@ SILENT = [
     e(0, "info", None),
     e(1, "fail", None),
     e(0, "invoke", [send(4)]),
-    e(0, "fail", []),  # it says that it sent nothing
+    e(0, "fail", []),
     e(2, "invoke"),
     e(2, "ok", [send(5, 7)]),  # its invocation did not know
 ]
@@ -160,6 +160,7 @@ def test_what_a_completion_does_not_say_was_sent_as_invoked(rows: Callable[..., 
         (X, 1, None, 3, 0, 0, False, INFO),
         (X, 2, None, 3, 1, 0, False, INFO),
         (X, 3, None, 4, 0, 1, False, FAIL),
+        (X, 4, None, 6, 0, 0, False, FAIL),
         (X, 5, 7, 8, 0, 2, False, OK),
     ]
 

@@ -6,17 +6,23 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import fencepost
+from fencepost.judges import server
 from fencepost.judges.client import Asking, Refused, asking
+from fencepost.judges.for_a_run import OwnJudge, SharedJudge, judge_for
 from fencepost.judges.lifetime import VARIABLE
 from fencepost.judges.protocol import Request, Spark, answer_as_json, answer_from_json, short_name
-from harness.errors import UnreadableInput, WaitTimeout
+from harness.errors import EnvironmentFailure, FencepostError, UnreadableInput, WaitTimeout
+from harness.settings.options import Options
 from harness.verdict import Validity, Verdict
 from harness.waiting import wait_for
 
@@ -30,12 +36,12 @@ def answering(folder: Path, *lines: dict[str, object]) -> Iterator[tuple[Asking,
     """A judge that says these lines, and what it was asked."""
     folder.mkdir(0o700, parents=True)
     asked: list[dict[str, object]] = []
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server, short_name(folder / "socket") as name:
-        server.bind(name)
-        server.listen()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener, short_name(folder / "socket") as name:
+        listener.bind(name)
+        listener.listen()
 
         def serve() -> None:
-            channel, _ = server.accept()
+            channel, _ = listener.accept()
             with channel, channel.makefile("rw") as stream:
                 asked.append(json.loads(stream.readline()))
                 stream.writelines(json.dumps(line) + "\n" for line in lines)
@@ -78,6 +84,176 @@ def test_one_that_refuses_or_ends_is_not_waited_for(
         judge.judge(RUN, lambda name: None)
 
 
+def test_one_that_is_cut_off_in_the_middle_of_a_line_is_not_waited_for(tmp_path: Path) -> None:
+    folder = tmp_path / "judge"
+    folder.mkdir(0o700)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener, short_name(folder / "socket") as name:
+        listener.bind(name)
+        listener.listen()
+
+        def serve() -> None:
+            channel, _ = listener.accept()
+            with channel:
+                channel.recv(100_000)
+                channel.sendall(b'{"answers": [')
+
+        threading.Thread(target=serve, daemon=True).start()
+        with pytest.raises(Refused, match="does not answer"):
+            Asking(folder / "socket").judge(RUN, lambda name: None)
+
+
+class FakeSpark:
+    """In place of `Pending`."""
+
+    closed = False
+
+    def session(self) -> str:
+        return "a session"
+
+    def kill(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class FakeJudging:
+    """In place of all that the judge's process calls: what was begun, and what judging does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun: list[FakeSpark] = []
+        self.act: Callable[[Callable[[str], None]], None] = lambda phase: phase("checks")
+        monkeypatch.setattr(server, "begin_early", self._begin)
+        monkeypatch.setattr(server, "java", lambda home: home)
+        monkeypatch.setattr(server, "open_evidence", lambda name, folder: name)
+        monkeypatch.setattr(server, "judge", self._judge)
+
+    def _begin(self, *_: object, inputs: float) -> FakeSpark:
+        self.begun.append(FakeSpark())
+        return self.begun[-1]
+
+    def _judge(
+        self, spark: str, runs: list[str], allow: frozenset[str], phase: Callable[[str], None]
+    ) -> list[Verdict]:
+        self.act(phase)
+        return [replace(VERDICT, history=run) for run in runs]
+
+
+@pytest.fixture
+def judging(monkeypatch: pytest.MonkeyPatch) -> FakeJudging:
+    return FakeJudging(monkeypatch)
+
+
+@pytest.fixture
+def served(judging: FakeJudging, tmp_path: Path) -> Iterator[Asking]:
+    """A real server, that judges with fakes."""
+    folder = tmp_path / "served"
+    folder.mkdir(0o700)
+    with server.Server(folder / "socket", server.Judge()) as serving:
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        yield Asking(folder / "socket")
+        serving.shutdown()
+
+
+def test_all_who_need_the_same_spark_share_one(judging: FakeJudging, served: Asking) -> None:
+    served.get_ready(READY)
+    (answer,) = served.judge(replace(READY, runs=RUN.runs), lambda name: None)
+    assert isinstance(answer, Verdict) and answer.history == "store/a"
+    assert len(judging.begun) == 1
+    with pytest.raises(Refused, match="another Java"):
+        served.judge(RUN, lambda name: None)
+
+
+def test_one_who_goes_away_ends_nothing_for_the_others(judging: FakeJudging, served: Asking) -> None:
+    gone, at_work = threading.Event(), threading.Event()
+
+    def act(phase: Callable[[str], None]) -> None:
+        at_work.set()
+        assert gone.wait(5)
+        for _ in range(50):  # the first lines after a reader's end may still be taken
+            phase("checks")
+
+    judging.act = act
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel, short_name(served._path) as name:
+        channel.connect(name)
+        channel.sendall(json.dumps(RUN.as_json()).encode() + b"\n")
+        assert at_work.wait(5)
+    gone.set()
+    (answer,) = served.judge(RUN, lambda name: None)  # it waits until that one is done
+    assert isinstance(answer, Verdict)
+    assert len(judging.begun) == 1 and not judging.begun[0].closed
+
+
+def test_where_spark_is_gone_the_next_one_gets_another(judging: FakeJudging, served: Asking) -> None:
+    def fail(phase: Callable[[str], None]) -> None:
+        raise EnvironmentFailure("Spark ended")
+
+    judging.act = fail
+    with pytest.raises(Refused, match="Spark is gone: Spark ended"):
+        served.judge(RUN, lambda name: None)
+    assert judging.begun[0].closed
+    judging.act = lambda phase: None
+    assert served.judge(RUN, lambda name: None)
+    assert len(judging.begun) == 2
+
+
+def test_what_is_no_question_is_refused(served: Asking, capfd: pytest.CaptureFixture[str]) -> None:
+    for line, said in ((b"nonsense\n", "JSONDecodeError"), (b"{}\n", "KeyError"), (b"[]\n", "TypeError")):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel, short_name(served._path) as name:
+            channel.connect(name)
+            channel.sendall(line)
+            assert said in channel.makefile().readline()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel, short_name(served._path) as name:
+        channel.connect(name)  # and says nothing
+    served.get_ready(READY)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+class Refusing(Asking):
+    """A judge that refuses runs, or everything."""
+
+    def __init__(self, *, ready: bool) -> None:
+        super().__init__(Path("/nowhere"))
+        self._ready = ready
+
+    def judge(self, request: Request, phase: Callable[[str], None]) -> list[Verdict | FencepostError]:
+        if request.runs or not self._ready:
+            raise Refused("no")
+        return []
+
+
+class FakeOwn(OwnJudge):
+    """A run's own judge, which notes what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def begin(self, prepared: Any) -> None:
+        self.asked.append("begin")
+
+    def judge(self, folder: Path, phase: Callable[[str], None]) -> Verdict:
+        self.asked.append("judge")
+        return VERDICT
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_run_that_is_refused_is_judged_by_its_own_spark(ready: bool, tmp_path: Path) -> None:
+    own = FakeOwn()
+    judge = SharedJudge(Refusing(ready=ready), Options(), own)
+    prepared: Any = SimpleNamespace(java=SimpleNamespace(home="/java"))
+    judge.begin(prepared)
+    assert own.asked == ([] if ready else ["begin"])
+    assert judge.judge(tmp_path, lambda name: None) == VERDICT
+    assert own.asked == ["begin", "judge"]
+
+
+def test_a_large_run_has_a_spark_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "/nowhere/socket")
+    with ExitStack() as stack:
+        assert isinstance(judge_for(Options(), stack), SharedJudge)
+        assert isinstance(judge_for(Options(rate=1_000_000), stack), OwnJudge)
+
+
 def test_a_folder_that_is_open_to_others_is_not_trusted(tmp_path: Path) -> None:
     with answering(tmp_path / "judge", {"answers": []}) as (judge, _):
         (tmp_path / "judge").chmod(0o755)
@@ -111,6 +287,7 @@ def test_it_ends_with_whoever_started_it_whatever_ends_him() -> None:
         "import fencepost, os, sys, time\n"
         "with fencepost.shared_judge():\n"
         "    print(os.environ['FENCEPOST_JUDGE'], flush=True)\n"
+        "    os.fork() or (os.close(1), time.sleep(15), os._exit(0))\n"  # it holds the judge's pipe too
         "    time.sleep(600)\n"
     )
     environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
