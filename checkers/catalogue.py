@@ -5,7 +5,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkers.registry import BOTH, CHECKERS, NEEDS, Checker
+from checkers.needs import NEEDS, PREMISES
+from checkers.registry import BOTH, CHECKERS, Checker
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,13 @@ def _anomalies(checker: Checker) -> list[Anomaly]:
             family=checker.family,
             summary=text.partition("\n")[0].strip(),
             text=text,
-            needs=tuple(NEEDS[need].text for need in checker.needs),
+            needs=tuple(
+                reason.text
+                for reason in (
+                    *map(NEEDS.__getitem__, checker.needs),
+                    *map(PREMISES.__getitem__, checker.premises),
+                )
+            ),
             warning=checker.warning,
             always_allowed=name in checker.always_allowed,
             judges=checker.judges,

@@ -10,8 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from checkers.external.graph.names import BAD, GRAPHS
-from harness.reasons import Reason
-from harness.verdict import NO_AGGREGATE, NO_ORDER
+from harness.history import Premise
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,24 +21,6 @@ if TYPE_CHECKING:
     from checkers.findings.told import Told
     from checkers.stored.tables import Tables
 
-_LOCAL = "run it on a local cluster, of which all logs are read"
-NEEDS = {
-    "log": Reason("no-logs", "no broker logs in this history", remedy=_LOCAL),
-    "offsets": Reason("no-offsets-log", "no log of __consumer_offsets in this history", remedy=_LOCAL),
-    "transactions": Reason(
-        "no-transactions-log", "no whole log of __transaction_state in this history", remedy=_LOCAL
-    ),
-    "replicas": Reason("one-replica", "the log of one replica of each partition alone", remedy=_LOCAL),
-    "healed": Reason("no-last-heal", "the run does not say when its last fault was healed"),
-    "expected": Reason(
-        "no-expectation",
-        "the workload does not say what its inputs must lead to",
-        remedy="run a workload that says so",
-    ),
-    "order": NO_ORDER,
-    "aggregate": NO_AGGREGATE,
-}
-"""What a check may need, and the reason that stands in `not_checked` where it is missing."""
 STORES, HISTORIES, BOTH = "stored runs", "external histories", "both"
 
 
@@ -56,7 +37,8 @@ class Checker:
     """One file of this room: the anomalies that it finds, and how its findings are to be taken."""
 
     module: str  # checkers.anomalies.<module>, whose RULES find in a stored run, and its function of the same name
-    needs: tuple[str, ...] = ()  # keys of NEEDS
+    needs: tuple[str, ...] = ()  # keys of `checkers.needs.NEEDS`
+    premises: tuple[Premise, ...] = ()  # without which it would accuse a right pipeline
     rests_on: tuple[str, ...] = ()  # tables that must be whole for absence to prove anything
     because: tuple[Because, ...] = ()  # the first that holds is told
     names: tuple[str, ...] = ()  # of the anomalies; empty: the module's own, with hyphens
@@ -106,25 +88,49 @@ HANGING = Because("hanging-transaction", by_operation=False)
 READS = ("polls", "ends", "partitions")
 LOGS = ("batches", "replicas")
 JOURNALS = ("journals", "ops", "sends")
+WHOLE_LOGS = (Premise.WHOLE_LOGS,)
 EDGES = "edges"
 """No table: that every partition of the pipeline is here from offset 0, and nothing was compacted away."""
 
 CHECKERS: tuple[Checker, ...] = (
-    Checker("lost_commit", needs=("log",), rests_on=(*LOGS, "offsets"), family="transactions"),
-    Checker("ghost_commit", needs=("log",), family="transactions"),
-    Checker("hanging_transaction", needs=("log", "transactions"), rests_on=("transactions",), family="log"),
-    Checker("zombie_write", family="log"),
-    Checker("epoch_regression", needs=("log",), family="log"),
-    Checker("sequence_violation", needs=("log",), family="log"),
-    Checker("transaction_state_violation", needs=("transactions",), family="log"),
-    Checker("stuck_completion", needs=("transactions",), rests_on=("transactions",), family="log"),
     Checker(
-        "unmarked_partition", needs=("log", "transactions"), rests_on=(*LOGS, "transactions"), family="log"
+        "lost_commit",
+        premises=WHOLE_LOGS,
+        needs=("log",),
+        rests_on=(*LOGS, "offsets"),
+        family="transactions",
     ),
-    Checker("replica_divergence", needs=("log", "replicas"), family="log"),
+    Checker("ghost_commit", premises=WHOLE_LOGS, needs=("log",), family="transactions"),
+    Checker(
+        "hanging_transaction",
+        premises=(Premise.NO_LATE_BYTES, Premise.WHOLE_LOGS),
+        needs=("log", "transactions"),
+        rests_on=("transactions",),
+        family="log",
+    ),
+    Checker("zombie_write", premises=WHOLE_LOGS, family="log"),
+    Checker("epoch_regression", premises=WHOLE_LOGS, needs=("log",), family="log"),
+    Checker("sequence_violation", premises=WHOLE_LOGS, needs=("log",), family="log"),
+    Checker("transaction_state_violation", premises=WHOLE_LOGS, needs=("transactions",), family="log"),
+    Checker(
+        "stuck_completion",
+        premises=(Premise.LEADER_ALWAYS, Premise.ONE_CLOCK, Premise.WHOLE_LOGS),
+        needs=("transactions",),
+        rests_on=("transactions",),
+        family="log",
+    ),
+    Checker(
+        "unmarked_partition",
+        premises=WHOLE_LOGS,
+        needs=("log", "transactions"),
+        rests_on=(*LOGS, "transactions"),
+        family="log",
+    ),
+    Checker("replica_divergence", premises=WHOLE_LOGS, needs=("log", "replicas"), family="log"),
     Checker("contended_id", family="log", warning=True),
     Checker(
         "undue_fencing",
+        premises=(Premise.NO_LATE_BYTES, Premise.WHOLE_LOGS),
         needs=("transactions",),
         rests_on=(*JOURNALS, "transactions"),
         family="log",
@@ -132,6 +138,7 @@ CHECKERS: tuple[Checker, ...] = (
     ),
     Checker(
         "stalled",
+        premises=(Premise.LEADER_ALWAYS, Premise.WHOLE_LOGS),
         needs=("transactions", "healed"),
         rests_on=JOURNALS,
         family="log",
@@ -139,6 +146,7 @@ CHECKERS: tuple[Checker, ...] = (
     ),
     Checker(
         "torn_transaction",
+        premises=WHOLE_LOGS,
         rests_on=READS,
         because=(*_by("lost-commit", "ghost-commit"), HANGING),
         family="transactions",
@@ -146,20 +154,40 @@ CHECKERS: tuple[Checker, ...] = (
     ),
     Checker(
         "lost_write",
+        premises=WHOLE_LOGS,
         rests_on=(*READS, *LOGS),
         because=_by("lost-commit", "torn-transaction"),
         family="records",
         judges=BOTH,
     ),
     Checker("duplicate", family="records", judges=BOTH),
-    Checker("inconsistent_offsets", family="records", judges=BOTH),
-    Checker("aborted_read", because=_by("ghost-commit"), family="records", judges=BOTH),
+    Checker("inconsistent_offsets", premises=WHOLE_LOGS, family="records", judges=BOTH),
+    Checker(
+        "aborted_read",
+        premises=WHOLE_LOGS,
+        because=_by("ghost-commit"),
+        family="records",
+        judges=BOTH,
+    ),
     Checker("precommitted_read", family="records", judges=BOTH),
-    Checker("dirty_read", needs=("log",), because=(*_by("aborted-read"), HANGING), family="records"),
-    Checker("read_above_lso", needs=("log",), because=(HANGING,), family="records"),
-    Checker("vanished", rests_on=READS, because=_by("aborted-read", "lost-write"), family="records"),
+    Checker(
+        "dirty_read",
+        premises=WHOLE_LOGS,
+        needs=("log",),
+        because=(*_by("aborted-read"), HANGING),
+        family="records",
+    ),
+    Checker("read_above_lso", premises=WHOLE_LOGS, needs=("log",), because=(HANGING,), family="records"),
+    Checker(
+        "vanished",
+        premises=WHOLE_LOGS,
+        rests_on=READS,
+        because=_by("aborted-read", "lost-write"),
+        family="records",
+    ),
     Checker(
         "unseen",
+        premises=WHOLE_LOGS,
         rests_on=(*READS, "sends"),
         because=(*_by("lost-commit", "lost-write"), HANGING),
         family="records",
@@ -167,6 +195,7 @@ CHECKERS: tuple[Checker, ...] = (
     ),
     Checker(
         "phantom",
+        premises=WHOLE_LOGS,
         rests_on=(*READS, *LOGS, *JOURNALS, "records", "stages"),
         because=_by("aborted-read", "dirty-read", "lost-write"),
         family="records",
@@ -175,23 +204,36 @@ CHECKERS: tuple[Checker, ...] = (
     Checker("corrupt", family="records"),
     Checker(
         "offset_output_mismatch",
+        premises=WHOLE_LOGS,
         needs=("log",),
         rests_on=(*JOURNALS, "claims", "expected"),
         because=_by("lost-commit", "ghost-commit", "torn-transaction"),
         family="inputs",
     ),
-    Checker("reprocessed_input", because=_by("ghost-commit", "duplicate", "zombie-write"), family="inputs"),
+    Checker(
+        "reprocessed_input",
+        premises=WHOLE_LOGS,
+        because=_by("ghost-commit", "duplicate", "zombie-write"),
+        family="inputs",
+    ),
     Checker(
         "lost_input",
+        premises=WHOLE_LOGS,
         needs=("expected",),
         rests_on=(*READS, *LOGS, "records", "expected", "offsets", "assignments"),
         because=(*_by("lost-commit", "torn-transaction", "offset-output-mismatch", "lost-write"), HANGING),
         family="inputs",
     ),
-    Checker("group_offset_regression", needs=("offsets",), family="inputs"),
-    Checker("stale_offset", because=_by("lost-commit", "group-offset-regression"), family="inputs"),
+    Checker("group_offset_regression", premises=WHOLE_LOGS, needs=("offsets",), family="inputs"),
+    Checker(
+        "stale_offset",
+        premises=WHOLE_LOGS,
+        because=_by("lost-commit", "group-offset-regression"),
+        family="inputs",
+    ),
     Checker(
         "overlapping_commit",
+        premises=WHOLE_LOGS,
         needs=("offsets",),
         because=_by("ghost-commit", "zombie-write"),
         family="inputs",
@@ -199,6 +241,7 @@ CHECKERS: tuple[Checker, ...] = (
     Checker("premature_offset", rests_on=(*READS, *JOURNALS), family="inputs"),
     Checker(
         "aggregate_mismatch",
+        premises=WHOLE_LOGS,
         needs=("aggregate",),
         rests_on=(*READS, *LOGS, EDGES, "records", "expected", "offsets", "assignments"),
         because=_by("lost-commit", "lost-write"),
@@ -207,6 +250,7 @@ CHECKERS: tuple[Checker, ...] = (
     Checker("order_violation", needs=("order",), family="order"),
     Checker(
         "poll_order",
+        premises=WHOLE_LOGS,
         names=("poll-skip", "nonmonotonic-poll", "int-poll-skip", "int-nonmonotonic-poll"),
         rests_on=(*READS, *JOURNALS, "assignments", "claims"),
         family="order",

@@ -11,7 +11,7 @@ from fencepost.evidence import LARGE_BYTES, Evidence
 from fencepost.histories import judge_histories
 from fencepost.judge import judge, open_evidence
 from fencepost.judges.client import Refused, asking
-from fencepost.judges.protocol import Request, Spark
+from fencepost.judges.protocol import Request
 from fencepost.stores import Given
 from harness.errors import EnvironmentFailure, ExitStatus, FencepostError, UnreadableInput
 from harness.history_files.url import Url
@@ -133,10 +133,9 @@ def _ask_shared(
     shared = asking()
     if shared is None or asked.files or asked.large:
         return None
-    spark = Spark(str(java("auto").home), master, dict(spark_conf))
-    runs = tuple((evidence.history, str(evidence.folder.absolute())) for evidence in asked.runs)
+    runs = ((evidence.history, evidence.folder) for evidence in asked.runs)
     try:
-        judged = shared.judge(Request(spark, runs, tuple(sorted(asked.allow))), progress.phase)
+        judged = shared.judge(Request.of(java("auto"), master, spark_conf, runs, asked.allow), progress.phase)
     except Refused as error:
         log.info("a Spark of one's own is started: %s", error)
         return None

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 
 from harness.errors import UnreadableInput
 from harness.facts import Facts
+from harness.history import Premise
 from harness.promises import SEGMENTS
 from harness.reasons import Reason
 from harness.record.schema import unfit
@@ -44,6 +45,13 @@ class Evidence:
     def had_log(self) -> bool:
         """Whether the brokers' logs were read, as the run had promised."""
         return self.facts is not None and self.plan.promises.witness == SEGMENTS
+
+    @property
+    def broken_premises(self) -> frozenset[Premise]:
+        """What its faults break of what checks rest on, or where it ran; raises ValueError for what is none."""
+        promised = self.plan.promises
+        apart = () if promised.one_clock else (Premise.ONE_CLOCK,)
+        return frozenset({*map(Premise, promised.broken_premises), *apart})
 
     @property
     def size_bytes(self) -> int:

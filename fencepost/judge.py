@@ -56,6 +56,7 @@ def _try(evidence: Evidence) -> None:
     ):
         raise TypeError("a list of words is none")
     healed_ns(facts)
+    _ = evidence.broken_premises
     conclude(evidence, Judgement({}, {}, {}))
 
 
@@ -128,5 +129,6 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
         had_log=evidence.had_log,
         healed_ns=healed_ns(evidence.facts) if evidence.facts else None,
         clock_drift_ms=evidence.facts.clock_drift_ms if evidence.facts else None,
+        broken_premises=evidence.broken_premises,
         session_ms=evidence.plan.run.get("session_timeout_ms"),
     )

@@ -77,3 +77,12 @@ SLOT_HEADER = "fencepost-slot"
 """Which of the outputs expected of its inputs this one is."""
 SENTINEL_VALUE = "fencepost-sentinel"
 """Begins the value of the record that stands last in each partition."""
+
+
+class Premise(StrEnum):
+    """What some checks rest on, and some faults break; then those checks are not made, and that is told."""
+
+    LEADER_ALWAYS = "leader-always"  # no partition is without a leader for long
+    NO_LATE_BYTES = "no-late-bytes"  # no request arrives after its connection has ended
+    ONE_CLOCK = "one-clock"  # brokers and clients agree on the time
+    WHOLE_LOGS = "whole-logs"  # no log loses what was written to it

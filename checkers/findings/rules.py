@@ -5,7 +5,7 @@ Most anomalies are rules. All rules that look at one table are asked together, w
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
@@ -25,7 +25,7 @@ class Rule:
     table: str  # of `checkers.stored.tables.Tables`
     where: str  # null counts as no
     order: Sequence[str]  # numbers, the first decides; those of one anomaly are of one length
-    detail: dict[str, str] = field(hash=False)  # by name: what an example holds
+    detail: dict[str, str]  # by name: what an example holds
     each: str = ""  # a list: a finding for each element, called `it`, for which the condition holds
     ops: str = NOBODY  # the operations that it touches
     absence: str = "false"  # whether it rests on something not being there

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers.registry import EDGES, NEEDS
+from checkers.needs import NEEDS
+from checkers.registry import EDGES
 from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.producers import TRANSACTIONS_TOPIC
 from harness.history import Isolation, Role

@@ -11,11 +11,13 @@ from checkers.judging.completeness import Facts, Incomplete, completeness, missi
 from checkers.judging.observers import observe
 from checkers.judging.run_checks import Materialised, Phase, in_silence, materialise
 from checkers.judging.telling import tell
+from checkers.needs import PREMISES
 from checkers.registry import CHECKERS, HISTORIES, STORE_CHECKERS, UNSETTLED, Checker, checker_of
 from checkers.spark.errors import errors_of_ours
 from checkers.stored.sources import StoredRun, read_sources
 from checkers.stored.tables import make_tables
 from harness.errors import FencepostError
+from harness.history import Premise
 from harness.reasons import Reason
 from harness.verdict import EXTERNAL_ONLY, Found, Judgement, Unsettled
 
@@ -74,9 +76,10 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
     anomalies: dict[str, Found] = {}
     for checker in STORE_CHECKERS:
         for name in checker.anomalies:
-            reason = next((lacking[need] for need in checker.needs if need in lacking), None)
-            if reason is not None:
-                not_checked[name] = reason
+            broken = [PREMISES[premise] for premise in checker.premises if premise in run.broken_premises]
+            broken += [lacking[need] for need in checker.needs if need in lacking]
+            if broken:
+                not_checked[name] = broken[0]
             elif finding := _weigh(run, checker, name, brought, found, examples):
                 by = "Kafka" if name in checker.always_allowed else run.allowed.get(name)
                 counted = Found(
@@ -87,7 +90,9 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
                     allowed_by=by,
                 )
                 anomalies[name] = tell(name, counted)
-    if run.drifted and "dirty-read" not in not_checked:
+    if Premise.ONE_CLOCK in run.broken_premises and "dirty-read" not in not_checked:
+        not_checked[BY_TIME] = PREMISES[Premise.ONE_CLOCK]
+    elif run.drifted and "dirty-read" not in not_checked:
         not_checked[BY_TIME] = Reason(
             "clock-drift",
             f"the wall clock moved by {run.clock_drift_ms:.0f} ms against the monotonic one during the run, so "

@@ -4,18 +4,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from checkers.registry import CHECKERS
+from checkers.registry import checker_of
 from harness.verdict import Found, Verdict
-
-_CHECKERS = {name: checker for checker in CHECKERS for name in checker.anomalies}
 
 
 def tell(anomaly: str, found: Found, line: Callable[[Mapping[str, Any]], str] | None = None) -> Found:
     """With what it lacks of words. `line` tells an example, where it is not for the anomaly's own sentence."""
-    checker = _CHECKERS.get(anomaly)
-    if checker is None:
+    try:
+        told = checker_of(anomaly).told(anomaly)
+    except KeyError:  # of a store that another version judged
         return found
-    told = checker.told(anomaly)
     return replace(
         found,
         words=found.words or told.counted(found.count),

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from harness.errors import UnreadableInput
+from harness.history import Premise
 from harness.record.schema import HISTORY, LOG, unfit
 
 CLOCK_MARGIN_MS = 50.0
@@ -30,6 +31,7 @@ class StoredRun:
     healed_ns: int | None = None  # run time at which the last fault was healed; None: nobody knows
     clock_drift_ms: float | None = None  # the wall clock's step against the monotonic one; None: not measured
     session_ms: int | None = None  # the session time-out of the pipeline's consumers; None: not known
+    broken_premises: frozenset[Premise] = frozenset()  # by the run's faults, or by where it ran
 
     @property
     def drifted(self) -> bool:
@@ -39,7 +41,7 @@ class StoredRun:
     @property
     def one_clock_ms(self) -> float | None:
         """The wall clock at run time 0, if it can be compared with the run's own; else None."""
-        return None if self.drifted else self.wall_ms_at_zero
+        return None if self.drifted or Premise.ONE_CLOCK in self.broken_premises else self.wall_ms_at_zero
 
     @property
     def has_log(self) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from checkers.spark.interrupts import interruptible
 from fencepost.judge import judge_one, open_evidence
 from fencepost.judges.client import Asking, Refused, asking
-from fencepost.judges.protocol import Request, Spark
+from fencepost.judges.protocol import Request
 from fencepost.spark import LARGE_INPUTS, begin_early, remember_warm_up, warm_up_s
 from harness.errors import FencepostError
 from harness.settings.options import Options
@@ -112,8 +112,8 @@ class SharedJudge:
         return answer
 
     def _request(self, prepared: "Prepared", *folders: Path) -> Request:
-        spark = Spark(str(prepared.java.home), self._options.master, dict(self._options.spark_conf))
-        return Request(spark, tuple((str(folder), str(folder.absolute())) for folder in folders))
+        named = ((str(folder), folder) for folder in folders)
+        return Request.of(prepared.java, self._options.master, self._options.spark_conf, named)
 
 
 def judge_for(options: Options, stack: ExitStack) -> Judge:

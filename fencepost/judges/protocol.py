@@ -5,13 +5,14 @@ or `{"refused": why}`, and whoever asked judges for himself.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness import errors
+from harness.environment.java import Java
 from harness.errors import EnvironmentFailure, FencepostError
 from harness.verdict import Verdict
 
@@ -34,6 +35,19 @@ class Request:
     spark: Spark
     runs: tuple[tuple[str, str], ...] = ()  # each as it was named, and its folder
     allow: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def of(
+        cls,
+        java: Java,
+        master: str,
+        conf: Mapping[str, str],
+        runs: Iterable[tuple[str, Path]] = (),
+        allow: Iterable[str] = (),
+    ) -> "Request":
+        """A request; `runs`: each as it was named, and its folder."""
+        named = tuple((name, str(folder.absolute())) for name, folder in runs)
+        return cls(Spark(str(java.home), master, dict(conf)), named, tuple(sorted(allow)))
 
     def as_json(self) -> dict[str, Any]:
         """The line."""

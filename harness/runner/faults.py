@@ -13,17 +13,9 @@ from typing import Any
 
 from harness.cluster import Ability, Cluster
 from harness.errors import UnreadableInput
+from harness.history import Premise
 from harness.pipeline import Place
 from harness.runner.processes import Processes
-
-
-class Premise(StrEnum):
-    """What some checks rest on, and some faults break; then those checks are not made, and that is told."""
-
-    LEADER_ALWAYS = "leader-always"  # no partition is without a leader for long
-    NO_LATE_BYTES = "no-late-bytes"  # no request arrives after its connection has ended
-    ONE_CLOCK = "one-clock"  # brokers and clients agree on the time
-    WHOLE_LOGS = "whole-logs"  # no log loses what was written to it
 
 
 class Resource(StrEnum):

@@ -9,8 +9,12 @@ import pytest
 
 import fencepost
 from fencepost.api import Result
+from fencepost.judges.client import asking
+from fencepost.judges.protocol import Request
+from harness.environment.java import java
 from harness.record.columns import null
 from harness.record.schema import HISTORY, LOG
+from harness.settings.options import Options
 from harness.verdict import Verdict, lacking
 from workloads.defects import DEFECTS
 
@@ -61,6 +65,17 @@ def test_nothing_is_null_that_is_declared_never_to_be(stored: Result) -> None:
 def test_check_gives_the_same_verdict_without_a_cluster(stored: Result) -> None:
     (again,) = fencepost.check([stored.folder])
     assert again.verdict == {**stored.verdict, "history": str(stored.folder)}
+
+
+def test_the_runs_of_a_session_share_a_judge(stored: Result) -> None:
+    shared = asking()
+    assert shared is not None
+    runs = [("it", stored.folder)]
+    phases: list[str] = []
+    (answer,) = shared.judge(Request.of(java("auto"), Options().master, {}, runs), phases.append)
+    assert isinstance(answer, Verdict)
+    assert answer.as_json() == {**stored.verdict, "history": "it"}
+    assert "checks" in phases
 
 
 @pytest.mark.parametrize("name", sorted(DEFECTS))

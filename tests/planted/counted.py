@@ -31,6 +31,21 @@ NEEDING: dict[str, set[str]] = {
     },
 }
 """By what is needed, all that cannot be looked for without it. Written out, and not asked of the checkers."""
+PREMISED: dict[str, set[str]] = {
+    "leader-always": {"stalled", "stuck-completion"},
+    "no-late-bytes": {"hanging-transaction", "undue-fencing"},
+    "one-clock": {"stuck-completion"},
+    "whole-logs": {
+        *("lost-commit", "ghost-commit", "torn-transaction", "offset-output-mismatch"),
+        *("hanging-transaction", "zombie-write", "epoch-regression", "sequence-violation"),
+        *("transaction-state-violation", "stuck-completion", "unmarked-partition", "replica-divergence"),
+        *("undue-fencing", "stalled", "lost-write", "inconsistent-offsets", "aborted-read", "dirty-read"),
+        *("read-above-lso", "vanished", "unseen", "phantom", "reprocessed-input", "lost-input"),
+        *("group-offset-regression", "stale-offset", "overlapping-commit", "aggregate-mismatch"),
+        *("poll-skip", "nonmonotonic-poll", "int-poll-skip", "int-nonmonotonic-poll"),
+    },
+}
+"""By what a run may break, all that is not looked for then."""
 
 Place = tuple[int, int]
 """Partition and offset."""
@@ -46,7 +61,10 @@ def differs(history: History, judgement: Judgement, *, log: bool = True, whole: 
         return f"{said} are counted, not {meant}"
     needs = counted.needs() | ({"healed"} if history.healed_ns is None else set())
     unchecked = {name for need in needs for name in NEEDING[need]}
-    if (history.clock_drift_ms or 0) > 25 and "dirty-read" not in unchecked:
+    unchecked |= {name for premise in history.broken_premises for name in PREMISED[premise]}
+    if (
+        (history.clock_drift_ms or 0) > 25 or "one-clock" in history.broken_premises
+    ) and "dirty-read" not in unchecked:
         unchecked.add("dirty-read by time")
     if judgement.not_checked.keys() != unchecked:
         return f"{sorted(judgement.not_checked)} is not checked, not {sorted(unchecked)}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from harness.history import Premise
 from harness.record.schema import HISTORY, LOG
 from tests.support.stored_tables import OFFSETS, RC, Row, make_tables
 
@@ -60,6 +61,7 @@ class History:
         self.followers = 0  # how many other brokers hold the same
         self.healed_ns: int | None = None
         self.session_ms: int | None = None
+        self.broken_premises: frozenset[Premise] = frozenset()
 
     # what happens, in the order in which it happens
 

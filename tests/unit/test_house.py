@@ -55,7 +55,7 @@ FLOORS = {
         "runner",
     ),
     "checkers": (
-        "spark findings",
+        "spark findings needs",
         "external stored",
         "anomalies",
         "registry",

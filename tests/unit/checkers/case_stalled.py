@@ -5,6 +5,7 @@ Time-outs of 10 s in the transaction log and 2 s of the session: the bound is 27
 
 from cases import case
 
+from harness.history import Premise
 from tests.support.histories import History
 
 SECOND = 1_000_000_000
@@ -21,6 +22,12 @@ def a_group_that_commits_nothing_for_longer_than_the_bound_is_stalled(h: History
     h.take(0)
     h.clock += 27 * SECOND
     h.take(1)
+
+
+@case(not_checked=("stalled",))
+def where_a_fault_may_leave_no_leader_nobody_is_accused_of_standing_still(h: History) -> None:
+    a_group_that_commits_nothing_for_longer_than_the_bound_is_stalled(h)
+    h.broken_premises = frozenset({Premise.LEADER_ALWAYS})
 
 
 @case()

@@ -2,6 +2,7 @@
 
 from cases import case
 
+from harness.history import Premise
 from tests.support.histories import WALL_MS, History
 
 # aborted-read and dirty-read
@@ -112,6 +113,12 @@ def _drifts(h: History, drift_ms: float) -> None:
     h.observe("x", 0)
     _marker_at(h, op.values[0], int(WALL_MS + h.clock / 1e6) + 60)
     h.clock_drift_ms = drift_ms
+
+
+@case(not_checked=("dirty-read by time",))
+def where_clocks_need_not_agree_no_read_is_too_early(h: History) -> None:
+    _drifts(h, 0.0)
+    h.broken_premises = frozenset({Premise.ONE_CLOCK})
 
 
 @case(dirty_read=1)

@@ -151,6 +151,7 @@ def store(folder: Path, first: int = 0) -> list[StoredRun]:
             session_ms=h.session_ms,
             had_log=h.had_log,
             clock_drift_ms=h.clock_drift_ms,
+            broken_premises=h.broken_premises,
         )
         for run, h in histories
     ]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.registry import NEEDS
+from checkers.needs import NEEDS
 from fencepost.conclude import conclude, healed_ns
 from fencepost.evidence import Evidence
 from harness.facts import Facts, Phase

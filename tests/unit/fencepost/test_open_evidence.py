@@ -15,6 +15,7 @@ from fencepost.judge import open_evidence, why_not
 from fencepost.stores import Given, expand
 from harness.errors import AnalysisFailed, UnreadableInput
 from harness.facts import Facts
+from harness.history import Premise
 from harness.record.store import goes_on, going_on
 from harness.runner.tabulate import rows_of
 from harness.settings.options import Options
@@ -40,6 +41,21 @@ def store(tmp_path: Path) -> Path:
 
 def test_a_run_as_it_was_left_can_be_judged(store: Path) -> None:
     assert open_evidence("it", store).run == 7
+
+
+def test_a_run_says_which_premises_it_breaks(store: Path) -> None:
+    assert open_evidence("it", store).broken_premises == frozenset()
+    plan = store / "test.toml"
+    text = plan.read_text()
+    for promises, broken in (
+        ('broken_premises = ["whole-logs"]', {Premise.WHOLE_LOGS}),
+        ("one_clock = false", {Premise.ONE_CLOCK}),
+    ):
+        plan.write_text(f"{text}\n[run.promises]\n{promises}\n")
+        assert open_evidence("it", store).broken_premises == broken
+    plan.write_text(f'{text}\n[run.promises]\nbroken_premises = ["no-such"]\n')
+    with pytest.raises(UnreadableInput, match="not as the run wrote it"):
+        open_evidence("it", store)
 
 
 def rewrite(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:

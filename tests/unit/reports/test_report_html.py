@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from checkers.registry import NEEDS
+from checkers.needs import NEEDS
 from harness.reasons import Reason
 from harness.verdict import EXTERNAL_ONLY, FaultReport, Found, Unsettled, Validity, Verdict
 from reports.html.page import draw

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from checkers.registry import NEEDS
+from checkers.needs import NEEDS
 from harness.verdict import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER, Found, Validity
 from reports.summary import causes_first, struck
 from tests.support.synthetic_store import FAULTS, REPROCESSED, operation, summarised, verdict

@@ -1,0 +1,42 @@
+"""What a check may need of a run, and what it may rest on; and what is said where that is not so."""
+
+from harness.history import Premise
+from harness.reasons import Reason
+from harness.verdict import NO_AGGREGATE, NO_ORDER
+
+_LOCAL = "run it on a local cluster, of which all logs are read"
+NEEDS = {
+    "log": Reason("no-logs", "no broker logs in this history", remedy=_LOCAL),
+    "offsets": Reason("no-offsets-log", "no log of __consumer_offsets in this history", remedy=_LOCAL),
+    "transactions": Reason(
+        "no-transactions-log", "no whole log of __transaction_state in this history", remedy=_LOCAL
+    ),
+    "replicas": Reason("one-replica", "the log of one replica of each partition alone", remedy=_LOCAL),
+    "healed": Reason("no-last-heal", "the run does not say when its last fault was healed"),
+    "expected": Reason(
+        "no-expectation",
+        "the workload does not say what its inputs must lead to",
+        remedy="run a workload that says so",
+    ),
+    "order": NO_ORDER,
+    "aggregate": NO_AGGREGATE,
+}
+"""What a check may need, and the reason that stands in `not_checked` where it is missing."""
+_WITHOUT = "judge it by a run without the faults that break this"
+PREMISES = {
+    Premise.LEADER_ALWAYS: Reason(
+        "premise-broken", "the run's faults may leave a partition without a leader for long", remedy=_WITHOUT
+    ),
+    Premise.NO_LATE_BYTES: Reason(
+        "premise-broken",
+        "the run's faults may deliver requests after their connection has ended",
+        remedy=_WITHOUT,
+    ),
+    Premise.ONE_CLOCK: Reason(
+        "premise-broken", "the clocks of brokers and clients need not agree in this run", remedy=_WITHOUT
+    ),
+    Premise.WHOLE_LOGS: Reason(
+        "premise-broken", "the run's faults may destroy what brokers had written", remedy=_WITHOUT
+    ),
+}
+"""What a check may rest on, and the reason that stands in `not_checked` where the run breaks it."""
