@@ -1,0 +1,205 @@
+"""A whole run on a cluster without Kafka: what begins when, what ends it, and that everything is put right."""
+
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from harness.cluster.fake import FakeCluster
+from harness.errors import EnvironmentFailure, FaultFailed
+from harness.history import Role
+from harness.network.fake import FakeNetwork
+from harness.processes.spawn import Supervisor
+from harness.runner.faults import FaultContext, Injection, Target
+from harness.runner.interrupt import Interrupt
+from harness.runner.processes import Clock
+from harness.runner.quiescence import Patience, Quiet
+from harness.runner.run import Ahead, Running, perform
+from harness.runner.run import Test as Planned
+from harness.runner.run_log import RunLog
+from harness.settings.options import Options
+from nemeses.registry import NEMESES
+from tests.support.fake_run import DIES, DIES_LATER, PIPELINE, WORKS, FakeEnds, Script, Silent
+
+SOON = Patience(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
+KILL = Injection("kill-broker", Target("leader", "in/0"), 0.1, 0.05)
+CUT = Injection("partition", Target("isolate", "1"), 0.4, 0.05)
+
+
+@dataclass
+class Whole:
+    """A run, and what it says of itself."""
+
+    folder: Path
+    cluster: FakeCluster = field(default_factory=FakeCluster)
+    program: Script = field(default_factory=Script)
+    faults: tuple[Injection, ...] = ()
+    limit_s: float = 1.0
+    by_s: float = 0.5
+    interrupt: Interrupt = field(default_factory=Interrupt)
+    begun_s: list[float] = field(default_factory=list)  # when what is begun ahead was, from the run's begin
+    took_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        (self.folder / "journals").mkdir()
+        self.progress = Silent()
+        self.log = RunLog(self.progress, Clock(time.monotonic_ns(), time.time() * 1000))
+
+    def perform(self) -> Quiet:
+        test = Planned(
+            Options(time_limit_s=self.limit_s, rate=10),
+            self.folder,
+            PIPELINE,
+            {"s": ("s-1",)},
+            ("w0", "w1", "w2"),
+            self.faults,
+            NEMESES,
+            {"s": self.program},
+            self.program,
+            SOON,
+        )
+        begun_s = time.monotonic()
+        ahead = Ahead(lambda: self.begun_s.append(time.monotonic() - begun_s), self.by_s)
+        try:
+            with Supervisor() as supervisor:
+                running: Any = Running(self.cluster, supervisor, self.interrupt, FakeEnds())
+                return perform(test, running, self.log, ahead)
+        finally:
+            self.took_s = time.monotonic() - begun_s
+
+    @property
+    def problems(self) -> list[str]:
+        return [problem.code for problem in self.log.evidence_problems]
+
+
+def test_a_run_strikes_heals_and_comes_to_rest(tmp_path: Path) -> None:
+    run = Whole(tmp_path, faults=(KILL, CUT))
+    quiet = run.perform()
+    assert [(report.fault, report.acted) for report in run.log.reports] == [
+        ("kill-broker", True),
+        ("partition", True),
+    ]
+    assert run.problems == [] and quiet.leaders.keys() == set(PIPELINE.places)
+    assert run.progress.said[:3] == ["topics", "workers", "faults"]
+    assert len(run.begun_s) == 1 and run.begun_s[0] < run.limit_s
+    assert run.took_s >= run.limit_s
+    assert (tmp_path / "journals" / "nemesis.jsonl").read_text().count("kill-broker") == 2
+
+
+def test_what_is_begun_ahead_of_a_short_run_is_begun_at_once(tmp_path: Path) -> None:
+    run = Whole(tmp_path, by_s=600.0)
+    run.perform()
+    assert len(run.begun_s) == 1 and run.begun_s[0] < run.took_s / 2
+
+
+def test_a_run_that_is_interrupted_ends_early_and_is_brought_to_rest(tmp_path: Path) -> None:
+    run = Whole(tmp_path, limit_s=600.0)
+    threading.Timer(0.7, run.interrupt._cut_short.set).start()
+    quiet = run.perform()
+    assert run.took_s < 60 and quiet.leaders
+    assert len(run.begun_s) == 1  # there is something to judge
+
+
+@pytest.mark.parametrize(
+    ("cluster", "fault"),
+    [(FakeCluster(heal_fails=True), KILL), (FakeCluster(network=FakeNetwork(heal_fails=True)), CUT)],
+)
+def test_a_heal_that_fails_ends_the_run_at_once(
+    cluster: FakeCluster, fault: Injection, tmp_path: Path
+) -> None:
+    run = Whole(tmp_path, cluster, faults=(fault,), limit_s=600.0)
+    with pytest.raises(FaultFailed):
+        run.perform()
+    assert run.took_s < 60
+
+
+def test_a_feeder_that_ends_by_itself_ends_the_run_with_its_last_words(tmp_path: Path) -> None:
+    run = Whole(tmp_path, program=Script(others={Role.FEEDER: DIES_LATER}), limit_s=600.0)
+    with pytest.raises(EnvironmentFailure, match=r"feeder ended by itself: .*Segmentation fault"):
+        run.perform()
+
+
+def test_a_network_that_is_gone_ends_the_run(tmp_path: Path) -> None:
+    run = Whole(tmp_path, FakeCluster(network=FakeNetwork(alive=False)), limit_s=600.0)
+    with pytest.raises(EnvironmentFailure, match="toxiproxy"):
+        run.perform()
+
+
+def test_a_worker_that_never_comes_up_ends_the_run(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFailure, match="Segmentation fault"):
+        Whole(tmp_path, program=Script(DIES)).perform()
+
+
+def test_an_observer_that_ends_by_itself_ends_the_run(tmp_path: Path) -> None:
+    run = Whole(tmp_path, program=Script(WORKS, {Role.OBSERVER: DIES_LATER}), limit_s=600.0)
+    with pytest.raises(EnvironmentFailure, match="observer-1 ended by itself"):
+        run.perform()
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """Faults of brokers and of the network come on and go off in any order, as no schedule would have it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cluster = FakeCluster()
+        self.cluster.create_topics(PIPELINE.topics, 1)
+        processes: Any = None
+        cluster: Any = self.cluster
+        self.context = FaultContext(cluster, processes, ("in", "out"))
+        self.on: dict[str, Any] = {}
+
+    @precondition(lambda self: not self.on)
+    @rule(
+        fault=st.sampled_from(["kill-broker", "pause-broker", "kill-group-coordinator"]),
+        partition=st.sampled_from(["in/0", "out/0"]),
+    )
+    def strike(self, fault: str, partition: str) -> None:
+        role = Target("group-coordinator", "g") if "group" in fault else Target("leader", partition)
+        entered = NEMESES[fault].strike(self.context, Injection(fault, role, 0.0, 0.0))
+        effect = entered.__enter__()
+        assert effect.acted and effect.who in effect.told("was struck")
+        self.on[fault] = entered
+
+    @precondition(lambda self: "partition" not in self.on)
+    @rule(broker=st.sampled_from(["1", "2", "3"]))
+    def cut(self, broker: str) -> None:
+        entered = NEMESES["partition"].strike(
+            self.context, Injection("partition", Target("isolate", broker), 0.0, 0.0)
+        )
+        entered.__enter__()
+        self.on["partition"] = entered
+
+    @precondition(lambda self: self.on)
+    @rule(which=st.integers(0, 3))
+    def heal(self, which: int) -> None:
+        name = sorted(self.on)[which % len(self.on)]
+        if name == "partition" and len(self.on) > 1:
+            return  # it waits until every broker is there
+        self.on.pop(name).__exit__(None, None, None)
+
+    @invariant()
+    def a_role_is_filled_by_one_who_is_up(self) -> None:
+        up = {broker.id for broker in self.cluster.brokers if broker.running}
+        assert {self.cluster.leader_of("in/0"), self.cluster.leader_of("out/0")} <= up
+
+    @invariant()
+    def what_is_off_leaves_nothing_behind(self) -> None:
+        brokers = [broker for broker in self.cluster.brokers if not broker.running]
+        assert len(brokers) == len(self.on.keys() - {"partition"})
+        assert bool(self.cluster.network.on) == ("partition" in self.on)
+
+    def teardown(self) -> None:
+        for name in sorted(self.on):  # brokers first
+            self.on.pop(name).__exit__(None, None, None)
+
+
+AnyOrder.TestCase.settings = settings(
+    max_examples=30, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestFaultsInAnyOrder = AnyOrder.TestCase
