@@ -195,7 +195,7 @@ class AnyOrder(RuleBasedStateMachine):
         assert bool(self.cluster.network.on) == ("partition" in self.on)
 
     def teardown(self) -> None:
-        for name in sorted(self.on):  # brokers first
+        for name in sorted(self.on, key=lambda name: name == "partition"):  # brokers first
             self.on.pop(name).__exit__(None, None, None)
 
 
