@@ -8,6 +8,9 @@ _LOCAL = "run it on a local cluster, of which all logs are read"
 NEEDS = {
     "log": Reason("no-logs", "no broker logs in this history", remedy=_LOCAL),
     "offsets": Reason("no-offsets-log", "no log of __consumer_offsets in this history", remedy=_LOCAL),
+    "offsets-within": Reason(
+        "no-offsets-within", "no offset of this history was committed within a transaction"
+    ),
     "transactions": Reason(
         "no-transactions-log", "no whole log of __transaction_state in this history", remedy=_LOCAL
     ),

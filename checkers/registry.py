@@ -234,7 +234,7 @@ CHECKERS: tuple[Checker, ...] = (
     Checker(
         "overlapping_commit",
         premises=WHOLE_LOGS,
-        needs=("offsets",),
+        needs=("offsets", "offsets-within"),
         because=_by("ghost-commit", "zombie-write"),
         family="inputs",
     ),

@@ -94,7 +94,9 @@ class Found:
 
 @dataclass(frozen=True)
 class FaultReport:
-    """What one strike did. Times are seconds since the run began."""
+    """What one strike did. Times are seconds since the run began; it starts when it strikes, and not while it waits
+    for its moment.
+    """
 
     fault: str
     target: str
@@ -117,7 +119,7 @@ class FaultReport:
         }
 
 
-EXTERNAL_ONLY = Reason("external-only", "looked for in external histories alone")
+EXTERNAL_ONLY = Reason("external-only", "applies only to external histories")
 """Why a check that a stored run is not put to stands in `not_checked`."""
 NO_ORDER = Reason("no-order", "the workload promises no order")
 NO_AGGREGATE = Reason("no-aggregate", "the workload states no aggregate")
@@ -126,6 +128,7 @@ NOT_APPLICABLE = frozenset({EXTERNAL_ONLY.code, NO_ORDER.code, NO_AGGREGATE.code
 """Codes of reasons for which nothing is missing."""
 _EARLIER = {
     "looked for in histories from elsewhere alone": EXTERNAL_ONLY,
+    "looked for in external histories alone": EXTERNAL_ONLY,
     NO_ORDER.text: NO_ORDER,
     NO_AGGREGATE.text: NO_AGGREGATE,
 }

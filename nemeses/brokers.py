@@ -32,6 +32,7 @@ def struck(
     effect = Effect(target=f"{named}, {injection.target.role} of {injection.target.name}", who=named)
     begun_s = time.monotonic()
     try:
+        effect.strikes()
         proof = hit(broker)
         try:
             moved = wait_for(
@@ -44,7 +45,7 @@ def struck(
             effect.lacking["failover"] = f"{proof}, but {error}"
         else:
             effect.saw(proof)
-            effect.saw(f"its role passed to broker {moved} after {time.monotonic() - begun_s:.1f} s")
+            effect.saw(f"broker {moved} took over its role after {time.monotonic() - begun_s:.1f} s")
         yield effect
     finally:
         heal(broker)

@@ -32,6 +32,7 @@ def kill_worker(context: FaultContext, injection: Injection) -> Iterator[Effect]
         yield effect
         return
     member.expected_to_end = True
+    effect.strikes()
     ending = member.child.kill()
     if "SIGKILL" not in ending:
         raise FaultFailed(f"{member.journal} was to be killed, but {ending}")

@@ -44,6 +44,7 @@ def partition(context: FaultContext, injection: Injection) -> Iterator[Effect]:
     """It acted if a link was in use when it was cut, and was silent while what is behind it answered."""
     links, who, other = _links(context, injection.target)
     effect = Effect(target=f"{who} from {other}", who=who, other=other)
+    effect.strikes()
     with context.cluster.network.impose(links, LinkEffect.SILENT) as cut:
         yield effect
         effect.saw(cut.evidence())

@@ -46,6 +46,7 @@ def pause_worker(context: FaultContext, injection: Injection) -> Iterator[Effect
         return
     before = dict(member.heard.counts)
     begun_s = time.monotonic()
+    effect.strikes()
     stopped = member.child.pause()
     try:
         replacement = processes.replace(member)

@@ -1,4 +1,4 @@
-"""Cycles: transactions that depend on each other in a circle.
+"""Cycles: transactions that depend on each other in a cycle.
 
 An edge leads from a transaction to one that depends on it: `wr` to a reader of what it wrote, `ww` to the
 writer of the following value in the version order, `rw` from a reader (by its last read of a partition) to
@@ -7,21 +7,21 @@ to whatever was invoked after its ok completion. A name says which edges the cyc
 connected component of the graph of exactly those edges, in which no graph of fewer kinds has a cycle. All
 operations are in it, whatever their outcome, as in Jepsen's checker; one that never completed counts as info.
 
-    G0                  transactions in a circle of ww edges
-    G0-process          transactions in a circle of ww edges, and process order
-    G0-realtime         transactions in a circle of ww edges, and realtime order
-    G1c                 transactions in a circle of wr edges
-    G1c-process         transactions in a circle of wr edges, and process order
-    G1c-realtime        transactions in a circle of wr edges, and realtime order
-    G1c-ww              transactions in a circle of ww and wr edges
-    G1c-ww-process      transactions in a circle of ww and wr edges, and process order
-    G1c-ww-realtime     transactions in a circle of ww and wr edges, and realtime order
-    G-single            transactions in a circle of ww, wr and one rw edge
-    G-single-process    transactions in a circle of ww, wr and one rw edge, and process order
-    G-single-realtime   transactions in a circle of ww, wr and one rw edge, and realtime order
-    G2                  transactions in a circle of ww, wr and more rw edges
-    G2-process          transactions in a circle of ww, wr and more rw edges, and process order
-    G2-realtime         transactions in a circle of ww, wr and more rw edges, and realtime order
+    G0                  transactions in a cycle of ww edges
+    G0-process          transactions in a cycle of ww edges, and process order
+    G0-realtime         transactions in a cycle of ww edges, and realtime order
+    G1c                 transactions in a cycle of wr edges
+    G1c-process         transactions in a cycle of wr edges, and process order
+    G1c-realtime        transactions in a cycle of wr edges, and realtime order
+    G1c-ww              transactions in a cycle of ww and wr edges
+    G1c-ww-process      transactions in a cycle of ww and wr edges, and process order
+    G1c-ww-realtime     transactions in a cycle of ww and wr edges, and realtime order
+    G-single            transactions in a cycle of ww, wr and one rw edge
+    G-single-process    transactions in a cycle of ww, wr and one rw edge, and process order
+    G-single-realtime   transactions in a cycle of ww, wr and one rw edge, and realtime order
+    G2                  transactions in a cycle of ww, wr and two or more rw edges
+    G2-process          transactions in a cycle of ww, wr and two or more rw edges, and process order
+    G2-realtime         transactions in a cycle of ww, wr and two or more rw edges, and realtime order
 
 Illegal because nobody can read what is not yet committed: by `G1c`, `G1c-process` and `G1c-realtime`
 information has flowed in a circle, or was read before it was sent. All others are listed and always
@@ -60,7 +60,7 @@ def cycles_external(t: ExternalTables) -> DataFrame:
 def _meaning(graph: Graph) -> str:
     edges = listed([words for kind, words in EDGES.items() if kind in graph.kinds], 5)
     allowed = "" if graph.name in BAD else " Kafka allows it."
-    return f"Transactions depend on each other in a circle, by {edges}.{allowed}"
+    return f"Transactions depend on each other in a cycle, by {edges}.{allowed}"
 
 
 def _sentence(e: Example) -> str:
@@ -68,7 +68,7 @@ def _sentence(e: Example) -> str:
     return (
         "; ".join(printable(step, 400) for step in steps)
         if isinstance(steps, list)
-        else "a circle of operations"
+        else "a cycle of operations"
     )
 
 

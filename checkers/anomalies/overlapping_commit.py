@@ -1,4 +1,4 @@
-"""Overlapping commit: two transactions took the same inputs, and both committed.
+"""Overlapping commit: two transactions committed offsets over the same inputs.
 
 The ranges of input of two operations of one group intersect, from the first input that each took to the
 offset that it committed, and both offset commits stand in the log as part of a committed transaction.

@@ -79,6 +79,7 @@ def missing_needs(facts: Facts, *, healed: bool = True) -> dict[str, Reason]:
     has = {
         "log": any(facts.logs(None)),
         "offsets": any(facts.logs(OFFSETS_TOPIC)),
+        "offsets-within": bool(facts.numbers["within"]),
         "transactions": bool(facts.logs(TRANSACTIONS_TOPIC)) and all(facts.logs(TRANSACTIONS_TOPIC)),
         "replicas": any(row["followers"] for row in facts.partitions.values()),
         "healed": healed,

@@ -32,6 +32,9 @@ def evidence(s: Sources, t: Tables) -> DataFrame:
             _rows(s[table].groupBy("run").agg(F.expr(f"count(1) as {table}")), table)
             for table in ("transactions", "assignments", "claims")
         ),
+        _rows(
+            s["offsets"].groupBy("run").agg(F.expr("count(if(transactional, 1, null)) as within")), "offsets"
+        ),
     ]
     united = parts[0]
     for part in parts[1:]:

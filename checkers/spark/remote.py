@@ -40,10 +40,12 @@ def reach(master: str) -> str | None:
     for place in master.removeprefix(STANDALONE).split(","):
         host, _, port = place.rpartition(":")
         try:
+            if not 0 < int(port) < 1 << 16:
+                raise OSError("no such port")  # the system would take the port that is left of it in 16 bits
             with socket.create_connection((host.strip("[]"), int(port)), REACH_TIMEOUT_S) as connection:
                 return str(connection.getsockname()[0])
-        except (OSError, OverflowError) as error:
-            refusal = error if isinstance(error, OSError) else OSError("no such port")
+        except OSError as error:
+            refusal = error
     why = refusal.strerror or str(refusal) if refusal else "no address"
     raise EnvironmentFailure(
         f"no Spark master answers at {master} ({why}): say the URL that its page shows, or leave --master out"

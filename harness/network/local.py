@@ -163,7 +163,7 @@ class LinkCut:
         proven = [link for link in self._links if self._stood[link] and around_it[link]]
         return "; ".join(
             f"{link}: {_connections(self._stood[link])} when it was cut, a request through it stays unanswered, "
-            "and round it is answered"
+            "and a connection that bypasses it is answered"
             for link in proven
         )
 

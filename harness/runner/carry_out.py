@@ -89,6 +89,7 @@ class CarryingOut:
             words = {"target": str(injection.target), **injection.parameters}
             op = self._journal.begin(injection.fault, -1, words)
         start_ns = self._journal.now_ns()
+        begun_ns = time.monotonic_ns()
         self.injected.on[number] = injection.fault
         effect = Effect(str(injection.target))
         end_ns: int | None = None
@@ -111,11 +112,12 @@ class CarryingOut:
             with self._writing:
                 self._journal.write("ok" if end_ns is not None else "info", done)
             end_s = round(end_ns / 1e9, 3) if end_ns is not None else None
+            waited_ns = effect.struck_ns - begun_ns if effect.struck_ns is not None else 0
             self.injected.reports.append(
                 FaultReport(
                     fault=injection.fault,
                     target=effect.target,
-                    start_s=round(start_ns / 1e9, 3),
+                    start_s=round((start_ns + waited_ns) / 1e9, 3),
                     end_s=end_s,
                     acted=effect.acted,
                     evidence=evidence,

@@ -4,6 +4,7 @@ A fault (`Nemesis`) is a context manager around pure data (`Injection`): enterin
 leaving puts it right. Targets are roles, drawn before a run and found out when the fault strikes.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -132,6 +133,11 @@ class Effect:
     proof: list[str] = field(default_factory=list)
     acted: bool = False
     lacking: dict[str, str] = field(default_factory=dict)  # goals that it should have reached, and did not
+    struck_ns: int | None = None  # when it struck, on the monotonic clock; None: as soon as it was begun
+
+    def strikes(self) -> None:
+        """Note that it strikes now: called right before the deed. What waits for its moment has not struck yet."""
+        self.struck_ns = time.monotonic_ns()
 
     def told(self, past_tense: str) -> str:
         """What happened to whom: "broker 2 was cut off from broker 3"."""

@@ -49,7 +49,7 @@ def draw(
             raise UsageError(
                 f"{', '.join(missed)} cannot fit in {time_limit_s:g} s; use --time-limit {needed_s} or fewer faults"
             )
-        why = f"no room in {time_limit_s:g} s; --time-limit {needed_s} has room for every fault"
+        why = f"did not fit into {time_limit_s:g} s; --time-limit {needed_s} has room for every fault"
         impossible |= dict.fromkeys(missed, why)
     return Schedule(tuple(sorted(injections, key=lambda one: (one.start_s, one.fault))), impossible)
 

@@ -94,7 +94,9 @@ def test_two_peers_that_are_cut_lose_sight_of_each_other_and_find_no_way_round(s
             evidence = cut.evidence()
             proven = [part.partition(": ")[0] for part in evidence.split("; ")]
             assert proven and set(proven) <= set(cut.links)
-            assert evidence.count("stays unanswered, and round it is answered") == len(proven)
+            assert evidence.count("stays unanswered, and a connection that bypasses it is answered") == len(
+                proven
+            )
             assert "no connections stood" not in evidence
             wait_for(shrunk, "the ISR to shrink", MOVE_TIMEOUT_S)
             # The way round the proxies, where there is one, is only found seconds later.

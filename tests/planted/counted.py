@@ -16,6 +16,7 @@ NEEDING: dict[str, set[str]] = {
         *("epoch-regression", "sequence-violation", "replica-divergence"),
     },
     "offsets": {"group-offset-regression", "overlapping-commit"},
+    "offsets-within": {"overlapping-commit"},
     "transactions": {
         *("hanging-transaction", "unmarked-partition", "transaction-state-violation"),
         *("stuck-completion", "undue-fencing", "stalled"),
@@ -122,6 +123,7 @@ class Counted:
         there = {
             "log": any(not topic.startswith("__") for topic in logged),
             "offsets": OFFSETS in logged,
+            "offsets-within": self._log and any(row["transactional"] for row in self._rows["offsets"]),
             "transactions": TRANSACTIONS in logged - unlogged,
             "replicas": any(row["tp"] in self._topics for row in followers),
             "expected": any(row.get("adds") is None for row in expected),

@@ -1,5 +1,6 @@
 """Every fault on a cluster without Kafka: it acts, it did not act, its heal failed."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,19 @@ def test_a_zombie_in_whose_place_nobody_goes_on_is_none(tmp_path: Path) -> None:
             pass
         assert not effect.acted
         assert "nobody went on in its place" in effect.lacking["zombie"]
+
+
+def test_a_fault_starts_when_it_strikes_and_not_while_it_waits(tmp_path: Path) -> None:
+    late = WORKS.replace('report(at=command["arm"]', 'time.sleep(0.4); report(at=command["arm"]')
+    with fake_run(tmp_path, Script(late)) as run:
+        (report,) = carried_out(run, "kill-worker").reports
+        asked_s = next(json.loads(line)["time"] / 1e9 for line in nemesis_lines(run) if '"invoke"' in line)
+        assert report.acted and report.start_s >= asked_s + 0.35
+        assert report.end_s is not None and report.start_s < report.end_s
+
+
+def nemesis_lines(run: FakeRun) -> list[str]:
+    return (run.folder / "journals" / "nemesis.jsonl").read_text().splitlines()
 
 
 def test_faults_of_brokers_and_of_workers_go_on_side_by_side(tmp_path: Path) -> None:
