@@ -20,7 +20,7 @@ class Told:
     never invented."""
 
     def counted(self, count: int) -> str:
-        """`3 outputs were made twice for one input`."""
+        """`3 outputs are duplicates: their inputs took effect twice`."""
         return f"{number(count)} {self.one if count == 1 else self.many}"
 
     def tell(self, example: Mapping[str, Any]) -> str:

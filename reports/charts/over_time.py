@@ -42,7 +42,7 @@ def over_time(series: Series, faults: Sequence[FaultReport], width: int) -> Mark
     wide = width >= 600
     description = (
         f"{number(sum(series.committed.values()))} transactions and {number(sum(series.records.values()))} "
-        f"records were committed in {number(series.end_s)} s, under {several(len(faults), 'fault')}. "
+        f"records were committed and acknowledged in {number(series.end_s)} s, under {several(len(faults), 'fault')}. "
         "The numbers are in the table below."
     )
     drawing = Drawing(f"over-time-{width}", width, "The run over time", description)

@@ -10,6 +10,8 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +95,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         "fate": fate,
         "offset": named_offset,
         "label": lambda label: words.printable(label.replace("_", " "), 60),
-        "moment": _moment,
+        "moment": partial(_moment, wall_ms=_wall_ms(contents)),
         "clock": _clock,
     }
     return environment.get_template("report.html").render(
@@ -124,12 +126,29 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
     )
 
 
-def _moment(operation: Mapping[str, Any], name: str) -> str:
-    """An instant of an operation, to the millisecond."""
+def _moment(operation: Mapping[str, Any], name: str, wall_ms: float | None = None) -> str:
+    """An instant of an operation, to the millisecond, and what the brokers' logs call it: their clock is UTC.
+    `wall_ms`: that of the run's begin.
+    """
     if name not in operation:
         return "unknown"
     nanoseconds = words.integer(operation[name])
-    return "never" if nanoseconds is None else f"at {nanoseconds / 1e9:,.3f} s"
+    if nanoseconds is None:
+        return "never"
+    at = f"at {nanoseconds / 1e9:,.3f} s"
+    if wall_ms is None:
+        return at
+    try:
+        clock = datetime.fromtimestamp((wall_ms + nanoseconds / 1e6) / 1e3, UTC)
+    except (ValueError, OverflowError, OSError):  # no time that there can be
+        return at
+    return f"{at} ({clock:%H:%M:%S}.{clock.microsecond // 1000:03} UTC)"
+
+
+def _wall_ms(contents: folder.Contents) -> float | None:
+    """The wall clock at the run's begin, if it says so."""
+    told = contents.table("run").get("wall_ms_at_zero")
+    return float(told) if isinstance(told, int | float) else None
 
 
 def _clock(started: object) -> str:

@@ -9,13 +9,16 @@ from tests.support.synthetic_store import FAULTS, REPROCESSED, operation, summar
 def test_the_reason_counts_what_was_found_and_names_the_fault_before_it() -> None:
     assert (
         summarised(verdict(Validity.INVALID))
-        == "3 outputs were made twice for one input, after worker shop-2.0 was paused and replaced"
+        == "3 outputs are duplicates: their inputs took effect twice, after worker shop-2.0 was paused and replaced"
     )
 
 
 def test_a_fault_that_did_not_act_or_came_later_is_not_named() -> None:
     faults = [replace(FAULTS[1], acted=False), replace(FAULTS[0], start_s=36.0)]
-    assert summarised(verdict(Validity.INVALID, faults=faults)) == "3 outputs were made twice for one input"
+    assert (
+        summarised(verdict(Validity.INVALID, faults=faults))
+        == "3 outputs are duplicates: their inputs took effect twice"
+    )
 
 
 def test_a_cause_is_told_before_what_follows_from_it() -> None:
