@@ -231,6 +231,12 @@ def test_no_file_is_past_its_size():
     assert not {name_of(path) for path in files(*ROOMS) if len(path.read_text().splitlines()) > 300}
 
 
+def test_no_two_files_of_tests_have_one_name():
+    """pytest imports each by its name alone."""
+    names = [path.name for path in (HOUSE / "tests").rglob("test_*.py")]
+    assert len(names) == len(set(names)), sorted(name for name in set(names) if names.count(name) > 1)
+
+
 def broad_excepts(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ExceptHandler):

@@ -12,8 +12,10 @@ def test_the_last_lines_are_verdict_reason_report_and_command() -> None:
     lines = last_lines(verdict(Validity.INVALID), Path("store/shop/1"), "fencepost run --seed 42")
     assert lines[-4:] == [
         "verdict  INVALID",
-        "reason   3 outputs are duplicates: their inputs took effect twice, after worker shop-2.0 was paused and "
-        "replaced",
+        (
+            "reason   3 outputs are duplicates: their inputs took effect twice, after worker shop-2.0 was paused and "
+            "replaced"
+        ),
         "report   store/shop/1/report.html",
         "repeat   fencepost run --seed 42",
     ]

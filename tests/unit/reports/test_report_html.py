@@ -11,7 +11,7 @@ import pytest
 from checkers.needs import NEEDS
 from harness.reasons import Reason
 from harness.verdict import EXTERNAL_ONLY, FaultReport, Found, Unsettled, Validity, Verdict
-from reports.html.page import draw
+from reports.html.page import _moment, draw
 from tests.support.synthetic_store import (
     FAULTS,
     REPROCESSED,
@@ -211,3 +211,12 @@ def test_what_was_looked_for_is_listed_and_what_was_not_is_named_whole(tmp_path:
     (listed,) = re.findall(r'<p id="clean">(.*?)</p>', html, re.DOTALL)
     assert "torn-transaction" in listed
     assert "replica-divergence" not in listed
+
+
+def test_an_instant_is_told_by_the_clock_of_the_brokers_logs_too() -> None:
+    operation = {"call_ns": 15_830_000_000, "return_ns": None}
+    assert _moment(operation, "call_ns", 1_763_906_265_029.5) == "at 15.830 s (13:58:00.859 UTC)"
+    assert _moment(operation, "call_ns") == "at 15.830 s"
+    assert _moment(operation, "call_ns", 1e300) == "at 15.830 s"
+    assert _moment(operation, "return_ns", 0.0) == "never"
+    assert _moment(operation, "commit_ns", 0.0) == "unknown"
