@@ -67,6 +67,16 @@ FLOORS = {
         "console junit html",
         "external",
     ),
+    "fencepost": (
+        "api clusters drawing evidence histories live process spark stores",
+        "conclude progress registry",
+        "judge planning",
+        "judges",
+        "checking pytest_plugin running",
+        "commands",
+        "cli",
+        "__main__",
+    ),
 }
 """The rooms within a room, lowest first: a file may import from its own room and from those on floors below."""
 
