@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from fencepost.drawing import draw_report
 from fencepost.evidence import LARGE_BYTES, Evidence
 from fencepost.histories import judge_histories
-from fencepost.judge import judge, open_evidence
-from fencepost.judges.client import Refused, asking
+from fencepost.judges.client import Refused, shared_client
 from fencepost.judges.protocol import Request
+from fencepost.judging import judge, open_evidence
 from fencepost.stores import Given
 from harness.errors import EnvironmentFailure, ExitStatus, FencepostError, UnreadableInput
 from harness.history_files.url import Url
@@ -130,7 +130,7 @@ def _ask_shared(
     """What the shared judge says, if there is one and it judges all of this."""
     from harness.environment.java import java
 
-    shared = asking()
+    shared = shared_client()
     if shared is None or asked.files or asked.large:
         return None
     runs = ((evidence.history, evidence.folder) for evidence in asked.runs)

@@ -25,7 +25,7 @@ def command(store: str) -> ExitStatus:
 
     verdict = tell_all(Verdict.load(folder / "verdict.json"))
 
-    from fencepost.judge import open_evidence
+    from fencepost.judging import open_evidence
 
     evidence = open_evidence(store, folder)
     if verdict.valid is Validity.VALID and evidence.had_log and not (folder / "log").is_dir():

@@ -18,7 +18,7 @@ class Refused(Exception):
     """The shared judge does not judge this: the message says why."""
 
 
-class Asking:
+class Client:
     """A shared judge, by its socket."""
 
     def __init__(self, path: Path) -> None:
@@ -59,7 +59,7 @@ class Asking:
             channel.connect(name)
 
 
-def asking() -> Asking | None:
+def shared_client() -> Client | None:
     """The shared judge that the environment names."""
     named = os.environ.get(VARIABLE)
-    return Asking(Path(named)) if named else None
+    return Client(Path(named)) if named else None

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from checkers.spark.interrupts import interruptible
-from fencepost.judge import judge_one, open_evidence
-from fencepost.judges.client import Asking, Refused, asking
+from fencepost.judges.client import Client, Refused, shared_client
 from fencepost.judges.protocol import Request
+from fencepost.judging import judge_one, open_evidence
 from fencepost.spark import LARGE_INPUTS, begin_early, remember_warm_up, warm_up_s
 from harness.errors import FencepostError
 from harness.settings.options import Options
@@ -76,7 +76,7 @@ class OwnJudge:
 class SharedJudge:
     """The one that is there already; `own` instead, if that one refuses."""
 
-    def __init__(self, shared: Asking, options: Options, own: OwnJudge) -> None:
+    def __init__(self, shared: Client, options: Options, own: OwnJudge) -> None:
         self._shared = shared
         self._options = options
         self._own = own
@@ -119,7 +119,7 @@ class SharedJudge:
 def judge_for(options: Options, stack: ExitStack) -> Judge:
     """The judge of a run with these options; what it starts ends with the stack."""
     own = OwnJudge(options, stack)
-    shared = asking() if _inputs(options) <= LARGE_INPUTS else None
+    shared = shared_client() if _inputs(options) <= LARGE_INPUTS else None
     return SharedJudge(shared, options, own) if shared else own
 
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fencepost.evidence import Evidence
-from fencepost.judge import judge, open_evidence
 from fencepost.judges.protocol import Request, Spark, answer_as_json, short_name
+from fencepost.judging import judge, open_evidence
 from fencepost.spark import begin_early
 from harness.environment.java import java
 from harness.errors import EnvironmentFailure, FencepostError
@@ -37,7 +37,7 @@ LOOK_S = 1.0
 Tell = Callable[[dict[str, Any]], None]
 
 
-class Judge:
+class OneSpark:
     """One Spark, for all who need the same; it is begun by the first who asks."""
 
     def __init__(self) -> None:
@@ -114,8 +114,8 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, path: Path, judge: Judge) -> None:
-        self.judge = judge
+    def __init__(self, path: Path, spark: OneSpark) -> None:
+        self.spark = spark
         with short_name(path) as name:
             super().__init__(name, Handler)
 
@@ -137,7 +137,7 @@ class Handler(socketserver.StreamRequestHandler):
             self._tell({"refused": f"this is no question: {type(error).__name__}: {error}"})
             return
         if request is not None:  # one who comes and goes has asked nothing
-            self.server.judge.answer(request, self._tell)
+            self.server.spark.answer(request, self._tell)
 
     def _tell(self, body: dict[str, Any]) -> None:
         try:
@@ -150,13 +150,13 @@ def main() -> None:
     """Serve until standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started us, and then we end with it
     path = Path(sys.argv[1]).absolute()
-    judge_of_all = Judge()
-    with Server(path, judge_of_all) as server:
+    spark = OneSpark()
+    with Server(path, spark) as server:
         print("listening", flush=True)
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody reads there any more
         threading.Thread(target=server.serve_forever, name="judge", daemon=True).start()
         _await_the_end(os.getppid())
-        judge_of_all.close()
+        spark.close()
         server.shutdown()
     with suppress(OSError):  # whoever started us removes both, unless he was killed
         path.unlink()

@@ -9,7 +9,7 @@ import pytest
 
 import fencepost
 from fencepost.api import Result
-from fencepost.judges.client import asking
+from fencepost.judges.client import shared_client
 from fencepost.judges.protocol import Request
 from harness.environment.java import java
 from harness.record.columns import null
@@ -68,7 +68,7 @@ def test_check_gives_the_same_verdict_without_a_cluster(stored: Result) -> None:
 
 
 def test_the_runs_of_a_session_share_a_judge(stored: Result) -> None:
-    shared = asking()
+    shared = shared_client()
     assert shared is not None
     runs = [("it", stored.folder)]
     phases: list[str] = []

@@ -70,7 +70,7 @@ FLOORS = {
     "fencepost": (
         "api clusters drawing evidence histories live process spark stores",
         "conclude progress registry",
-        "judge planning",
+        "judging planning",
         "judges",
         "checking pytest_plugin running",
         "commands",

@@ -11,7 +11,7 @@ import pytest
 
 from fencepost.checking import _open
 from fencepost.evidence import Evidence
-from fencepost.judge import open_evidence, why_not
+from fencepost.judging import open_evidence, why_not
 from fencepost.stores import Given, expand
 from harness.errors import AnalysisFailed, UnreadableInput
 from harness.facts import Facts

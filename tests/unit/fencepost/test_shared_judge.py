@@ -17,7 +17,7 @@ import pytest
 
 import fencepost
 from fencepost.judges import server
-from fencepost.judges.client import Asking, Refused, asking
+from fencepost.judges.client import Client, Refused, shared_client
 from fencepost.judges.for_a_run import OwnJudge, SharedJudge, judge_for
 from fencepost.judges.lifetime import VARIABLE
 from fencepost.judges.protocol import Request, Spark, answer_as_json, answer_from_json, short_name
@@ -32,7 +32,7 @@ VERDICT = Verdict("store/a", "shop", 7, Validity.VALID, "all well")
 
 
 @contextmanager
-def answering(folder: Path, *lines: dict[str, object]) -> Iterator[tuple[Asking, list[dict[str, object]]]]:
+def answering(folder: Path, *lines: dict[str, object]) -> Iterator[tuple[Client, list[dict[str, object]]]]:
     """A judge that says these lines, and what it was asked."""
     folder.mkdir(0o700, parents=True)
     asked: list[dict[str, object]] = []
@@ -48,7 +48,7 @@ def answering(folder: Path, *lines: dict[str, object]) -> Iterator[tuple[Asking,
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        yield Asking(folder / "socket"), asked
+        yield Client(folder / "socket"), asked
         thread.join(5)
 
 
@@ -99,7 +99,7 @@ def test_one_that_is_cut_off_in_the_middle_of_a_line_is_not_waited_for(tmp_path:
 
         threading.Thread(target=serve, daemon=True).start()
         with pytest.raises(Refused, match="does not answer"):
-            Asking(folder / "socket").judge(RUN, lambda name: None)
+            Client(folder / "socket").judge(RUN, lambda name: None)
 
 
 class FakeSpark:
@@ -145,17 +145,17 @@ def judging(monkeypatch: pytest.MonkeyPatch) -> FakeJudging:
 
 
 @pytest.fixture
-def served(judging: FakeJudging, tmp_path: Path) -> Iterator[Asking]:
+def served(judging: FakeJudging, tmp_path: Path) -> Iterator[Client]:
     """A real server, that judges with fakes."""
     folder = tmp_path / "served"
     folder.mkdir(0o700)
-    with server.Server(folder / "socket", server.Judge()) as serving:
+    with server.Server(folder / "socket", server.OneSpark()) as serving:
         threading.Thread(target=serving.serve_forever, daemon=True).start()
-        yield Asking(folder / "socket")
+        yield Client(folder / "socket")
         serving.shutdown()
 
 
-def test_all_who_need_the_same_spark_share_one(judging: FakeJudging, served: Asking) -> None:
+def test_all_who_need_the_same_spark_share_one(judging: FakeJudging, served: Client) -> None:
     served.get_ready(READY)
     (answer,) = served.judge(replace(READY, runs=RUN.runs), lambda name: None)
     assert isinstance(answer, Verdict) and answer.history == "store/a"
@@ -164,7 +164,7 @@ def test_all_who_need_the_same_spark_share_one(judging: FakeJudging, served: Ask
         served.judge(RUN, lambda name: None)
 
 
-def test_one_who_goes_away_ends_nothing_for_the_others(judging: FakeJudging, served: Asking) -> None:
+def test_one_who_goes_away_ends_nothing_for_the_others(judging: FakeJudging, served: Client) -> None:
     gone, at_work = threading.Event(), threading.Event()
 
     def act(phase: Callable[[str], None]) -> None:
@@ -184,7 +184,7 @@ def test_one_who_goes_away_ends_nothing_for_the_others(judging: FakeJudging, ser
     assert len(judging.begun) == 1 and not judging.begun[0].closed
 
 
-def test_where_spark_is_gone_the_next_one_gets_another(judging: FakeJudging, served: Asking) -> None:
+def test_where_spark_is_gone_the_next_one_gets_another(judging: FakeJudging, served: Client) -> None:
     def fail(phase: Callable[[str], None]) -> None:
         raise EnvironmentFailure("Spark ended")
 
@@ -197,7 +197,7 @@ def test_where_spark_is_gone_the_next_one_gets_another(judging: FakeJudging, ser
     assert len(judging.begun) == 2
 
 
-def test_what_is_no_question_is_refused(served: Asking, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_question_is_refused(served: Client, capfd: pytest.CaptureFixture[str]) -> None:
     for line, said in ((b"nonsense\n", "JSONDecodeError"), (b"{}\n", "KeyError"), (b"[]\n", "TypeError")):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel, short_name(served._path) as name:
             channel.connect(name)
@@ -209,7 +209,7 @@ def test_what_is_no_question_is_refused(served: Asking, capfd: pytest.CaptureFix
     assert "Traceback" not in capfd.readouterr().err
 
 
-class Refusing(Asking):
+class Refusing(Client):
     """A judge that refuses runs, or everything."""
 
     def __init__(self, *, ready: bool) -> None:
@@ -265,7 +265,7 @@ def test_a_folder_that_is_open_to_others_is_not_trusted(tmp_path: Path) -> None:
 
 def test_none_is_asked_where_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert asking() is None
+    assert shared_client() is None
 
 
 def test_it_is_there_within_its_with_and_gone_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,9 +275,9 @@ def test_it_is_there_within_its_with_and_gone_after_it(monkeypatch: pytest.Monke
         with fencepost.shared_judge():  # the same
             assert os.environ[VARIABLE] == str(named)
         with pytest.raises(Refused, match="does not run"):  # it listens, and says why it will not
-            Asking(named).get_ready(Request(Spark("/no/java", "local[2]", {})))
+            Client(named).get_ready(Request(Spark("/no/java", "local[2]", {})))
         with pytest.raises(Refused, match="another installation's"):  # whose checkers may be others
-            Asking(named).get_ready(Request(Spark("/no/java", "local[2]", {}, house="/elsewhere")))
+            Client(named).get_ready(Request(Spark("/no/java", "local[2]", {}, house="/elsewhere")))
     assert VARIABLE not in os.environ
     assert not named.parent.exists()
 
