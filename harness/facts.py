@@ -70,7 +70,7 @@ class Facts:
             stored: dict[str, Any] = json.loads(path.read_text())
             body = {EARLIER_NAMES.get(key, key): value for key, value in stored.items()}
             phases = [Phase(**phase) for phase in body.pop("phases")]
-            faults = [FaultReport(**fault) for fault in body.pop("faults")]
+            faults = [FaultReport.from_json(fault) for fault in body.pop("faults")]
             known = {one.name for one in fields(cls)}  # another version may have said more
             rows = dict(body.pop("rows", {}))
             told = {key: body[key] for key in body.keys() & known}

@@ -106,6 +106,11 @@ class FaultReport:
     evidence: str
     struck: str = ""  # "broker 2 was killed"; stores of earlier versions have none
 
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> "FaultReport":
+        """The inverse of `as_json`; earlier versions said `past_tense` of a target. Raises TypeError."""
+        return cls(**{key: value for key, value in body.items() if key != "past_tense"})
+
     def as_json(self) -> dict[str, Any]:
         """As it stands in `faults`."""
         return {
@@ -230,7 +235,7 @@ class Verdict:
                 unknown_because=[Reason.from_json(reason) for reason in body["unknown_because"]],
                 warnings=[Reason.from_json(reason) for reason in body.get("warnings", ())],
                 checked=body.get("checked", ()),
-                faults=[FaultReport(**fault) for fault in body["faults"]],
+                faults=[FaultReport.from_json(fault) for fault in body["faults"]],
                 coverage=body["coverage"],
                 stats=body["stats"],
                 unsettled=Unsettled(**body.get("unsettled", {})),  # older runs do not say

@@ -38,6 +38,7 @@ Reference: Adya 1999, G0, G1c, G-single, G2; Kingsbury and Alvaro, Elle, VLDB 20
 from pyspark.sql import DataFrame
 
 from checkers.external.graph.names import BAD, GRAPHS, PROCESS, REALTIME, RW, WR, WW, Graph
+from checkers.external.lines import line
 from checkers.external.tables import ExternalTables
 from checkers.findings.told import Told
 from harness.telling.example import Example
@@ -64,12 +65,7 @@ def _meaning(graph: Graph) -> str:
 
 
 def _sentence(e: Example) -> str:
-    steps = e.body.get("steps")
-    return (
-        "; ".join(printable(step, 400) for step in steps)
-        if isinstance(steps, list)
-        else "a cycle of operations"
-    )
+    return printable(line(e.body), 5000)
 
 
 TOLD = {

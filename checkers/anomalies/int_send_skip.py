@@ -15,10 +15,12 @@ Reference: Jepsen's Kafka checker, `int-send-skip`.
 from pyspark.sql import DataFrame
 
 from checkers.external.jumps import SKIPS
+from checkers.external.lines import line
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import jump
 from checkers.findings.told import Told
 from harness.telling.example import Example
+from harness.telling.words import printable
 
 
 def int_send_skip_external(t: ExternalTables) -> DataFrame:
@@ -27,8 +29,7 @@ def int_send_skip_external(t: ExternalTables) -> DataFrame:
 
 
 def _sentence(e: Example) -> str:
-    before, here = e.two_records
-    return f"{e.operation} sent {before} and then {here}, and records of others stand between them"
+    return printable(line(e.body), 5000)
 
 
 TOLD = {

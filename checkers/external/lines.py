@@ -9,8 +9,8 @@ _OPERATION = frozenset({"op", "process", "f", "outcome", "invoked", "invoke_ns",
 
 def line(example: Mapping[str, Any]) -> str:
     """What an example holds, one after the other; of a cycle its steps. It is not yet safe to show."""
-    if "steps" in example:
-        return "; ".join(example["steps"])
+    if isinstance(steps := example.get("steps"), list):
+        return "; ".join(map(str, steps))
     return "; ".join(f"{name.replace('_', ' ')} {_thing(held)}" for name, held in example.items())
 
 
@@ -23,7 +23,7 @@ def _thing(held: Any) -> str:
     words = []
     if "op" in held:
         known = [f"process {held['process']}"] if "process" in held else []
-        words.append(f"T{held['op']} ({', '.join([*known, held.get('outcome', 'unknown')])})")
+        words.append(f"T{held['op']} ({', '.join([*known, str(held.get('outcome', 'unknown'))])})")
     words += [json.dumps(held[name], ensure_ascii=False) for name in ("key", "value") if name in held]
     if "offset" in held:
         words.append(f"@ {held['offset']}")

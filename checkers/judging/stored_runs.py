@@ -74,9 +74,12 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
         for name in checker.anomalies
     }
     anomalies: dict[str, Found] = {}
+    undecided: dict[str, Reason] = {}  # nobody looked for what became of the inputs: not a valid run
     for checker in STORE_CHECKERS:
         for name in checker.anomalies:
             broken = [PREMISES[premise] for premise in checker.premises if premise in run.broken_premises]
+            if broken and checker.family == "inputs":
+                undecided = {broken[0].code: broken[0]}
             broken += [lacking[need] for need in checker.needs if need in lacking]
             if broken:
                 not_checked[name] = broken[0]
@@ -103,7 +106,7 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
     return Judgement(
         anomalies={name: with_cause(run.run, name, anomalies, brought.caused) for name in anomalies},
         not_checked=not_checked,
-        broken={**brought.crashed, **found.reasons},
+        broken={**brought.crashed, **found.reasons, **undecided},
         checked=[name for checker in STORE_CHECKERS for name in checker.anomalies if name not in not_checked],
         coverage={
             "inputs": facts.total("inputs"),

@@ -13,6 +13,8 @@ from fencepost.judges.protocol import Request, answer_from_json, short_name
 from harness.errors import FencepostError
 from harness.verdict import Verdict
 
+READY_TIMEOUT_S = 5.0
+
 
 class Refused(Exception):
     """The shared judge does not judge this: the message says why."""
@@ -39,6 +41,8 @@ class Client:
     def _told(self, request: Request) -> Iterator[dict[str, Any]]:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
             try:
+                if not request.runs:  # a run asks this in the midst of watching over its faults
+                    channel.settimeout(READY_TIMEOUT_S)
                 self._connect(channel)
                 channel.sendall(json.dumps(request.as_json()).encode() + b"\n")
                 with channel.makefile("r", encoding="utf-8") as lines:

@@ -63,3 +63,10 @@ def test_a_document_of_an_earlier_version_has_texts_for_reasons() -> None:
     verdict = Verdict.from_json(body)
     assert [reason.text for reason in verdict.unknown_because] == ["why"]
     assert lacking(verdict.not_checked).keys() == {"duplicate"}
+
+
+def test_a_fault_of_an_earlier_version_can_be_read() -> None:
+    now = FaultReport("kill-broker", "broker 2", 1.0, None, True, "proof")
+    assert FaultReport.from_json(now.as_json() | {"past_tense": "was killed"}) == now
+    with pytest.raises(TypeError):
+        FaultReport.from_json({"fault": "kill-broker"})
