@@ -11,8 +11,8 @@ import fencepost
 from fencepost.api import Result
 from harness.errors import WaitTimeout
 from harness.waiting import wait_for
-from tests.support.started_runs import started
 from nemeses.registry import NEMESES
+from tests.support.started_runs import started
 from workloads.defects import DEFECTS
 
 
