@@ -20,6 +20,7 @@ from harness.clients.control import Control
 from harness.clients.final_reader import BATCH, FinalReader
 from harness.history import SENTINEL_VALUE, VALUE_HEADER, Isolation, Role
 from harness.pipeline import Input
+from harness.record.events import Begun
 from harness.record.journal import Journal
 from harness.record.naming import Headers, output_headers, value_name
 from harness.record.partitions import PartitionIds
@@ -137,7 +138,7 @@ def read(messages: list[Message], isolation: Isolation, journals: Path) -> None:
     path = journals / f"final-{isolation.value}.jsonl"
     with (
         mock.patch.object(final_reader, "Consumer", lambda _: Consumer(messages)),
-        Journal(path, path.stem, 0, {"role": Role.FINAL.value}) as journal,
+        Journal(path, 0, Begun(path.stem, role=Role.FINAL.value)) as journal,
     ):
         parts = PartWriter(journal, folder_of(path))
         stated = {topic for stage in SHOP.stages for topic in stage.reads}

@@ -18,6 +18,7 @@ from harness.clients.interface import Client
 from harness.clients.librdkafka_client import LibrdkafkaClient
 from harness.clients.readers import Observer
 from harness.history import Isolation, Role
+from harness.record.events import Begun
 from harness.record.journal import Journal, NoJournal
 from harness.record.parts import PartWriter, folder_of, start_over
 from workloads.defects import policy_of
@@ -34,13 +35,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which then says stop
     channel = spec.get("channel")
     control = Control(socket.socket(fileno=channel) if channel is not None else None)
-    head: dict[str, Any] = {
-        key: spec[key] for key in ("role", "stage", "worker", "process", "bootstrap") if key in spec
-    }
     if spec["role"] == Role.FINAL.value:
         start_over(Path(spec["path"]))
     if spec.get("record", True):
-        journal = Journal(Path(spec["path"]), spec["journal"], spec["zero_ns"], head)
+        told = {key: spec[key] for key in ("role", "stage", "worker", "process", "bootstrap") if key in spec}
+        journal = Journal(Path(spec["path"]), spec["zero_ns"], Begun(spec["journal"], **told))
     else:
         journal = NoJournal()
         journal.name = spec["journal"]

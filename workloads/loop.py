@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Any
 
 from harness.clients.control import Control
 from harness.clients.interface import Client, ClientError, ConsumerSettings, Failure, GroupConsumer, Position
@@ -18,6 +17,7 @@ from harness.clients.offsets import Positions
 from harness.clients.records import Record, as_input
 from harness.clients.transactions import TransactionalProducer
 from harness.history import Outcome, Step
+from harness.record.events import Assigned, Completed, Invoked, Noted, Polled
 from harness.record.journal import Journal
 from harness.record.naming import digest, operation_name, output_headers, partition_key, value_name
 from workloads.model import Output, Stage
@@ -115,18 +115,20 @@ class Worker:
         if not self.producer.usable:  # told to stop before there was one: nothing was done
             return Outcome.FAIL
         planned = [(m, out, digest_of(m, out)) for m, outs in outputs for out in outs]
-        op = self.journal.begin(
-            "txn",
-            self.process,
-            {
-                "asked": asked,
-                "transactional_id": self.producer.transactional_id,
-                "sends": [
+        op = self.journal.number()
+        self.journal.write(
+            Invoked(
+                "txn",
+                self.process,
+                op,
+                asked=asked,
+                transactional_id=self.producer.transactional_id,
+                sends=[
                     [out.topic, out.slot, crc, partition_key(m.topic(), m.partition()), m.offset()]
                     for m, out, crc in planned
                 ],
-                "claims": positions.claims,
-            },
+                claims=positions.claims,
+            )
         )
         reach = partial(self.control.reach, asked=asked, claims=positions.claims)
         with self.producer.transaction(op, self.process, len(planned)) as txn:
@@ -173,21 +175,21 @@ class Worker:
             try:
                 positions.rewind(self.consumer, known)
             except ClientError as error:
-                self.journal.write("note", {"error": str(error)})
+                self.journal.write(Noted(error=str(error)))
                 self.consumer.close()
                 self.consumer = self._new_consumer()
 
     def _commit_outside(self, op: int, positions: Positions) -> None:
         """The defect: offsets committed by the consumer, after the transaction."""
-        claims = {"claims": positions.claims, "txn": op}
-        outside = self.journal.begin("commit-offsets", self.process, claims)
-        done: dict[str, Any] = {"f": "commit-offsets", "process": self.process, "op": outside}
+        outside = self.journal.number()
+        self.journal.write(Invoked("commit-offsets", self.process, outside, claims=positions.claims, txn=op))
+        outcome, told = Outcome.OK, None
         try:
             metadata = operation_name(self.journal.name, op)
             self.consumer.commit(positions.to_commit(metadata))
-            self.journal.write(Outcome.OK, done)
         except ClientError as error:
-            self.journal.write(Outcome.INFO, done | {"error": str(error)})
+            outcome, told = Outcome.INFO, str(error)
+        self.journal.write(Completed(outcome, "commit-offsets", self.process, outside, error=told))
 
     def _new_consumer(self) -> GroupConsumer:
         self._dead = False
@@ -195,17 +197,16 @@ class Worker:
 
     def _moved(self, gained: bool, positions: Sequence[Position]) -> None:
         keys = [partition_key(place.topic, place.partition) for place in positions]
-        event = {"process": self.process, "gained": gained, "partitions": keys}
-        starts = {"starts": [place.offset for place in positions]} if gained else {}
-        self.journal.write("assign", event | starts)
+        starts = [place.offset for place in positions] if gained else None
+        self.journal.write(Assigned(self.process, gained, keys, starts))
 
     def _record_poll(self, call_ns: int, batch: Sequence[Record]) -> None:
-        event = {"f": "poll", "process": self.process, "op": self.journal.number(), "call": call_ns}
-        self.journal.write(Outcome.OK, event | {"records": Positions.delivered(batch)})
+        op = self.journal.number()
+        self.journal.write(Polled(self.process, op, call_ns, Positions.delivered(batch)))
 
     def _met(self, error: ClientError) -> None:
         """A consumer's error is noted; after a fatal one there is a new consumer."""
-        self.journal.write("note", {"error": str(error)})
+        self.journal.write(Noted(error=str(error)))
         self._dead = self._dead or error.failure in (Failure.FATAL, Failure.FENCED)
 
 

@@ -16,6 +16,7 @@ from harness.clients import librdkafka
 from harness.clients.control import Control
 from harness.history import VALUE_HEADER, Outcome
 from harness.pipeline import Fed, Feed
+from harness.record.events import Completed, Invoked
 from harness.record.journal import Journal
 from harness.record.naming import Headers, digest, value_name
 
@@ -85,7 +86,8 @@ class Feeder:
         inputs = [line.feed.make(line.rng, line.sent + i) for i in range(count)]
         line.sent += count
         sends = [[topic, None, digest(fed.key, fed.value, list(fed.headers))] for fed in inputs]
-        chunk = Chunk(self._journal.begin("send", 0, {"sends": sends}), [None] * count)
+        chunk = Chunk(self._journal.number(), [None] * count)
+        self._journal.write(Invoked("send", 0, chunk.op, sends=sends))
         for n, fed in enumerate(inputs):
             name = value_name(self._journal.name, chunk.op, n)
             headers: Headers = [(VALUE_HEADER, name.encode()), *fed.headers]
@@ -114,5 +116,4 @@ class Feeder:
             chunk.error = librdkafka.words(error)
         if chunk.answered == len(chunk.acks):
             outcome = Outcome.INFO if chunk.error else Outcome.OK
-            event = {"f": "send", "process": 0, "op": chunk.op, "acks": chunk.acks}
-            self._journal.write(outcome, event | ({"error": chunk.error} if chunk.error else {}))
+            self._journal.write(Completed(outcome, "send", 0, chunk.op, acks=chunk.acks, error=chunk.error))

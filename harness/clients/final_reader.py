@@ -16,9 +16,9 @@ from harness.history import (
     SENTINEL_VALUE,
     VALUE_HEADER,
     Isolation,
-    Outcome,
 )
 from harness.pipeline import Expectation, Place
+from harness.record.events import EndsRead, Polled, ReadEnd
 from harness.record.garbage import seldom_collected
 from harness.record.journal import Journal
 from harness.record.naming import (
@@ -73,7 +73,7 @@ class FinalReader:
         with seldom_collected():
             self._read_all()
         self._parts.finish()
-        self._journal.write("ends", {"isolation": self._isolation.value, "ends": self._ends()})
+        self._journal.write(EndsRead(self._isolation.value, self._ends()))
         self._control.tell(reached=len(self._sentinels) - self._sentinels.count(None))
         self._consumer.close()
 
@@ -85,8 +85,7 @@ class FinalReader:
             batch = consume(self._consumer, BATCH, 0.1)
             if batch:
                 op = self._journal.number()
-                poll = {"f": "poll", "process": 0, "op": op, "call": call_ns}
-                return_ns = self._journal.write(Outcome.OK, poll)
+                return_ns = self._journal.write(Polled(0, op, call_ns))
                 if self._isolation is Isolation.READ_COMMITTED:
                     self._delivered(op, return_ns, batch)
                 else:
@@ -94,19 +93,16 @@ class FinalReader:
                 given += len(batch)
                 self._control.tell(given=given)
 
-    def _ends(self) -> dict[str, dict[str, int | None]]:
+    def _ends(self) -> dict[str, ReadEnd]:
         """How far each partition was read, and where its log begins by now; without a leader it is left out."""
         deadline = time.monotonic() + BEGINNINGS_TIMEOUT_S
-        ends: dict[str, dict[str, int | None]] = {}
+        ends: dict[str, ReadEnd] = {}
         for place, tp in self._tps.items():
             first = first_offset(self._consumer, *place, max(0.1, deadline - time.monotonic()))
             if first is not None:
-                ends[partition_key(*place)] = {
-                    "first": first,
-                    "next": self._next[tp],
-                    "read": self._read[tp],
-                    "sentinel": self._sentinels[tp],
-                }
+                ends[partition_key(*place)] = ReadEnd(
+                    first, self._next[tp], self._read[tp], self._sentinels[tp]
+                )
         return ends
 
     def _take(self, message: Record, value: str | None) -> tuple[int, int]:

@@ -10,7 +10,8 @@ from harness.clients.control import Control
 from harness.clients.offsets import Positions
 from harness.clients.records import consume
 from harness.clients.tally import Tally
-from harness.history import Isolation, Outcome
+from harness.history import Isolation
+from harness.record.events import EndsRead, Noted, Polled
 from harness.record.journal import Journal
 from harness.record.naming import partition_key
 
@@ -47,21 +48,20 @@ class Observer:
             call_ns = self._journal.now_ns()
             batch = consume(self._consumer, BATCH, 0.2, self._met, self._ends.__setitem__)
             if batch:
-                event = {"f": "poll", "process": 0, "op": self._journal.number(), "call": call_ns}
-                self._journal.write(Outcome.OK, event | {"records": Positions.delivered(batch)})
+                op = self._journal.number()
+                self._journal.write(Polled(0, op, call_ns, Positions.delivered(batch)))
                 self._given.add(batch)
-        ends = {"isolation": Isolation.READ_COMMITTED.value, "ends": self._given.ends}
-        self._journal.write("ends", ends | {"errors": self._errors})
+        self._journal.write(EndsRead(Isolation.READ_COMMITTED.value, self._given.ends, self._errors))
         self._consumer.close()
 
     def _goes_on(self, deadline: float | None) -> bool:
         if not self._control.stopping:
             return True
-        read = {place: self._given.ends[partition_key(*place)]["next"] or 0 for place in self._places}
+        read = {place: self._given.ends[partition_key(*place)].next for place in self._places}
         behind = [place for place in self._places if self._ends.get(place, -1) < read[place]]
         return bool(behind) and (deadline is None or time.monotonic() < deadline)
 
     def _met(self, error: KafkaError) -> None:
         """Note an error of the consumer, with how many there have been."""
         self._errors += 1
-        self._journal.write("note", {"error": librdkafka.words(error), "errors": self._errors})
+        self._journal.write(Noted(error=librdkafka.words(error), errors=self._errors))

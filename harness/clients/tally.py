@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from harness.clients.records import Record
+from harness.record.events import ReadEnd
 from harness.record.naming import partition_key
 
 
@@ -10,16 +11,13 @@ class Tally:
     """Counts the records of every partition that a reader was promised, also of those that gave none."""
 
     def __init__(self, places: Sequence[tuple[str, int]]) -> None:
-        self.ends: dict[str, dict[str, int | None]] = {
-            partition_key(*place): {"first": 0, "next": 0, "read": 0, "sentinel": None} for place in places
-        }
-        """As the event `ends` of a journal has them."""
+        self.ends = {partition_key(*place): ReadEnd() for place in places}
 
     def add(self, batch: Sequence[Record]) -> None:
         """Count the records of a batch."""
         for message in batch:
             end = self.ends[partition_key(message.topic(), message.partition())]
-            if not end["read"]:
-                end["first"] = message.offset()
-            end["next"] = message.offset() + 1
-            end["read"] = (end["read"] or 0) + 1
+            if not end.read:
+                end.first = message.offset()
+            end.next = message.offset() + 1
+            end.read += 1

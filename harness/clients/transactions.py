@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from harness.clients.control import Control
 from harness.clients.interface import Client, ClientError, Failure, Position, TransactionalClient
 from harness.history import Outcome
+from harness.record.events import Completed, EndInvoked, Invoked, Noted
 from harness.record.journal import Journal
 from harness.record.naming import Headers
 
@@ -21,6 +23,15 @@ STEP_TIMEOUT_S = 10.0
 FLUSH_TIMEOUT_S = 60.0
 COMMIT_PATIENCE_S = 40.0
 """How long a commit is asked for again before its outcome is called unknown."""
+
+
+@dataclass
+class Errors:
+    """What went wrong in a transaction."""
+
+    error: str | None = None
+    surprise: bool = False  # of a kind that nobody foresaw
+    abort_error: str | None = None
 
 
 class DeliveryFailed(Exception):
@@ -32,7 +43,7 @@ class Transaction:
 
     def __init__(self, producer: TransactionalClient, op: int, journal: Journal, count: int) -> None:
         self._producer = producer
-        self._op = op
+        self.op = op
         self._journal = journal
         self.acks: list[tuple[int, int] | None] = [None] * count
         self.commit_invoked = False
@@ -79,10 +90,10 @@ class Transaction:
         self.outcome = Outcome.OK
 
     def _retried(self, act: Callable[[], None]) -> None:
-        retried(act, self._journal, self._op)
+        retried(act, self._journal, self.op)
 
-    def _tell(self, kind: str) -> None:
-        self._journal.write(kind, {"op": self._op, "acks": self.acks})
+    def _tell(self, end: Literal["commit", "abort"]) -> None:
+        self._journal.write(EndInvoked(end, self.op, self.acks))
         self.told = True
 
     def _delivered(self, n: int, partition: int | None, offset: int | None, error: str | None) -> None:
@@ -115,15 +126,15 @@ class TransactionalProducer:
         """
         while self._producer is None and not self._control.stopping:
             self._control.listen()
-            event = {"f": "init", "process": process, "transactional_id": self.transactional_id}
-            op = self._journal.begin("init", process, {"transactional_id": self.transactional_id})
+            op = self._journal.number()
+            self._journal.write(Invoked("init", process, op, transactional_id=self.transactional_id))
             producer = self._client.producer(self._bootstrap, self.transactional_id)
             try:
                 retried(partial(producer.init, STEP_TIMEOUT_S), self._journal, op)
             except ClientError as error:
-                self._journal.write(Outcome.INFO, event | {"op": op, "error": str(error)})
+                self._journal.write(Completed(Outcome.INFO, "init", process, op, error=str(error)))
             else:
-                self._journal.write(Outcome.OK, event | {"op": op})
+                self._journal.write(Completed(Outcome.OK, "init", process, op))
                 self._producer = producer
 
     @contextmanager
@@ -132,48 +143,56 @@ class TransactionalProducer:
         if self._producer is None:
             raise AssertionError("transaction before open")
         txn = Transaction(self._producer, op, self._journal, count)
-        done: dict[str, Any] = {"f": "txn", "process": process, "op": op}
+        errors = Errors()
         try:
             self._producer.begin()
             yield txn
         except ClientError as error:
-            self._failed(txn, error, done)
+            self._failed(txn, error, errors)
         except DeliveryFailed as error:
             txn.outcome = Outcome.FAIL
-            done["error"] = str(error)
-            self._abort(txn, done)
+            errors.error = str(error)
+            self._abort(txn, errors)
         except Exception as error:  # noqa: BLE001 - the one broad except: it failed as nobody foresaw
             known = self._client.classify(error)
             if known is not None:
-                self._failed(txn, known, done)
+                self._failed(txn, known, errors)
             else:
                 txn.outcome = outcome_of_error(txn.commit_invoked)
-                done |= {"error": repr(error), "surprise": True}
+                errors.error, errors.surprise = repr(error), True
                 self._discard()
-        if txn.fenced:
-            done["fenced"] = True
-        if not txn.told:
-            done["acks"] = txn.acks
-        self._journal.write(txn.outcome, done)
+        self._journal.write(
+            Completed(
+                txn.outcome,
+                "txn",
+                process,
+                op,
+                acks=None if txn.told else txn.acks,
+                error=errors.error,
+                fenced=txn.fenced,
+                surprise=errors.surprise,
+                abort_error=errors.abort_error,
+            )
+        )
 
-    def _failed(self, txn: Transaction, error: ClientError, done: dict[str, Any]) -> None:
+    def _failed(self, txn: Transaction, error: ClientError, errors: Errors) -> None:
         """What an error proves, and what it takes to go on."""
         txn.outcome = outcome_of_error(txn.commit_invoked)
         txn.fenced = error.failure is Failure.FENCED
-        done["error"] = str(error)
+        errors.error = str(error)
         if error.failure is Failure.ABORTABLE:
-            self._abort(txn, done)
+            self._abort(txn, errors)
         else:  # fatal, fenced, or no answer within the patience: a new producer settles it
             self._discard()
 
-    def _abort(self, txn: Transaction, done: dict[str, Any]) -> None:
+    def _abort(self, txn: Transaction, errors: Errors) -> None:
         """Put the producer back to where it can begin again, or give it up."""
         if self._producer is None:
             return
         try:
-            retried(partial(self._producer.abort, STEP_TIMEOUT_S), self._journal, done["op"])
+            retried(partial(self._producer.abort, STEP_TIMEOUT_S), self._journal, txn.op)
         except ClientError as error:
-            done["abort_error"] = str(error)
+            errors.abort_error = str(error)
             txn.fenced = txn.fenced or error.failure is Failure.FENCED
             self._discard()
 
@@ -193,7 +212,7 @@ def retried(act: Callable[[], None], journal: Journal, op: int) -> None:
         except ClientError as error:
             if error.failure is not Failure.RETRIABLE or time.monotonic() > deadline:
                 raise
-            journal.write("note", {"op": op, "retried": str(error)})
+            journal.write(Noted(op=op, retried=str(error)))
 
 
 def outcome_of_error(commit_invoked: bool) -> Outcome:

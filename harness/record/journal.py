@@ -16,50 +16,47 @@ A read has no effect: only its completion is written, and it bears the time of i
 
 `sends` holds topic, slot, digest, then a partition and an offset for each input. The n-th send of
 operation 1 bears the value `shop-1.0:1:n`. `acks` holds partition and offset, or null, by n.
+`harness.record.events` has every kind of line.
 """
 
 import os
 import time
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import orjson
+
+from harness.record.events import Begun, Ended, Event
 
 
 class Journal:
     """The journal of one process; `zero_ns` is the monotonic clock at the start of the run."""
 
-    def __init__(self, path: Path, name: str, zero_ns: int, head: Mapping[str, Any]) -> None:
-        self.name = name
+    def __init__(self, path: Path, zero_ns: int, begun: Begun) -> None:
+        self.name = begun.journal
         self.ops = 0
         self._zero_ns = zero_ns
         self._index = 0
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
-        self.write("begin", {"journal": name, "pid": os.getpid(), **head})
+        self.write(replace(begun, pid=os.getpid()))
 
     def now_ns(self) -> int:
         """Nanoseconds since the run began."""
         return time.monotonic_ns() - self._zero_ns
 
-    def write(self, kind: str, event: Mapping[str, Any]) -> int:
+    def write(self, event: Event) -> int:
         """Append one event, and return its time."""
         now_ns = self.now_ns()
         line = orjson.dumps(
-            {"index": self._index, "time": now_ns, "type": kind, **event}, option=orjson.OPT_APPEND_NEWLINE
+            {"index": self._index, "time": now_ns, **event.body()}, option=orjson.OPT_APPEND_NEWLINE
         )
         self._index += 1
         written = os.write(self._fd, line)
         if written != len(line):
             raise OSError(f"journal {self.name}: {written} of {len(line)} bytes written; is the disk full?")
         return now_ns
-
-    def begin(self, f: str, process: int, event: Mapping[str, Any]) -> int:
-        """Write an invocation, and return the number of the operation."""
-        op = self.number()
-        self.write("invoke", {"f": f, "process": process, "op": op, **event})
-        return op
 
     def number(self) -> int:
         """The next operation's number."""
@@ -69,7 +66,7 @@ class Journal:
 
     def close(self) -> None:
         """Say that the process has come to its end, and close."""
-        self.write("end", {"ops": self.ops})
+        self.write(Ended(self.ops))
         os.close(self._fd)
 
     def __enter__(self) -> Self:
@@ -93,7 +90,7 @@ class NoJournal(Journal):
         self._zero_ns = 0
         self._index = 0
 
-    def write(self, kind: str, event: Mapping[str, Any]) -> int:
+    def write(self, event: Event) -> int:
         """Say the time, and keep nothing."""
         return self.now_ns()
 

@@ -1,11 +1,32 @@
-"""Reading a journal back: its whole lines, and what of it is torn or missing."""
+"""Reading a journal back: its events, and what of it is torn or missing."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import orjson
+
+from harness.record.events import Ack, Begun, Event, Invoked, NoEvent, parse
+
+
+@dataclass
+class Open:
+    """An operation without a completion so far."""
+
+    invoked: Invoked
+    call_ns: int
+    line: int
+    acks: Sequence[Ack | None] = ()
+    commit_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class Line:
+    """One event, and where it stands: the line's number from 1, and its time."""
+
+    number: int
+    time_ns: int
+    event: Event
 
 
 @dataclass
@@ -14,7 +35,7 @@ class Journaled:
 
     name: str
     first_op: int
-    head: dict[str, Any] = field(default_factory=dict)
+    head: Begun | None = None
     lines: int = 0
     torn: int = 0
     missing: int = 0
@@ -22,30 +43,36 @@ class Journaled:
     highest: int = -1
     ended: bool = False
     transactional_id: str | None = None
-    open: dict[int, dict[str, Any]] = field(default_factory=dict)
+    open: dict[int, Open] = field(default_factory=dict)
 
     @property
     def role(self) -> str:
         """What it was there for; a journal whose first line is torn is nobody's."""
-        return str(self.head.get("role", "unknown"))
+        return self.head.role if self.head else "unknown"
+
+    @property
+    def stage(self) -> str | None:
+        """Whose worker it was."""
+        return self.head.stage if self.head else None
 
 
-def events(path: Path, read: Journaled) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The whole lines of a journal, numbered from 1; counts those that are torn or missing."""
+def lines(path: Path, read: Journaled) -> Iterator[Line]:
+    """The events of a journal; counts the lines that are torn or missing."""
     index = 0
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
             read.lines = number
             if not line.endswith(b"\n"):
                 read.torn += 1
                 return
             try:
-                event = orjson.loads(line)
-                found = int(event["index"])
-            except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+                body = orjson.loads(line)
+                found, time_ns = int(body["index"]), int(body["time"])
+                event = parse(body)
+            except (orjson.JSONDecodeError, NoEvent, KeyError, TypeError, ValueError):
                 read.missing += 1
                 index += 1
                 continue
             read.missing += max(0, found - index)
             index = found + 1
-            yield number, event
+            yield Line(number, time_ns, event)

@@ -15,12 +15,12 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.history import Isolation
+from harness.record.events import PartWritten
 from harness.record.journal import Journal
 from harness.record.parquet_writer import CHUNK_ROWS, Columns
 from harness.record.partitions import PartitionIds
@@ -79,14 +79,15 @@ class PartWriter:
         unfinished.write_bytes(content)
         unfinished.replace(path)
         self._written += 1
-        event = {
-            "table": table,
-            "file": path.name,
-            "rows": batch.num_rows,
-            "crc": zlib.crc32(content),
-            "partitions": [f"{topic}/{number}" for _, topic, number in self.partitions],
-        }
-        self._journal.write("part", event)
+        self._journal.write(
+            PartWritten(
+                table=table,
+                file=path.name,
+                rows=batch.num_rows,
+                crc=zlib.crc32(content),
+                partitions=[f"{topic}/{number}" for _, topic, number in self.partitions],
+            )
+        )
 
 
 def start_over(journal: Path) -> None:
@@ -112,11 +113,11 @@ class Numbers:
     group: Callable[[str], str | None]  # by a stage's name
 
 
-def read_part(folder: Path, event: Mapping[str, Any], numbers: Numbers) -> tuple[str, pa.RecordBatch]:
+def read_part(folder: Path, event: PartWritten, numbers: Numbers) -> tuple[str, pa.RecordBatch]:
     """The table that a part belongs to, and its rows as that table has them. Raises `DamagedPart`."""
     table, batch = _stored(folder, event)
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    tps = pa.array([numbers.tp(key) for key in event.get("partitions", ())], pa.int32())
+    tps = pa.array([numbers.tp(key) for key in event.partitions], pa.int32())
     try:
         columns["tp"] = tps.take(columns["tp"])
         if "inputs" in columns:
@@ -136,20 +137,20 @@ def read_part(folder: Path, event: Mapping[str, Any], numbers: Numbers) -> tuple
     return table, pa.record_batch([columns[field.name] for field in HISTORY[table]], schema=HISTORY[table])
 
 
-def _stored(folder: Path, event: Mapping[str, Any]) -> tuple[str, pa.RecordBatch]:
+def _stored(folder: Path, event: PartWritten) -> tuple[str, pa.RecordBatch]:
     """A part as its reader wrote it."""
+    path = folder / Path(event.file).name
     try:
-        table, path = str(event["table"]), folder / Path(str(event["file"])).name
         content = path.read_bytes()
-        if zlib.crc32(content) != event["crc"]:
+        if zlib.crc32(content) != event.crc:
             raise DamagedPart(f"{path} is not as it was written")
         with pa.ipc.open_file(pa.BufferReader(content)) as reader:
             batch = reader.get_batch(0)
-    except (OSError, KeyError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException) as error:
         raise DamagedPart(f"a part of {folder} cannot be read: {error!r}") from error
-    if batch.num_rows != event["rows"] or batch.schema != SCHEMAS.get(table):
+    if batch.num_rows != event.rows or batch.schema != SCHEMAS.get(event.table):
         raise DamagedPart(f"{path} has not the rows or the columns that it had")
-    return table, batch
+    return event.table, batch
 
 
 def _renumbered(inputs: pa.ListArray, tps: pa.Array) -> pa.ListArray:

@@ -16,10 +16,23 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UnreadableInput
-from harness.history import SENTINEL_VALUE, Isolation, Outcome
+from harness.history import Isolation, Outcome
 from harness.pipeline import StageFacts
+from harness.record.earlier_reads import rows_of
+from harness.record.events import (
+    Ack,
+    Assigned,
+    Begun,
+    Completed,
+    Ended,
+    EndInvoked,
+    EndsRead,
+    Invoked,
+    PartWritten,
+    Polled,
+)
 from harness.record.garbage import seldom_collected
-from harness.record.journal_lines import Journaled, events
+from harness.record.journal_lines import Journaled, Line, Open, lines
 from harness.record.naming import operation_name, split_partition
 from harness.record.parquet_writer import ParquetWriter, open_parquet
 from harness.record.partitions import PartitionIds
@@ -83,21 +96,21 @@ class Tabulator:
 
     def _journal(self, path: Path) -> None:
         read = Journaled(path.stem, self._next_op)
-        for line, event in events(path, read):
-            if event["type"] == "part":
-                self._part(read, path, event)
+        for line in lines(path, read):
+            if isinstance(line.event, PartWritten):
+                self._part(read, path, line.event)
             else:
-                self._event(read, line, event)
+                self._event(read, line)
         for op in sorted(read.open):
-            self._complete(read, op, Outcome.INFO.value, None, None)
+            self._complete(read, op, None, None)
         self._next_op = read.first_op + read.highest + 1
         self._ops[read.name] = range(read.first_op, self._next_op)
         self._row(
             "journals",
             read.name,
             read.role,
-            read.head.get("stage"),
-            read.head.get("pid"),
+            read.stage,
+            read.head.pid if read.head else None,
             read.lines,
             read.torn,
             read.missing,
@@ -105,44 +118,42 @@ class Tabulator:
             read.ended,
         )
 
-    def _event(self, read: Journaled, line: int, event: dict[str, Any]) -> None:
-        kind = event["type"]
-        if kind == "begin":
-            read.head = event
-        elif kind == "end":
-            read.ended = True
-            read.missing += max(0, event["ops"] - read.highest - 1)
-        elif kind == "assign":
-            self._assigned(read, event)
-        elif kind == "ends":
-            self._ends(read, event)
-        elif event.get("f") == "poll":
-            self._poll(read, line, event)
-        elif kind == "invoke":
-            read.open[event["op"]] = event | {"line": line}
-            read.highest = max(read.highest, event["op"])
-        elif kind in ("commit", "abort"):
-            begun = read.open.get(event["op"])
-            if begun is not None:
-                begun["acks"] = event["acks"]
-                if kind == "commit":
-                    begun["commit_ns"] = event["time"]
-        elif kind in {outcome.value for outcome in Outcome}:
-            self._complete(read, event["op"], kind, event, line)
+    def _event(self, read: Journaled, line: Line) -> None:
+        event = line.event
+        match event:
+            case Begun():
+                read.head = event
+            case Ended():
+                read.ended = True
+                read.missing += max(0, event.ops - read.highest - 1)
+            case Assigned():
+                self._assigned(read, line.time_ns, event)
+            case EndsRead():
+                self._ends(read, event)
+            case Polled():
+                self._poll(read, line, event)
+            case Invoked():
+                read.open[event.op] = Open(event, line.time_ns, line.number)
+                read.highest = max(read.highest, event.op)
+            case EndInvoked():
+                begun = read.open.get(event.op)
+                if begun is not None:
+                    begun.acks = event.acks
+                    if event.type == "commit":
+                        begun.commit_ns = line.time_ns
+            case Completed():
+                self._complete(read, event.op, event, line)
 
-    def _complete(
-        self, read: Journaled, op: int, outcome: str, event: Mapping[str, Any] | None, line: int | None
-    ) -> None:
+    def _complete(self, read: Journaled, op: int, done: Completed | None, line: Line | None) -> None:
         """One operation, with its sends and its claims."""
         begun = read.open.pop(op, None)
         if begun is None:
             return  # its invocation is among the missing lines
-        done = event or {}
-        stage = self._stages.get(read.head.get("stage", ""))
-        if begun["f"] == "init":
-            read.transactional_id = begun["transactional_id"]
-        transactional = begun["f"] in ("txn", "init")
-        claims = begun.get("claims")
+        invoked = begun.invoked
+        group = self._group_of(read)
+        if invoked.f == "init":
+            read.transactional_id = invoked.transactional_id
+        transactional = invoked.f in ("txn", "init")
         number = read.first_op + op
         read.rows += 1
         self._row(
@@ -150,28 +161,35 @@ class Tabulator:
             number,
             operation_name(read.name, op),
             read.name,
-            begun["process"],
-            stage.name if stage else None,
-            stage.group if stage and claims else None,
-            begun.get("transactional_id", read.transactional_id) if transactional else None,
-            begun["f"],
-            outcome,
-            begun.get("asked"),
-            begun["time"],
-            begun.get("commit_ns"),
-            done.get("time"),
-            done.get("error"),
-            bool(done.get("fenced")),
-            begun["line"],
-            line,
+            invoked.process,
+            self._stage_of(read),
+            group if invoked.claims else None,
+            (invoked.transactional_id or read.transactional_id) if transactional else None,
+            invoked.f,
+            (done.type if done else Outcome.INFO).value,
+            invoked.asked,
+            begun.call_ns,
+            begun.commit_ns,
+            line.time_ns if line else None,
+            done.error if done else None,
+            bool(done and done.fenced),
+            begun.line,
+            line.number if line else None,
         )
-        acks = done.get("acks") or begun.get("acks") or []
-        self._sends(read, op, begun.get("sends", ()), acks)
-        for key, (first, following) in (claims or {}).items():
-            self._row("claims", number, stage.group if stage else None, self._tp(key), first, following)
+        self._sends(read, op, invoked.sends, (done and done.acks) or begun.acks)
+        for key, (first, following) in (invoked.claims or {}).items():
+            self._row("claims", number, group, self._tp(key), first, following)
+
+    def _stage_of(self, read: Journaled) -> str | None:
+        """The stage whose worker wrote a journal, if test.toml lists it."""
+        return read.stage if read.stage in self._stages else None
+
+    def _group_of(self, read: Journaled) -> str | None:
+        stage = self._stages.get(read.stage or "")
+        return stage.group if stage else None
 
     def _sends(
-        self, read: Journaled, op: int, sends: Sequence[Sequence[Any]], acks: Sequence[Sequence[int] | None]
+        self, read: Journaled, op: int, sends: Sequence[Sequence[Any]], acks: Sequence[Ack | None]
     ) -> None:
         count = len(sends)
         answers = [*acks[:count], *[None] * (count - len(acks))]
@@ -195,47 +213,35 @@ class Tabulator:
             [send[2] for send in sends],
         )
 
-    def _inputs(self, row: Sequence[Any], start: int = 3) -> list[tuple[int, int]]:
-        """The inputs that a row names from a certain cell on: a partition and an offset for each."""
-        if len(row) == start + 2:  # nearly all
-            return [(self._tp(row[start]), row[start + 1])]
-        return [
-            (self._tp(key), offset) for key, offset in zip(row[start::2], row[start + 1 :: 2], strict=True)
-        ]
+    def _inputs(self, row: Sequence[Any]) -> list[tuple[int, int]]:
+        """The inputs that a send names, from its fourth cell on: a partition and an offset for each."""
+        if len(row) == 5:  # nearly all
+            return [(self._tp(row[3]), row[4])]
+        return [(self._tp(key), offset) for key, offset in zip(row[3::2], row[4::2], strict=True)]
 
-    def _poll(self, read: Journaled, line: int, event: Mapping[str, Any]) -> None:
-        op = event["op"]
+    def _poll(self, read: Journaled, line: Line, event: Polled) -> None:
+        op = event.op
         read.highest = max(read.highest, op)
         read.rows += 1
         number = read.first_op + op
-        stage = self._stages.get(read.head.get("stage", ""))
         name = operation_name(read.name, op)
-        call_ns, return_ns = event["call"], event["time"]
         self._row(
-            "ops", number, name, read.name, event["process"], stage.name if stage else None, None, None,
-            "poll", Outcome.OK.value, None, call_ns, None, return_ns, None, False, line, line,
+            "ops", number, name, read.name, event.process, self._stage_of(read), None, None,
+            "poll", Outcome.OK.value, None, event.call, None, line.time_ns, None, False, line.number, line.number,
         )  # fmt: skip
+        stage = self._stages.get(read.stage or "")
         promised = stage.promised if stage else Isolation.READ_COMMITTED.value
         n = 0
-        for key, records in event.get("records", {}).items():
+        for key, records in (event.records or {}).items():
             count = len(records)
             self._rows(
                 "polls", count, number, list(range(n, n + count)), self._tp(key),
                 [record[0] for record in records], [record[1] for record in records],
-                read.role, promised, return_ns,
+                read.role, promised, line.time_ns,
             )  # fmt: skip
             n += count
-        for key, contents in event.get("contents", {}).items():
-            names = event.get("keys", {}).get(key, ())  # journals of earlier versions have none
-            self._contents(self._tp(key), contents, names, event.get("states", {}).get(key, ()))
-        for key, rows in event.get("expected", {}).items():
-            tp = self._tp(key)
-            for offset, named, slot, topic, digest in rows:
-                self._row("expected", named, self._group(named), tp, offset, slot, topic, digest, None, None)
-        for key, rows in event.get("adds", {}).items():
-            tp = self._tp(key)
-            for offset, named, topic, to, adds in rows:
-                self._row("expected", named, self._group(named), tp, offset, None, topic, None, to, adds)
+        for table, row in rows_of(event, self._numbers(read)):
+            self._row(table, *row)
 
     def _group(self, stage: str) -> str | None:
         """The group of a stage that a final reader names. Raises `UnreadableInput`."""
@@ -243,52 +249,29 @@ class Tabulator:
             raise UnreadableInput(f"a final reader names stage {stage}, which test.toml does not list")
         return self._stages[stage].group
 
-    def _contents(
-        self,
-        tp: int,
-        contents: Sequence[Sequence[Any]],
-        keys: Sequence[str | None],
-        states: Sequence[int | None],
-    ) -> None:
-        """What a final reader of an earlier version wrote of the records of a partition."""
-        count = len(contents)
-        values = [row[1] for row in contents]
-        self._rows(
-            "records",
-            count,
-            tp,
-            [row[0] for row in contents],
-            values,
-            [row[2] for row in contents],
-            [self._inputs(row, 5) for row in contents],
-            [row[3] for row in contents],
-            [row[4] for row in contents],
-            [value is not None and value.startswith(SENTINEL_VALUE) for value in values],
-            [*keys, *[None] * (count - len(keys))],
-            [*states, *[None] * (count - len(states))],
-        )
+    def _numbers(self, read: Journaled) -> Numbers:
+        return Numbers(self.run, read.first_op, read.role, self._tp, self._group)
 
-    def _part(self, read: Journaled, path: Path, event: Mapping[str, Any]) -> None:
+    def _part(self, read: Journaled, path: Path, event: PartWritten) -> None:
         """The rows of a part; one that is gone or damaged counts as a line that is."""
-        numbers = Numbers(self.run, read.first_op, read.role, self._tp, self._group)
         try:
-            table, batch = read_part(folder_of(path), event, numbers)
+            table, batch = read_part(folder_of(path), event, self._numbers(read))
         except DamagedPart:
             read.missing += 1
         else:
             self._sheets[table].write(batch)
 
-    def _assigned(self, read: Journaled, event: Mapping[str, Any]) -> None:
-        stage = self._stages.get(read.head.get("stage", ""))
-        group = stage.group if stage else None
-        starts = event.get("starts") or [None] * len(event["partitions"])  # earlier versions have none
-        for key, start in zip(event["partitions"], starts, strict=True):
-            gained, tp = event["gained"], self._tp(key)
-            self._row("assignments", read.name, event["process"], group, event["time"], gained, tp, start)
-
-    def _ends(self, read: Journaled, event: Mapping[str, Any]) -> None:
-        for key, end in event["ends"].items():
+    def _assigned(self, read: Journaled, time_ns: int, event: Assigned) -> None:
+        group = self._group_of(read)
+        starts = event.starts or [None] * len(event.partitions)  # earlier versions have none
+        for key, start in zip(event.partitions, starts, strict=True):
             self._row(
-                "ends", read.name, event["isolation"], self._tp(key),
-                end["first"], end["next"], end["read"], end["sentinel"], read.role,
+                "assignments", read.name, event.process, group, time_ns, event.gained, self._tp(key), start
+            )
+
+    def _ends(self, read: Journaled, event: EndsRead) -> None:
+        for key, end in event.ends.items():
+            self._row(
+                "ends", read.name, event.isolation, self._tp(key),
+                end.first, end.next, end.read, end.sentinel, read.role,
             )  # fmt: skip

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.errors import FaultFailed, FencepostError
+from harness.history import Outcome
+from harness.record.events import Completed, Invoked
 from harness.record.journal import Journal
 from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
 from harness.runner.schedule import sequences
@@ -86,8 +88,16 @@ class CarryingOut:
         nemesis = self._nemeses[injection.fault]
         number = self._numbers[id(injection)]
         with self._writing:
-            words = {"target": str(injection.target), **injection.parameters}
-            op = self._journal.begin(injection.fault, -1, words)
+            op = self._journal.number()
+            self._journal.write(
+                Invoked(
+                    injection.fault,
+                    -1,
+                    op,
+                    target=str(injection.target),
+                    parameters=injection.parameters or None,
+                )
+            )
         start_ns = self._journal.now_ns()
         begun_ns = time.monotonic_ns()
         self.injected.on[number] = injection.fault
@@ -102,15 +112,11 @@ class CarryingOut:
             proof = "; ".join(effect.proof)
             lacking = next(iter(effect.lacking.values()), "no sign of it was seen")
             evidence = proof if effect.acted else lacking
-            done = {
-                "f": injection.fault,
-                "process": -1,
-                "op": op,
-                "target": effect.target,
-                "evidence": evidence,
-            }
+            outcome = Outcome.OK if end_ns is not None else Outcome.INFO
             with self._writing:
-                self._journal.write("ok" if end_ns is not None else "info", done)
+                self._journal.write(
+                    Completed(outcome, injection.fault, -1, op, target=effect.target, evidence=evidence)
+                )
             end_s = round(end_ns / 1e9, 3) if end_ns is not None else None
             waited_ns = effect.struck_ns - begun_ns if effect.struck_ns is not None else 0
             self.injected.reports.append(

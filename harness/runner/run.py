@@ -15,6 +15,7 @@ from harness.history import Role
 from harness.pipeline import PipelineFacts
 from harness.processes.spawn import Supervisor
 from harness.programs import Program
+from harness.record.events import Begun
 from harness.record.journal import Journal
 from harness.runner.carry_out import CarryingOut
 from harness.runner.ends import Ends
@@ -76,9 +77,8 @@ def perform(test: Test, running: Running, run_log: RunLog, ahead: Ahead) -> Quie
     processes = _processes(test, running, run_log.clock)
     topics = tuple(topic.name for topic in test.pipeline.topics)
     context = FaultContext(running.cluster, processes, topics)
-    with Journal(
-        test.folder / "journals" / "nemesis.jsonl", "nemesis", run_log.clock.zero_ns, {"role": "nemesis"}
-    ) as journal:
+    path = test.folder / "journals" / "nemesis.jsonl"
+    with Journal(path, run_log.clock.zero_ns, Begun("nemesis", role="nemesis")) as journal:
         with run_log.phase("workers"):
             _start_all(test, processes)
         with run_log.phase("faults"):

@@ -15,6 +15,7 @@ from harness.clients.control import Control
 from harness.clients.final_reader import FinalReader
 from harness.history import SENTINEL_VALUE, SLOT_HEADER, SOURCE_HEADER, VALUE_HEADER, Isolation
 from harness.pipeline import Adds, Due, Input, StageFacts
+from harness.record.events import Begun
 from harness.record.journal import Journal
 from harness.record.naming import Headers, digest
 from harness.record.partitions import PartitionIds
@@ -113,7 +114,7 @@ def read(
     cluster = Cluster(control, batches)
     monkeypatch.setattr(final_reader, "Consumer", lambda _: cluster)
     path = tmp_path / "final.jsonl"
-    with Journal(path, "final", 0, {"role": "final"}) as journal:
+    with Journal(path, 0, Begun("final", role="final")) as journal:
         parts = PartWriter(journal, folder_of(path))
         FinalReader("nowhere:9092", PLACES, isolation, journal, parts, control, Stated(), {"x"}).run()
     assert cluster.closed

@@ -9,6 +9,7 @@ from harness.cluster.fake import FakeCluster
 from harness.errors import FaultFailed, WaitTimeout
 from harness.history import Step
 from harness.network.fake import FakeNetwork
+from harness.record.events import Begun
 from harness.record.journal import Journal
 from harness.runner.carry_out import CarryingOut, Injected
 from harness.runner.faults import Injection, Target
@@ -41,7 +42,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 def carried_out(run: FakeRun, *faults: str) -> Injected:
     run.processes.await_ready([run.processes.start_worker("s", "s-1")])
     run.cluster.offsets["g"] = {("in", 0): 10}  # others have committed what a zombie would hold
-    with Journal(run.folder / "journals" / "nemesis.jsonl", "nemesis", 0, {}) as journal:
+    with Journal(run.folder / "journals" / "nemesis.jsonl", 0, Begun("nemesis")) as journal:
         carrying = CarryingOut([AIMED[fault] for fault in faults], NEMESES, run.context, journal, 0.0)
         carrying.start()
         for thread in carrying._threads:

@@ -8,20 +8,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.record import parts as parts_module
+from harness.record.events import Begun, Polled
 from harness.record.journal import Journal
 from harness.record.partitions import PartitionIds
 from harness.record.parts import PartWriter, folder_of, start_over
 from harness.record.tables import StageFacts, Tabulator
 
 STAGES = (StageFacts("shop", ("in",), "g", "read_committed"),)
-HEAD = {"role": "final"}
 RECORD = ("a", "s", ((1, 3),), 9, 1, False, "k", None)
 
 
 def reader(folder: Path, name: str = "final-read_uncommitted") -> tuple[Journal, PartWriter]:
     """A final reader of the partitions in/0 and raw/0; it numbers them 0 and 1."""
     path = folder / f"{name}.jsonl"
-    journal = Journal(path, name, 0, HEAD)
+    journal = Journal(path, 0, Begun(name, role="final"))
     parts = PartWriter(journal, folder_of(path))
     assert [parts.partitions.id(*place) for place in (("in", 0), ("raw", 0))] == [0, 1]
     return journal, parts
@@ -36,15 +36,13 @@ def tables(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 def poll(journal: Journal) -> int:
     op = journal.number()
-    journal.write("ok", {"f": "poll", "process": 0, "op": op, "call": 0})
+    journal.write(Polled(0, op, 0))
     return op
 
 
 def test_parts_are_numbered_as_the_run_numbers_partitions_and_operations(tmp_path: Path) -> None:
-    with Journal(tmp_path / "a.jsonl", "a", 0, {"role": "observer"}) as other:
-        other.write(
-            "ok", {"f": "poll", "process": 0, "op": other.number(), "call": 0, "records": {"x/9": []}}
-        )
+    with Journal(tmp_path / "a.jsonl", 0, Begun("a", role="observer")) as other:
+        other.write(Polled(0, other.number(), 0, {"x/9": []}))
     journal, parts = reader(tmp_path, "final-read_committed")
     with journal:
         assert poll(journal) == 0
@@ -67,16 +65,19 @@ def test_parts_are_numbered_as_the_run_numbers_partitions_and_operations(tmp_pat
 
 
 def test_parts_say_what_lines_of_earlier_versions_said(tmp_path: Path) -> None:
-    body = {
-        "contents": {"in/0": [[5, "a", "s", 9, 1, "raw/0", 3, "in/0", 1], [6, None, None, 8, 1]]},
-        "keys": {"in/0": ["k", None]},
-        "states": {"in/0": [None, 7]},
-        "expected": {"in/0": [[5, "shop", "invoice", "out", 77]]},
-        "adds": {"in/0": [[6, "shop", "sums", "k", 3]]},
-    }
+    old = Polled(
+        process=0,
+        op=0,
+        call=0,
+        contents={"in/0": [[5, "a", "s", 9, 1, "raw/0", 3, "in/0", 1], [6, None, None, 8, 1]]},
+        keys={"in/0": ["k", None]},
+        states={"in/0": [None, 7]},
+        expected={"in/0": [[5, "shop", "invoice", "out", 77]]},
+        adds={"in/0": [[6, "shop", "sums", "k", 3]]},
+    )
     (tmp_path / "old").mkdir()
-    with Journal(tmp_path / "old" / "f.jsonl", "f", 0, HEAD) as journal:
-        journal.write("ok", {"f": "poll", "process": 0, "op": journal.number(), "call": 0} | body)
+    with Journal(tmp_path / "old" / "f.jsonl", 0, Begun("f", role="final")) as journal:
+        journal.write(old)
     (tmp_path / "new").mkdir()
     written, parts = reader(tmp_path / "new", "f")
     with written:
@@ -86,9 +87,9 @@ def test_parts_say_what_lines_of_earlier_versions_said(tmp_path: Path) -> None:
         parts.extend("expected", 1, "shop", 0, 5, "invoice", "out", 77, None, None)
         parts.extend("expected", 1, "shop", 0, 6, None, "sums", None, "k", 3)
         parts.finish()
-    old, new = tables(tmp_path / "old"), tables(tmp_path / "new")
-    assert old["expected"] == new["expected"]
-    assert old["records"] == new["records"]
+    before, now = tables(tmp_path / "old"), tables(tmp_path / "new")
+    assert before["expected"] == now["expected"]
+    assert before["records"] == now["records"]
 
 
 def two_parts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:

@@ -1,5 +1,6 @@
 """Journals become tables: nothing that was said is lost, and nothing is read as more."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.clients.tally import Tally
+from harness.history import Outcome
+from harness.record.events import Assigned, Begun, Completed, EndInvoked, EndsRead, Invoked, Polled
 from harness.record.journal import Journal
 from harness.record.partitions import PartitionIds
 from harness.record.schema import HISTORY, LATER, unfit
 from harness.record.tables import StageFacts, Tabulator
 
 STAGES = (StageFacts("shop", ("in",), "g", "read_committed"),)
-HEAD = {"role": "worker", "stage": "shop", "process": 1}
+
+
+def begun(name: str, role: str = "worker") -> Begun:
+    return Begun(name, role=role, stage="shop", process=1)
 
 
 class Desk:
@@ -24,7 +30,7 @@ class Desk:
         self.folder = folder
 
     def journal(self, name: str = "shop-1.0") -> Journal:
-        return Journal(self.folder / f"{name}.jsonl", name, 0, HEAD)
+        return Journal(self.folder / f"{name}.jsonl", 0, begun(name))
 
     def table(self, name: str) -> list[dict[str, Any]]:
         tables = Tabulator(7, STAGES, PartitionIds())
@@ -39,14 +45,14 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-def txn(journal: Journal, end: str | None = "ok", offset: int = 41) -> int:
+def txn(journal: Journal, end: Outcome | None = Outcome.OK, offset: int = 41) -> None:
     """One transaction with one send, up to and including its commit."""
+    op = journal.number()
     sends = [["out", "invoice", 99, "in/0", 7]]
-    op = journal.begin("txn", 1, {"asked": "commit", "sends": sends, "claims": {"in/0": [7, 8]}})
-    journal.write("commit", {"op": op, "acks": [[2, offset]]})
+    journal.write(Invoked("txn", 1, op, asked="commit", sends=sends, claims={"in/0": (7, 8)}))
+    journal.write(EndInvoked("commit", op, [(2, offset)]))
     if end:
-        journal.write(end, {"f": "txn", "process": 1, "op": op})
-    return op
+        journal.write(Completed(end, "txn", 1, op))
 
 
 def test_a_transaction_becomes_an_operation_its_sends_and_its_claims(desk: Desk) -> None:
@@ -76,7 +82,8 @@ def test_a_worker_killed_while_committing_leaves_an_info_that_had_asked_to_commi
 
 def test_a_worker_killed_while_sending_has_acknowledged_nothing(desk: Desk) -> None:
     journal = desk.journal()
-    journal.begin("txn", 1, {"asked": "commit", "sends": [["out", "s", 1, "in/0", 7]], "claims": {}})
+    sends = [["out", "s", 1, "in/0", 7]]
+    journal.write(Invoked("txn", 1, journal.number(), asked="commit", sends=sends, claims={}))
     (send,) = desk.table("sends")
     assert (send["acked"], send["offset"]) == (False, None)
     assert desk.table("ops")[0]["commit_ns"] is None
@@ -134,32 +141,30 @@ def test_operations_of_two_journals_do_not_share_a_number(desk: Desk) -> None:
 def test_a_poll_keeps_the_order_of_delivery(desk: Desk) -> None:
     with desk.journal() as journal:
         records = {"in/0": [[5, "a"], [4, "b"]]}
-        journal.write(
-            "ok", {"f": "poll", "process": 1, "op": journal.number(), "call": 0, "records": records}
-        )
+        journal.write(Polled(1, journal.number(), 0, records))
     polls = desk.table("polls")
     assert [(poll["n"], poll["offset"], poll["value"]) for poll in polls] == [(0, 5, "a"), (1, 4, "b")]
     assert {poll["promised"] for poll in polls} == {"read_committed"}
 
 
-FINAL_POLL = {
-    "f": "poll",
-    "process": 0,
-    "op": 0,
-    "call": 0,
-    "contents": {"in/0": [[5, "a", None, 9, 1, "raw/0", 3], [6, "b", None, 9, 1]]},
-    "expected": {"in/0": [[5, "shop", "invoice", "out", 77]]},
-}
+FINAL_POLL = Polled(
+    process=0,
+    op=0,
+    call=0,
+    contents={"in/0": [[5, "a", None, 9, 1, "raw/0", 3], [6, "b", None, 9, 1]]},
+    expected={"in/0": [[5, "shop", "invoice", "out", 77]]},
+)
 
 
 def test_the_final_reader_tells_keys_sums_and_what_inputs_add(desk: Desk) -> None:
-    more = {
-        "keys": {"in/0": ["k", None]},
-        "states": {"in/0": [None, 7]},
-        "adds": {"in/0": [[6, "shop", "sums", "k", 3]]},
-    }
+    more = replace(
+        FINAL_POLL,
+        keys={"in/0": ["k", None]},
+        states={"in/0": [None, 7]},
+        adds={"in/0": [[6, "shop", "sums", "k", 3]]},
+    )
     with desk.journal() as journal:
-        journal.write("ok", FINAL_POLL | more)
+        journal.write(more)
     assert [(row["key"], row["state"]) for row in desk.table("records")] == [("k", None), (None, 7)]
     output, added = desk.table("expected")
     assert (output["slot"], output["digest"], output["adds"]) == ("invoice", 77, None)
@@ -168,7 +173,7 @@ def test_the_final_reader_tells_keys_sums_and_what_inputs_add(desk: Desk) -> Non
 
 def test_a_journal_of_an_earlier_version_tells_no_keys(desk: Desk) -> None:
     with desk.journal() as journal:
-        journal.write("ok", FINAL_POLL)
+        journal.write(FINAL_POLL)
     assert [(row["offset"], row["key"], row["state"]) for row in desk.table("records")] == [
         (5, None, None),
         (6, None, None),
@@ -189,22 +194,22 @@ def test_a_table_of_an_earlier_version_may_lack_what_came_later() -> None:
 
 def test_an_assignment_says_where_the_worker_began(desk: Desk) -> None:
     with desk.journal() as journal:
-        event = {"process": 1, "gained": True, "partitions": ["in/0", "in/1"]}
-        journal.write("assign", event | {"starts": [7, None]})
-        journal.write("assign", event)  # as earlier versions wrote it
+        journal.write(Assigned(1, True, ["in/0", "in/1"], [7, None]))
+        journal.write(Assigned(1, True, ["in/0", "in/1"]))  # as earlier versions wrote it
     assert [row["offset"] for row in desk.table("assignments")] == [7, None, None, None]
 
 
 def test_a_transaction_bears_its_own_transactional_id_where_it_says_so(desk: Desk) -> None:
     with desk.journal() as journal:
-        journal.write("ok", {"op": journal.begin("init", 1, {"transactional_id": "a"}), "process": 1})
-        journal.begin("txn", 1, {"transactional_id": "b"})
-        journal.begin("txn", 1, {})
+        op = journal.number()
+        journal.write(Invoked("init", 1, op, transactional_id="a"))
+        journal.write(Completed(Outcome.OK, "init", 1, op))
+        journal.write(Invoked("txn", 1, journal.number(), transactional_id="b"))
+        journal.write(Invoked("txn", 1, journal.number()))
     assert [row["transactional_id"] for row in desk.table("ops")] == ["a", "b", "a"]
 
 
 def test_an_observer_says_what_it_was_given_and_is_no_final_reader(desk: Desk) -> None:
-    with Journal(desk.folder / "observer-1.jsonl", "observer-1", 0, {"role": "observer"}) as journal:
-        tally = Tally([("out", 0), ("out", 1)])
-        journal.write("ends", {"isolation": "read_committed", "ends": tally.ends})
+    with Journal(desk.folder / "observer-1.jsonl", 0, begun("observer-1", "observer")) as journal:
+        journal.write(EndsRead("read_committed", Tally([("out", 0), ("out", 1)]).ends))
     assert [(row["role"], row["read"]) for row in desk.table("ends")] == [("observer", 0), ("observer", 0)]

@@ -1,0 +1,202 @@
+"""The events of a journal: what each kind of line says, for those who write them and for who reads them.
+
+A field that has its default is left out of the line. A reader takes lines of earlier versions, which lack
+what came later, and passes over what later versions add. Partitions are named `topic/number`; times are
+nanoseconds since the run began.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal
+
+from harness.history import Outcome
+
+Ack = tuple[int, int]
+"""Partition and offset that a record was acknowledged with; the offset is below 0 where the broker forgot it."""
+
+Rows = Mapping[str, Sequence[Sequence[Any]]]
+"""By partition."""
+
+
+class NoEvent(ValueError):
+    """A line that is no event of a journal."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """What all events have in common: how they become a line."""
+
+    fixed: ClassVar[Mapping[str, str]] = {}
+    """What stands in every line of the kind."""
+
+    def body(self) -> dict[str, Any]:
+        """The fields of the line, without its number and time."""
+        defaults = _DEFAULTS[type(self)]
+        told = {name: value for name, value in vars(self).items() if value is not defaults[name]}
+        return {**self.fixed, **told}
+
+
+@dataclass(frozen=True)
+class Begun(Event):
+    """The first line: whose journal it is."""
+
+    fixed: ClassVar = {"type": "begin"}
+    journal: str
+    pid: int | None = None  # the journal writes it
+    role: str = "unknown"
+    stage: str | None = None
+    worker: str | None = None
+    process: int | None = None
+    bootstrap: str | None = None
+
+
+@dataclass(frozen=True)
+class Ended(Event):
+    """The last line: the process came to its end, after so many operations."""
+
+    fixed: ClassVar = {"type": "end"}
+    ops: int
+
+
+@dataclass(frozen=True)
+class Invoked(Event):
+    """Something that may take effect is about to be done."""
+
+    fixed: ClassVar = {"type": "invoke"}
+    f: str  # txn, send, init, commit-offsets, or a fault
+    process: int
+    op: int
+    asked: str | None = None  # of a transaction: commit or abort
+    transactional_id: str | None = None
+    sends: Sequence[Sequence[Any]] = ()  # topic, slot, digest; then a partition and an offset for each input
+    claims: Mapping[str, tuple[int, int]] | None = (
+        None  # by partition, the first input and the offset to commit
+    )
+    txn: int | None = None  # of a commit outside a transaction: the operation whose inputs it is for
+    target: str | None = None  # of a fault
+    parameters: Mapping[str, Any] | None = None  # of a fault
+
+
+@dataclass(frozen=True)
+class EndInvoked(Event):
+    """The commit or the abort of a transaction is about to be asked for, after these acknowledgements."""
+
+    type: Literal["commit", "abort"]
+    op: int
+    acks: Sequence[Ack | None]  # by the record's place in the transaction
+
+
+@dataclass(frozen=True)
+class Completed(Event):
+    """How an operation ended."""
+
+    type: Outcome
+    f: str
+    process: int
+    op: int
+    acks: Sequence[Ack | None] | None = None  # where no `EndInvoked` has told them
+    error: str | None = None
+    fenced: bool = False
+    surprise: bool = False  # the error is of a kind that nobody foresaw
+    abort_error: str | None = None
+    target: str | None = None  # of a fault: what it hit
+    evidence: str | None = None  # of a fault: that it acted
+
+
+@dataclass(frozen=True)
+class Polled(Event):
+    """Records were delivered. A read has no effect, so that it has no invocation."""
+
+    fixed: ClassVar = {"type": "ok", "f": "poll"}
+    process: int
+    op: int
+    call: int
+    records: Rows | None = None  # offset and value of each
+    # What follows was written by the final readers of earlier versions; today's write parts.
+    contents: Rows | None = None
+    keys: Mapping[str, Sequence[str | None]] | None = None
+    states: Mapping[str, Sequence[int | None]] | None = None
+    expected: Rows | None = None
+    adds: Rows | None = None
+
+
+@dataclass(frozen=True)
+class Assigned(Event):
+    """Partitions were gained, or were revoked or lost."""
+
+    fixed: ClassVar = {"type": "assign"}
+    process: int
+    gained: bool
+    partitions: Sequence[str]
+    starts: Sequence[int | None] | None = None  # of each that was gained: the position it is read from
+
+
+@dataclass
+class ReadEnd:
+    """How far a reader came in a partition; the columns of the table `ends`."""
+
+    first: int = 0
+    next: int = 0
+    read: int = 0
+    sentinel: int | None = None
+
+
+@dataclass(frozen=True)
+class EndsRead(Event):
+    """How far a reader came in each of its partitions."""
+
+    fixed: ClassVar = {"type": "ends"}
+    isolation: str
+    ends: Mapping[str, ReadEnd]
+    errors: int = 0  # that its consumer met
+
+
+@dataclass(frozen=True)
+class PartWritten(Event):
+    """A part file is complete: see `harness.record.parts`."""
+
+    fixed: ClassVar = {"type": "part"}
+    table: str
+    file: str
+    rows: int
+    crc: int
+    partitions: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Noted(Event):
+    """An error that the process survived; for people."""
+
+    fixed: ClassVar = {"type": "note"}
+    op: int | None = None
+    error: str | None = None
+    retried: str | None = None  # the error after which it asked again
+    errors: int | None = None  # so far
+
+
+_KINDS: Sequence[type[Event]] = (
+    *(Begun, Ended, Invoked, EndInvoked, Completed, Polled),
+    *(Assigned, EndsRead, PartWritten, Noted),
+)
+_DEFAULTS = {kind: {one.name: one.default for one in fields(kind)} for kind in _KINDS}
+_BY_TYPE: Mapping[str, type[Event]] = {
+    **{kind.fixed["type"]: kind for kind in _KINDS if kind.fixed},
+    **dict.fromkeys(("commit", "abort"), EndInvoked),
+    **dict.fromkeys(Outcome, Completed),
+}
+
+
+def parse(line: Mapping[str, Any]) -> Event:
+    """The event of a line. Raises `NoEvent`."""
+    kind = Polled if line.get("f") == "poll" else _BY_TYPE.get(str(line.get("type")))
+    if kind is None:
+        raise NoEvent(f"no event of a journal is of type {line.get('type')!r}")
+    told = {name: line[name] for name in _DEFAULTS[kind] if name in line}
+    try:
+        if kind is Completed:
+            told["type"] = Outcome(told["type"])
+        elif kind is EndsRead:
+            told["ends"] = {place: ReadEnd(**end) for place, end in told["ends"].items()}
+        return kind(**told)
+    except (TypeError, LookupError, AttributeError) as error:
+        raise NoEvent(f"an event of type {line.get('type')!r} is not whole: {error}") from error

@@ -1,0 +1,84 @@
+"""What a process writes is what is read back; a line that is no event is evidence that is missing."""
+
+import json
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.history import Outcome
+from harness.record.events import (
+    Assigned,
+    Begun,
+    Completed,
+    Ended,
+    EndInvoked,
+    EndsRead,
+    Event,
+    Invoked,
+    NoEvent,
+    Noted,
+    PartWritten,
+    Polled,
+    ReadEnd,
+    parse,
+)
+from harness.record.journal import Journal
+from harness.record.journal_lines import Journaled, lines
+
+EVENTS: tuple[Event, ...] = (
+    Ended(3),
+    Invoked("txn", 1, 0, asked="commit", sends=[["out", "s", 9, "in/0", 7]], claims={"in/0": [7, 8]}),
+    Invoked("kill-broker", -1, 0, target="broker 1", parameters={"hold": 2}),
+    EndInvoked("abort", 0, [[2, 41], None]),
+    Completed(Outcome.INFO, "txn", 1, 0, error="fenced", fenced=True),
+    Polled(1, 2, 5, {"in/0": [[7, "f.0:0:1"]]}),
+    Assigned(1, False, ["in/0"]),
+    Assigned(1, True, ["in/0", "in/1"], [7, None]),
+    EndsRead("read_committed", {"in/0": ReadEnd(0, 8, 8, None)}, errors=2),
+    PartWritten("polls", "0-polls.arrow", 5, 7, ["in/0"]),
+    Noted(op=1, retried="no leader"),
+)
+
+
+def test_every_kind_of_event_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "shop-1.0.jsonl"
+    with Journal(path, 5, Begun("shop-1.0", role="worker", stage="shop")) as journal:
+        for event in EVENTS:
+            journal.write(event)
+    read = Journaled("shop-1.0", 0)
+    begun, *found, ended = [line.event for line in lines(path, read)]
+    assert found == list(EVENTS)
+    assert isinstance(begun, Begun)
+    assert (begun.role, begun.stage, begun.pid is not None) == ("worker", "shop", True)
+    assert ended == Ended(0)
+    assert (read.torn, read.missing) == (0, 0)
+    assert {type(event) for event in EVENTS} | {Begun} == set(Event.__subclasses__())
+
+
+def test_a_line_says_nothing_that_is_not_the_case() -> None:
+    assert Completed(Outcome.OK, "txn", 1, 4).body() == {"type": "ok", "f": "txn", "process": 1, "op": 4}
+    assert Polled(1, 2, 5).body() == {"type": "ok", "f": "poll", "process": 1, "op": 2, "call": 5}
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_a_line_without_a_field_that_it_needs_is_no_event(event: Event) -> None:
+    line = json.loads(json.dumps(event.body(), default=vars))
+    assert parse(line | {"later": 1}) == event
+    needed = [one.name for one in fields(event) if one.default is MISSING]
+    for name in needed:
+        without = {key: value for key, value in line.items() if key != name}
+        with pytest.raises(NoEvent):
+            parse(without)
+
+
+@pytest.mark.parametrize(
+    "line", [{}, {"type": "maybe"}, {"type": None}, {"type": "ends", "isolation": "x", "ends": {"in/0": 3}}]
+)
+def test_what_is_no_event_is_evidence_that_is_missing(line: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"index": n, "time": 0, **line}) + "\n" for n in range(2)))
+    read = Journaled("a", 0)
+    assert list(lines(path, read)) == []
+    assert read.missing == 2
