@@ -28,7 +28,9 @@ from harness.telling.example import Example, named_place
 from harness.telling.words import listed, printable
 
 NAME = "duplicate"
-PLACES = "array_sort(array_distinct(transform(places, p -> struct(p.tp as tp, p.offset as offset))))"
+# A pipeline may forward the header that names a value: it means the record of the topic it was announced for.
+OWN = "filter(places, p -> send is null or p.topic = send.topic)"
+PLACES = f"array_sort(array_distinct(transform({OWN}, p -> struct(p.tp as tp, p.offset as offset))))"
 
 RULES = (
     Rule(

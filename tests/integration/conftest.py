@@ -29,7 +29,7 @@ def stored(place: Path) -> Iterator[Result]:
         nemesis=list(WORKER_FAULTS),
         time_limit=26,
         seed=11,
-        rate=25,  # sixty copies of it are altered, and judged together
+        rate=12,  # sixty copies of it are altered, and judged together
         store=str(place / "store"),
         keep="logs",
     )
