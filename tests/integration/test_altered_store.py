@@ -212,9 +212,6 @@ def judged(stored: Result, tmp_path_factory: pytest.TempPathFactory) -> dict[str
             copy.renumber(table, n)
         return copy
 
-    import time
-
-    t0 = time.time()
     folders = {}
     for n, (name, alteration) in enumerate(ALTERATIONS.items(), 1):
         copy = copy_of(name, n)
@@ -225,10 +222,7 @@ def judged(stored: Result, tmp_path_factory: pytest.TempPathFactory) -> dict[str
         copy = copy_of(f"empty-{table}", n)
         copy.write(table, [])
         folders[f"empty-{table}"] = copy.folder
-    print("COPIES", time.time() - t0)
-    t0 = time.time()
     results = fencepost.check(list(folders.values()))
-    print("CHECK", time.time() - t0)
     return dict(zip(folders, results, strict=True))
 
 
