@@ -1,6 +1,6 @@
 """One real run that all tests of stored runs share."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,17 +29,7 @@ def stored(place: Path) -> Iterator[Result]:
         nemesis=list(WORKER_FAULTS),
         time_limit=26,
         seed=11,
-        rate=12,  # sixty copies of it are altered, and judged together
+        rate=12,  # fifty copies of it are altered, and judged together
         store=str(place / "store"),
         keep="logs",
     )
-
-
-@pytest.fixture(scope="session")
-def provoke(place: Path) -> Callable[[str], Result]:
-    """A run with a defect, as short as its faults allow."""
-
-    def run(defect: str) -> Result:
-        return fencepost.run(defect=defect, time_limit=20, seed=7, store=str(place / "defects"))
-
-    return run
