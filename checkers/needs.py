@@ -11,6 +11,9 @@ NEEDS = {
     "offsets-within": Reason(
         "no-offsets-within", "no offset of this history was committed within a transaction"
     ),
+    "group-offsets": Reason(
+        "no-group-offsets", "a stage keeps its offsets in a place of its own, where nobody reads them"
+    ),
     "transactions": Reason(
         "no-transactions-log", "no whole log of __transaction_state in this history", remedy=_LOCAL
     ),

@@ -219,7 +219,7 @@ CHECKERS: tuple[Checker, ...] = (
     Checker(
         "lost_input",
         premises=WHOLE_LOGS,
-        needs=("expected",),
+        needs=("expected", "group-offsets"),
         rests_on=(*READS, *LOGS, "records", "expected", "offsets", "assignments"),
         because=(*_by("lost-commit", "torn-transaction", "offset-output-mismatch", "lost-write"), HANGING),
         family="inputs",
@@ -242,7 +242,7 @@ CHECKERS: tuple[Checker, ...] = (
     Checker(
         "aggregate_mismatch",
         premises=WHOLE_LOGS,
-        needs=("aggregate",),
+        needs=("aggregate", "group-offsets"),
         rests_on=(*READS, *LOGS, EDGES, "records", "expected", "offsets", "assignments"),
         because=_by("lost-commit", "lost-write"),
         family="inputs",

@@ -34,13 +34,6 @@ class Identity(StrEnum):
     NONE = "none"
 
 
-class OffsetsKept(StrEnum):
-    """Where a stage keeps its input positions."""
-
-    GROUP = "group"  # committed for a consumer group, in Kafka
-    ELSEWHERE = "elsewhere"  # in a checkpoint or a store of its own: no group tells how far it is
-
-
 @dataclass(frozen=True)
 class TopicFacts:
     """A topic of the pipeline."""
@@ -58,11 +51,10 @@ class StageFacts:
 
     name: str
     reads: tuple[str, ...]
-    group: str | None = None
+    group: str | None = None  # for which it commits its offsets; None: it keeps them in a place of its own
     promised: str = Isolation.READ_COMMITTED.value  # the isolation that its consumers promise to read at
     ordered: bool = False  # outputs of one key and slot stand in the order of their inputs of one partition
     writes: tuple[str, ...] = ()
-    offsets: OffsetsKept = OffsetsKept.GROUP
     journaled: bool = True  # its workers write down what they do, and the input ranges that they commit
     transactional_ids: Mapping[str, str] = field(default_factory=dict)  # by worker
     txn_timeout_ms: int = 0  # 0: it has no transactions
@@ -76,7 +68,9 @@ class StageFacts:
             body["reads"] = [body.pop("in_topic")]
         for name in ("reads", "writes", "steps"):
             body[name] = tuple(body.get(name, ()))
-        return cls(**body | {"offsets": OffsetsKept(body.get("offsets", OffsetsKept.GROUP))})
+        if body.pop("offsets", "group") != "group":  # earlier versions said it twice
+            body["group"] = None
+        return cls(**body)
 
 
 @dataclass(frozen=True)

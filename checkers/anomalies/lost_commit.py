@@ -26,7 +26,8 @@ from harness.telling.words import listed
 UNDONE = "filter(records, r -> r.effect = 'abort')"
 GONE = "filter(records, r -> r.covered and not r.held)"
 OFFSETS = "filter(commits, c -> c.transactional and c.effect = 'abort')"
-NO_OFFSETS = "(size(claims) > 0 and size(commits) = 0 and commits_whole)"
+COMMITTED_FOR = "filter(claims, c -> c.group is not null)"
+NO_OFFSETS = f"(size({COMMITTED_FOR}) > 0 and size(commits) = 0 and commits_whole)"
 
 RULES = (
     Rule(
@@ -42,7 +43,7 @@ RULES = (
             "aborted_records": records(UNDONE),
             "gone_records": records(GONE),
             "aborted_offsets": offsets(OFFSETS),
-            "gone_offsets": f"if({NO_OFFSETS}, {offsets('claims', 'next')}, null)",
+            "gone_offsets": f"if({NO_OFFSETS}, {offsets(COMMITTED_FOR, 'next')}, null)",
         },
     ),
 )

@@ -30,6 +30,7 @@ class Facts:
     journals: list[Row] = field(default_factory=list)
     ends: list[Row] = field(default_factory=list)
     stages: list[Row] = field(default_factory=list)
+    groups: list[Row] = field(default_factory=list)  # that have committed, and of which nobody saw the start
     numbers: dict[str, Any] = field(default_factory=lambda: defaultdict(int))
 
     @classmethod
@@ -40,8 +41,13 @@ class Facts:
             body = json.loads(detail)
             if kind == "partition":
                 facts.partitions[body["tp"]] = body
-            elif kind in ("journal", "end", "stage"):
-                {"journal": facts.journals, "end": facts.ends, "stage": facts.stages}[kind].append(body)
+            elif kind in ("journal", "end", "stage", "group"):
+                {
+                    "journal": facts.journals,
+                    "end": facts.ends,
+                    "stage": facts.stages,
+                    "group": facts.groups,
+                }[kind].append(body)
             else:
                 facts.numbers.update(body)
         return facts
@@ -82,6 +88,7 @@ def missing_needs(facts: Facts, *, healed: bool = True) -> dict[str, Reason]:
         "offsets-within": bool(facts.numbers["within"]),
         "transactions": bool(facts.logs(TRANSACTIONS_TOPIC)) and all(facts.logs(TRANSACTIONS_TOPIC)),
         "replicas": any(row["followers"] for row in facts.partitions.values()),
+        "group-offsets": all(stage.get("group") is not None for stage in facts.stages),
         "healed": healed,
         "expected": bool(facts.numbers["expected"]),
         "order": any(stage.get("ordered") for stage in facts.stages),
@@ -214,6 +221,13 @@ def _nothing_done(facts: Facts, found: Incomplete) -> None:
             found.add("assignments", "the table assignments is empty, though inputs were read", "assignments")
         if not numbers["claims"] and facts.total("commits"):
             found.add("claims", "the table claims is empty, though offsets were committed", "claims")
+    for row in facts.groups:
+        found.add(
+            f"group {row['group']}",
+            f"nobody says from where group {row['group']} read {facts.name(row['tp'])}, which it has committed "
+            f"up to offset {row['final']}: inputs that it left out could not be told",
+            "assignments",
+        )
 
 
 def _logs(facts: Facts, found: Incomplete) -> None:

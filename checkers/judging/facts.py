@@ -25,6 +25,7 @@ def evidence(s: Sources, t: Tables) -> DataFrame:
             "end",
         ),
         _rows(s["stages"], "stage"),
+        _rows(_groups(s, t), "group"),
         _rows(_operations(t), "operations"),
         _rows(_values(t), "values"),
         _rows(_inputs(t), "inputs"),
@@ -78,6 +79,16 @@ def _inputs(t: Tables) -> DataFrame:
     )
 
 
+def _groups(s: Sources, t: Tables) -> DataFrame:
+    """Groups of stages that have committed offsets of a partition, and of which nobody saw where they began."""
+    of_stages = s["stages"].selectExpr("run", "group", "in_topic")
+    read = t.tps.selectExpr("run", "tp", "topic as in_topic").join(
+        F.broadcast(of_stages), on=["run", "in_topic"], how="inner"
+    )
+    unseen = t.groups.where("first is null and final > 0").select("run", "group", "tp", "final")
+    return unseen.join(F.broadcast(read), on=["run", "group", "tp"], how="left_semi")
+
+
 def _operations(t: Tables) -> DataFrame:
     txn, writes = "operation.f = 'txn'", "operation.f != 'poll' and settled = 'committed'"
     counts = {
@@ -88,7 +99,7 @@ def _operations(t: Tables) -> DataFrame:
         "effective": writes,
         "effective_of_stages": f"{writes} and operation.stage is not null",
         "acknowledged": f"{txn} and told = 'committed'",
-        "claiming": "told = 'committed' and size(claims) > 0",
+        "claiming": "told = 'committed' and exists(claims, c -> c.group is not null)",
         "fenced": "operation.fenced",
     }
     return t.operations.where("operation.f != 'init'").groupBy("run").agg(*_counts(counts))

@@ -31,7 +31,12 @@ STAGES = table(
     "The consume-transform-produce loops of the pipeline, a row for each topic that one reads.",
     RUN,
     column("stage", _str, "its name"),
-    column("group", _str, "its consumer group"),
+    column(
+        "group",
+        _str,
+        "the consumer group for which it commits its offsets",
+        null="it keeps them in a place of its own",
+    ),
     column("in_topic", _str, "a topic that it reads"),
     column("promised", _str, "the isolation that the pipeline promises for its consumer"),
     column(

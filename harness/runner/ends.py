@@ -6,7 +6,7 @@ from typing import Protocol
 from harness.clients.ends import unread, write_sentinels
 from harness.cluster import Cluster
 from harness.errors import WaitTimeout
-from harness.pipeline import OffsetsKept, Place, StageFacts
+from harness.pipeline import Place, StageFacts
 
 COUNTED_BELOW = 5_000
 """Above it the offsets that lie between stand for the inputs that are left: some of them are markers."""
@@ -37,8 +37,8 @@ class SentinelEnds:
 
     def left(self, stage: StageFacts) -> int | None:
         """What its group has not committed; the exact number once it is small."""
-        if stage.offsets is OffsetsKept.ELSEWHERE or stage.group is None:
-            return 0  # no group tells how far it is: what it made of its inputs is judged
+        if stage.group is None:
+            return 0  # no group tells how far it is
         try:
             committed = self._cluster.committed(stage.group)
             ends = self._cluster.last_stable(stage.reads)

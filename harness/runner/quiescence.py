@@ -12,7 +12,7 @@ from functools import partial
 from harness.cluster import Cluster
 from harness.errors import EnvironmentFailure, FencepostError
 from harness.history import Role
-from harness.pipeline import OffsetsKept, PipelineFacts, Place, StageFacts
+from harness.pipeline import PipelineFacts, Place, StageFacts
 from harness.runner.ends import Ends
 from harness.runner.faults import FaultContext
 from harness.runner.final_reads import read_all
@@ -137,11 +137,7 @@ def _require_drained(ends: Ends, stage: StageFacts, patience: Patience) -> None:
 def _await_no_transaction(ends: Ends, pipeline: PipelineFacts, patience: Patience) -> None:
     """Wait until no transaction is open, in the pipeline's topics and where its groups keep their offsets."""
     topics = sorted(topic.name for topic in pipeline.topics)
-    groups = [
-        stage.group
-        for stage in pipeline.stages
-        if stage.group is not None and stage.offsets is OffsetsKept.GROUP
-    ]
+    groups = [stage.group for stage in pipeline.stages if stage.group is not None]
     open_at: list[str] = []
 
     def closed() -> bool:

@@ -103,6 +103,27 @@ def a_beginning_at_no_known_position_is_none(h: History) -> None:
     h.alter("assignments", lambda row: row | {"offset": -1001})
 
 
+@case(
+    options={"inputs": "ab"},
+    broken=("nobody says from where group g read a/0, which it has committed up to offset 2",),
+)
+def a_group_that_committed_and_whose_beginning_nobody_saw_may_have_left_inputs_out(h: History) -> None:
+    h.feed(2, "a")
+    h.feed(1, "b")
+    h.take(1)
+    h.take(0, source="b")
+    h.alter("assignments", lambda row: row | {"offset": None})
+    h.alter("claims", lambda row: None if row["tp"] == h.tp["a"] else row)
+
+
+@case(not_checked=("lost-input", "aggregate-mismatch"))
+def a_stage_that_keeps_its_offsets_itself_is_not_held_against_those_of_a_group(h: History) -> None:
+    h.feed(2)
+    h.take(0, offsets_fate="")
+    for table in ("stages", "claims", "assignments", "expected", "ops"):
+        h.alter(table, lambda row: row | {"group": None})
+
+
 @case()
 def where_a_member_lost_a_partition_its_group_did_not_begin(h: History) -> None:
     h.feed(2)
