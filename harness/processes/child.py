@@ -1,8 +1,13 @@
-"""A child process with the verbs that faults need: kill, stop, pause, resume, each with its proof."""
+"""A child process with the verbs that faults need: kill, stop, pause, resume, each with its proof.
+
+A child may be a shell, or a launcher, and the work may be done by a child of its own. So signals go to the
+process group that it leads: what were struck otherwise would be the launcher alone.
+"""
 
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -12,10 +17,11 @@ from harness.waiting import wait_for
 
 KILL_TIMEOUT_S = 10.0
 PAUSE_TIMEOUT_S = 5.0
+STILL = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
 class Child:
-    """One process. Verbs return when they have taken effect; signals go to it alone."""
+    """One process, and the group that it leads. Verbs return when they have taken effect on all of them."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", name: str, log_file: Path | None) -> None:
         self._process = process
@@ -53,8 +59,16 @@ class Child:
 
         `process 4711 ended by SIGKILL` is the proof that it was this that ended it.
         """
+        others = self._others()
         self.signal(signal.SIGKILL)
         self.wait(KILL_TIMEOUT_S)
+        wait_for(
+            lambda: not any(map(_alive, others)),
+            f"the end of what {self.name} had started",
+            KILL_TIMEOUT_S,
+            every_s=0.002,
+            last_seen=lambda: [other.pid for other in others if _alive(other)],
+        )
         return self.ending()
 
     def stop(self, timeout_s: float) -> str:
@@ -65,7 +79,7 @@ class Child:
         return self.ending()
 
     def pause(self) -> str:
-        """SIGSTOP; returns once every thread of it is stopped. Raises `WaitTimeout`."""
+        """SIGSTOP; returns once every thread of it, and all of its group, is stopped. Raises `WaitTimeout`."""
         self.signal(signal.SIGSTOP)
         wait_for(
             self._all_stopped,
@@ -73,6 +87,14 @@ class Child:
             PAUSE_TIMEOUT_S,
             every_s=0.002,
             last_seen=lambda: self._state() if self.poll() is None else self.ending(),
+        )
+        others = self._others()
+        wait_for(
+            lambda: all(_state_of(other) in STILL for other in others),
+            f"what {self.name} has started to be stopped by SIGSTOP",
+            PAUSE_TIMEOUT_S,
+            every_s=0.002,
+            last_seen=lambda: {other.pid: _state_of(other) for other in others},
         )
         return f"process {self.pid} stopped by SIGSTOP"
 
@@ -85,8 +107,10 @@ class Child:
         return f"process {self.pid} continued by SIGCONT"
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal; does nothing to a process that has ended."""
-        self._process.send_signal(number)
+        """Send a signal to the group; does nothing to a process that has ended."""
+        if self.poll() is None:  # until it is reaped nobody else can have its number
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
 
     def ending(self) -> str:
         """How it ended: `process 4711 ended by SIGKILL`, `process 4711 ended with status 1`."""
@@ -99,9 +123,19 @@ class Child:
 
     def _state(self) -> str:
         try:
-            return psutil.Process(self.pid).status()
+            return _state_of(psutil.Process(self.pid))
         except psutil.NoSuchProcess:
             return psutil.STATUS_DEAD
+
+    def _others(self) -> list[psutil.Process]:
+        """Who else is in its group."""
+        found = []
+        with suppress(psutil.NoSuchProcess):
+            for process in psutil.Process(self.pid).children(recursive=True):
+                with suppress(ProcessLookupError):
+                    if os.getpgid(process.pid) == self.pid:
+                        found.append(process)
+        return found
 
     def _all_stopped(self) -> bool:
         if self.poll() is not None:
@@ -111,3 +145,14 @@ class Child:
         # The parent is told of a stop once the last thread has stopped; the main thread may be earlier.
         what = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
         return self.paused and os.waitid(os.P_PID, self.pid, what) is not None
+
+
+def _state_of(process: psutil.Process) -> str:
+    try:
+        return process.status()
+    except psutil.NoSuchProcess:
+        return psutil.STATUS_DEAD
+
+
+def _alive(process: psutil.Process) -> bool:
+    return _state_of(process) not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)

@@ -54,6 +54,22 @@ def test_a_paused_process_can_be_killed_and_stopped(supervisor: Supervisor) -> N
     assert other.stop(5).endswith("ended by SIGTERM")
 
 
+def test_what_a_launcher_has_started_is_struck_with_it(supervisor: Supervisor) -> None:
+    launcher = supervisor.spawn(["sh", "-c", "sleep 600 & sleep 600; true"], name="launcher")
+    both = wait_for(
+        lambda: found if len(found := psutil.Process(launcher.pid).children()) == 2 else None,
+        "the launcher's children",
+        5,
+    )
+    launcher.pause()
+    assert {one.status() for one in both} == {psutil.STATUS_STOPPED}
+    launcher.resume()
+    for one in both:
+        wait_for(lambda one=one: one.status() != psutil.STATUS_STOPPED, "the child to go on", 5)
+    assert launcher.kill() == f"process {launcher.pid} ended by SIGKILL"
+    assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in both)
+
+
 def test_pausing_a_process_that_has_ended_says_so(supervisor: Supervisor, monkeypatch) -> None:
     monkeypatch.setattr("harness.processes.child.PAUSE_TIMEOUT_S", 0.01)
     child = supervisor.spawn(SLEEP, name="sleeper")
