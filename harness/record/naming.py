@@ -39,17 +39,20 @@ def digest(key: bytes | None, value: bytes | None, headers: Headers | tuple[()])
     """CRC-32 of key, value and all headers but the value's name.
 
     The name differs at each attempt, the rest repeats when an attempt is repeated. Lengths are
-    part of it, so that bytes cannot move from one part to the next unseen. A corruption escapes
-    it once in four billion.
+    part of it, so that bytes cannot move from one part to the next unseen, and a null is not empty. A
+    corruption escapes it once in four billion.
     """
-    key = key or b""
-    value = value or b""
-    parts = [f"{len(key)} {len(value)} ".encode(), key, value]
+    parts = [f"{_length(key)} {_length(value)} ".encode(), key or b"", value or b""]
     for name, content in headers:
         if name != VALUE_HEADER:
-            held = content if type(content) is bytes else _bytes(content)
-            parts += f"{name} {len(held)} ".encode(), held
+            held = content if type(content) is bytes or content is None else _bytes(content)
+            parts += f"{name} {_length(held)} ".encode(), held or b""
     return zlib.crc32(b"".join(parts))
+
+
+def _length(content: bytes | None) -> int:
+    """-1: a null."""
+    return -1 if content is None else len(content)
 
 
 def key_name(key: bytes | None) -> str | None:

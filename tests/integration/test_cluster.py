@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from harness.clients import librdkafka
 from harness.clients.final_reader import first_offset
+from harness.clients.records import Record, consume
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.environment import Prepared
@@ -58,6 +59,29 @@ def shared(make: Make) -> Iterator[LocalCluster]:
     """One cluster, held to the interface first, for the tests of what lies under it."""
     with checked(make()) as cluster:
         yield cluster
+
+
+def test_a_null_comes_back_as_a_null_and_an_empty_one_as_empty(shared: LocalCluster) -> None:
+    contents = [(key, value) for key in (None, b"") for value in (None, b"", b"v")]
+    producer = Producer(librdkafka.idempotent_producer(shared.bootstrap))
+    for key, value in contents:
+        headers = [("null", None), ("empty", b""), ("n", b"1")]
+        producer.produce(TOPIC, value, key, partition=0, headers=headers)
+    assert producer.flush(SYNC_TIMEOUT_S) == 0
+    with closing(Consumer(librdkafka.reader(shared.bootstrap, "nulls", Isolation.READ_COMMITTED))) as reader:
+        reader.assign([TopicPartition(TOPIC, 0, 0)])
+        found: list[Record] = []
+
+        def all_read() -> bool:
+            found.extend(consume(reader, 1_000, 0.2))
+            return len(found) >= len(contents) and found[-1].key() == b"" and found[-1].value() == b"v"
+
+        wait_for(all_read, "all records that were written", SYNC_TIMEOUT_S)
+    last = found[-len(contents) :]
+    assert [(record.key(), record.value()) for record in last] == contents
+    assert {tuple(record.headers() or ()) for record in last} == {
+        (("null", None), ("empty", b""), ("n", b"1"))
+    }
 
 
 @contextmanager

@@ -21,6 +21,12 @@ def test_bytes_cannot_move_from_one_part_to_the_next_unseen(a: bytes, b: bytes, 
         assert digest(a, b, ()) != digest(c, d, ()) or len(a + b) != len(c + d)
 
 
+def test_a_null_is_not_an_empty_one() -> None:
+    contents = (None, b"")
+    assert len({digest(key, value, ()) for key in contents for value in contents}) == 4
+    assert digest(b"k", b"v", [("h", None)]) != digest(b"k", b"v", [("h", b"")])
+
+
 def test_another_slot_or_another_source_is_another_digest() -> None:
     digests = {
         digest(b"k", b"v", output_headers("x", slot, [("in", 0, offset)]))
