@@ -23,19 +23,21 @@ from harness.runner.faults import (
     Target,
     all_brokers,
 )
-from nemeses.targets import worker_at
+from nemeses.targets import one_of, worker_at
 
 IN_SYNC_TIMEOUT_S = 60.0
 
 
 def draw(rng: Random, targets: FaultTargets) -> Drawn:
     """A broker from all its peers, two brokers from each other, or a worker from a broker."""
-    kind = rng.choice(("isolate", "pair", "client"))
-    one, other = rng.sample(targets.brokers, 2)
+    several = ("isolate", "pair") if len(targets.brokers) > 1 else ()
+    kinds = (*several, *(("client",) if targets.slots else ()))
+    kind = one_of(rng, kinds, "a second broker, or a pipeline whose workers run here")
+    one, *others = rng.sample(targets.brokers, min(2, len(targets.brokers)))
     if kind == "isolate":
         return Drawn(Target(kind, str(one)))
     if kind == "pair":
-        return Drawn(Target(kind, f"{min(one, other)}-{max(one, other)}"))
+        return Drawn(Target(kind, f"{min(one, *others)}-{max(one, *others)}"))
     return Drawn(Target(kind, f"{rng.choice(targets.slots)}-{one}"))
 
 
@@ -61,8 +63,19 @@ def _links(context: FaultContext, target: Target) -> tuple[Sequence[str], str, s
         return between(int(one), int(other)), f"broker {one}", f"broker {other}"
     if target.role == "client":
         member = worker_at(context.processes, one)
-        return [client_link(member.slot, int(other))], f"worker {member.journal}", f"broker {other}"
+        broker = _in_touch(context, member.slot, int(other))
+        return [client_link(member.slot, broker)], f"worker {member.journal}", f"broker {broker}"
     raise FaultFailed(f"no cut is called {target}")
+
+
+def _in_touch(context: FaultContext, slot: str, named: int) -> int:
+    """The broker of that number; if the worker has no connection to it, the one to which it has most.
+
+    A broker that was down has lost its partitions to others, and for minutes nobody need ask it for anything.
+    """
+    links = {broker.id: client_link(slot, broker.id) for broker in context.cluster.brokers}
+    stand = context.cluster.network.connections(links.values())
+    return named if stand[links[named]] else max(links, key=lambda broker: stand[links[broker]])
 
 
 NEMESIS = Nemesis(

@@ -1,36 +1,56 @@
 """Targets by role, drawn before a run and found out when a fault strikes."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from random import Random
+from typing import TypeVar
 
 from harness.cluster import Cluster
 from harness.errors import FaultFailed
 from harness.history import Step
-from harness.runner.faults import Drawn, FaultTargets, Target
+from harness.runner.faults import Drawn, FaultTargets, NothingToStrike, Target
 from harness.runner.processes import Member, Processes
+
+T = TypeVar("T")
+
+
+def one_of(rng: Random, there: Sequence[T], needed: str) -> T:
+    """Any of them. Raises `NothingToStrike` where there is none."""
+    if not there:
+        raise NothingToStrike(needed)
+    return rng.choice(there)
 
 
 def any_leader(rng: Random, targets: FaultTargets) -> Drawn:
     """The leader of one of the pipeline's partitions."""
-    topic, partition = rng.choice(targets.places)
+    topic, partition = one_of(rng, targets.places, "a topic")
     return Drawn(Target("leader", f"{topic}/{partition}"))
 
 
 def any_txn_coordinator(rng: Random, targets: FaultTargets) -> Drawn:
     """The coordinator of one worker's transactional id."""
-    return Drawn(Target("txn-coordinator", rng.choice(targets.transactional_ids)))
+    return Drawn(
+        Target(
+            "txn-coordinator", one_of(rng, targets.transactional_ids, "a pipeline with a transactional id")
+        )
+    )
 
 
 def any_group_coordinator(rng: Random, targets: FaultTargets) -> Drawn:
     """The coordinator of one stage's consumer group."""
-    return Drawn(Target("group-coordinator", rng.choice(targets.groups)))
+    return Drawn(Target("group-coordinator", one_of(rng, targets.groups, "a pipeline with a consumer group")))
 
 
 def any_worker(rng: Random, targets: FaultTargets, steps: Collection[Step]) -> Drawn:
     """A worker, and the step at which it is struck: one of these, that its loop comes to."""
-    stage = rng.choice(targets.stages)
+    possible = {
+        stage: [step.value for step in steps if step.value in targets.steps[stage]]
+        for stage in targets.stages
+        if targets.workers[stage]
+    }
+    stages = [stage for stage, reached in possible.items() if reached]
+    stage = one_of(rng, stages, "a pipeline whose workers say at which step they are")
     worker = rng.choice(targets.workers[stage])
-    step = rng.choice([step.value for step in steps if step.value in targets.steps[stage]])
+    step = rng.choice(possible[stage])
     return Drawn(Target("worker", f"{stage}/{worker}"), {"step": targets.step or step})
 
 

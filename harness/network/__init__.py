@@ -4,7 +4,7 @@ A link is directed: `peer:1->2:int` is how broker 1 dials broker 2. Which links 
 around a broker, is worked out in `harness.network.links`; a network only imposes an effect on the links it is given.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Protocol
@@ -40,6 +40,10 @@ class Network(Protocol):
     @property
     def links(self) -> Sequence[str]:
         """The names of all links."""
+        ...
+
+    def connections(self, links: Iterable[str]) -> Mapping[str, int]:
+        """How many connections stand on each link, from whoever dials it."""
         ...
 
     def impose(self, links: Sequence[str], effect: LinkEffect) -> AbstractContextManager[Imposed]:

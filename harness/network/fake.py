@@ -1,6 +1,6 @@
 """A network without a network, for unit tests and for whoever writes a fault."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -28,8 +28,13 @@ class FakeNetwork:
     proof: str = "nothing passes"
     heal_fails: bool = False
     alive: bool = True
+    idle: Collection[str] = ()  # links on which no connection stands
     on: list[str] = field(default_factory=list)  # the links that are struck now
     imposed: list[tuple[str, LinkEffect]] = field(default_factory=list)  # all that ever were
+
+    def connections(self, links: Iterable[str]) -> Mapping[str, int]:
+        """One on each link, but for those that are idle."""
+        return {link: int(link not in self.idle) for link in links}
 
     @contextmanager
     def impose(self, links: Sequence[str], effect: LinkEffect) -> Iterator[FakeImposed]:

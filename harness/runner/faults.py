@@ -115,6 +115,10 @@ class FaultTargets:
         return [self.stage] if self.stage else sorted(self.workers)
 
 
+class NothingToStrike(Exception):
+    """Of all that a fault could strike the run has nothing; the words say what it needs."""
+
+
 @dataclass(frozen=True)
 class Drawn:
     """What a fault drew for one injection."""

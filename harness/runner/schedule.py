@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from harness.errors import UsageError
-from harness.runner.faults import FaultTargets, Injection, Nemesis, Resource
+from harness.runner.faults import FaultTargets, Injection, Nemesis, NothingToStrike, Resource
 
 LEAD_S = 3.0
 """Undisturbed work before the first fault, so that there is something to break."""
@@ -36,7 +36,7 @@ def draw(
     name (`named`) must all fit, and the cluster must permit them, else `UsageError`; of the others, those that
     are left out are told in `unscheduled`.
     """
-    impossible = {one.name: _lacks(one, targets) for one in nemeses if not one.needs <= targets.can}
+    impossible = {one.name: lacks for one in nemeses if (lacks := _lacks(one, targets))}
     if named and impossible:
         raise UsageError(next(f"{name} {why}: choose another fault" for name, why in impossible.items()))
     possible = [one for one in nemeses if one.name not in impossible]
@@ -73,9 +73,16 @@ def sequences(injections: Sequence[Injection], nemeses: Mapping[str, Nemesis]) -
     return [sorted(sequence, key=lambda one: one.start_s) for _, sequence in found]
 
 
-def _lacks(nemesis: Nemesis, targets: FaultTargets) -> str:
-    missing = ", ".join(sorted(nemesis.needs - targets.can))
-    return f"needs a cluster on which one can {missing}"
+def _lacks(nemesis: Nemesis, targets: FaultTargets) -> str | None:
+    """What a fault needs and the run has not; None: nothing."""
+    if not nemesis.needs <= targets.can:
+        missing = ", ".join(sorted(nemesis.needs - targets.can))
+        return f"needs a cluster on which one can {missing}"
+    try:
+        nemesis.draw(Random(0), targets)
+    except NothingToStrike as error:
+        return f"needs {error}"
+    return None
 
 
 def _place(

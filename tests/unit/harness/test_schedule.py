@@ -82,6 +82,40 @@ def test_a_fault_that_the_cluster_cannot_take_is_told_and_refused_where_it_was_n
         draw([NEMESES["partition"]], weak, 120, Random(1), named=True)
 
 
+NOTHING = {
+    "brokers": (1,),
+    "places": (),
+    "workers": {"shop": (), "payments": ("payments-1",)},
+    "steps": {"shop": tuple(Step), "payments": ()},
+    "groups": (),
+    "transactional_ids": (),
+    "slots": (),
+}
+
+
+def test_a_fault_that_finds_nothing_to_strike_is_told_and_refused_where_it_was_named() -> None:
+    bare = FaultTargets(**{**vars(GROUNDS), **NOTHING})
+    schedule = draw(list(NEMESES.values()), bare, 120, Random(1), named=False)
+    assert schedule.injections == ()
+    assert schedule.unscheduled == {
+        "kill-broker": "needs a topic",
+        "pause-broker": "needs a topic",
+        "kill-txn-coordinator": "needs a pipeline with a transactional id",
+        "kill-group-coordinator": "needs a pipeline with a consumer group",
+        "partition": "needs a second broker, or a pipeline whose workers run here",
+        "kill-worker": "needs a pipeline whose workers say at which step they are",
+        "pause-worker": "needs a pipeline whose workers say at which step they are",
+    }
+    with pytest.raises(UsageError, match="kill-worker needs a pipeline whose workers say"):
+        draw([NEMESES["kill-worker"]], bare, 120, Random(1), named=True)
+
+
+def test_one_broker_can_still_be_cut_from_a_client() -> None:
+    one = FaultTargets(**{**vars(GROUNDS), "brokers": (1,)})
+    schedule = draw([NEMESES["partition"]], one, 600, Random(1), named=True)
+    assert {strike.target.role for strike in schedule.injections} == {"client"}
+
+
 @given(SEEDS)
 def test_a_step_that_the_loop_never_comes_to_is_not_drawn(seed: int) -> None:
     steps = {"shop": ("before-poll", "after-commit"), "payments": ("after-commit",)}

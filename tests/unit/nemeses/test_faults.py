@@ -1,6 +1,7 @@
 """Every fault on a cluster without Kafka: it acts, it did not act, its heal failed."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,9 @@ import pytest
 from harness.cluster.fake import FakeCluster
 from harness.errors import FaultFailed, WaitTimeout
 from harness.history import Step
+from harness.network import LinkEffect
 from harness.network.fake import FakeNetwork
+from harness.network.links import client_link
 from harness.record.events import Begun
 from harness.record.journal import Journal
 from harness.runner.carry_out import CarryingOut, Injected
@@ -92,6 +95,17 @@ def test_a_cut_that_cannot_be_shown_did_not_act(tmp_path: Path) -> None:
     with fake_run(tmp_path, cluster=FakeCluster(network=FakeNetwork(proof=""))) as run:
         (report,) = carried_out(run, "partition").reports
         assert not report.acted
+
+
+@pytest.mark.parametrize(("idle", "broker"), [((), 1), (("client:w0->1",), 2)])
+def test_a_worker_is_cut_from_a_broker_that_it_talks_to(
+    idle: tuple[str, ...], broker: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(AIMED, "partition", replace(AIMED["partition"], target=Target("client", "w0-1")))
+    with fake_run(tmp_path, cluster=FakeCluster(network=FakeNetwork(idle=idle))) as run:
+        (report,) = carried_out(run, "partition").reports
+        assert run.cluster.network.imposed == [(client_link("w0", broker), LinkEffect.SILENT)]
+        assert report.struck == f"worker s-1.0 was cut off from broker {broker}"
 
 
 def test_a_cut_that_cannot_be_healed_is_an_error_of_the_run(tmp_path: Path) -> None:
