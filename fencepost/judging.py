@@ -127,6 +127,7 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
         | dict.fromkeys(evidence.plan.workload.get("allowed", ()), "the workload"),
         incomplete=evidence.incomplete,
         had_log=evidence.had_log,
+        promises=evidence.plan.promises,
         healed_ns=healed_ns(evidence.facts) if evidence.facts else None,
         clock_drift_ms=evidence.facts.clock_drift_ms if evidence.facts else None,
         broken_premises=evidence.broken_premises,

@@ -1,83 +1,19 @@
 """Whether the evidence is whole: nothing checked is nothing known.
 
-The tables are held against each other: what one says cannot be empty, short or missing in another. What
-is found is told in a sentence and makes a run unknown (`broken`), and where a table is not whole, nothing
-is accused on the strength of something not being there.
+The tables are held against what the run had promised to leave, and against each other: what one says cannot be
+empty, short or missing in another. What is found is told in a sentence and makes a run unknown (`broken`), and
+where a table is not whole, nothing is accused on the strength of something not being there.
 """
 
-import json
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
-
+from checkers.judging.gathered import Facts, Incomplete, Row
 from checkers.needs import NEEDS
 from checkers.registry import EDGES
 from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.producers import TRANSACTIONS_TOPIC
+from checkers.stored.sources import StoredRun
 from harness.history import Isolation, Role
+from harness.promises import Promises
 from harness.reasons import Reason
-
-Row = Mapping[str, Any]
-REPEAT = "repeat the run: this evidence is gone, and cannot be had again"
-
-
-@dataclass
-class Facts:
-    """What `evidence` says of one run."""
-
-    partitions: dict[int, Row] = field(default_factory=dict)
-    journals: list[Row] = field(default_factory=list)
-    ends: list[Row] = field(default_factory=list)
-    stages: list[Row] = field(default_factory=list)
-    groups: list[Row] = field(default_factory=list)  # that have committed, and of which nobody saw the start
-    numbers: dict[str, Any] = field(default_factory=lambda: defaultdict(int))
-
-    @classmethod
-    def gather(cls, rows: Sequence[tuple[str, str]]) -> "Facts":
-        """From pairs of kind and detail."""
-        facts = cls()
-        for kind, detail in rows:
-            body = json.loads(detail)
-            if kind == "partition":
-                facts.partitions[body["tp"]] = body
-            elif kind in ("journal", "end", "stage", "group"):
-                {
-                    "journal": facts.journals,
-                    "end": facts.ends,
-                    "stage": facts.stages,
-                    "group": facts.groups,
-                }[kind].append(body)
-            else:
-                facts.numbers.update(body)
-        return facts
-
-    def total(self, column: str) -> int:
-        """Summed over all partitions."""
-        return sum(row.get(column, 0) for row in self.partitions.values())
-
-    def name(self, tp: int) -> str:
-        """A partition as a person writes it."""
-        row = self.partitions.get(tp)
-        return f"{row['topic']}/{row['partition']}" if row else f"partition {tp}"
-
-    def logs(self, topic: str | None) -> list[bool]:
-        """Whether each partition of an internal topic (None: of every other) has its leader's log."""
-        rows = self.partitions.values()
-        return [r["logged"] for r in rows if (r["topic"] == topic if topic else not r["internal"])]
-
-
-@dataclass
-class Incomplete:
-    """What is wrong with the evidence of one run."""
-
-    reasons: dict[str, Reason] = field(default_factory=dict)
-    tables: set[str] = field(default_factory=set)  # those whose absences prove nothing
-
-    def add(self, name: str, sentence: str, *tables: str) -> None:
-        """Note it; the first sentence under a name stays."""
-        self.reasons.setdefault(name, Reason("incomplete-evidence", sentence, name, REPEAT))
-        self.tables.update(tables)
 
 
 def missing_needs(facts: Facts, *, healed: bool = True) -> dict[str, Reason]:
@@ -97,23 +33,30 @@ def missing_needs(facts: Facts, *, healed: bool = True) -> dict[str, Reason]:
     return {need: NEEDS[need] for need, there in has.items() if not there}
 
 
-def completeness(facts: Facts, has_log: bool, *, had_log: bool = False) -> Incomplete:
-    """Hold one run's tables against each other. `had_log`: the brokers' logs were read, and must be there."""
+def completeness(facts: Facts, run: StoredRun) -> Incomplete:
+    """Hold one run's tables against its promises, and against each other."""
     found = Incomplete()
-    for topic in (None, OFFSETS_TOPIC, TRANSACTIONS_TOPIC) if had_log else ():
-        if not (has_log and facts.logs(topic)):
+    promises = run.promises or _of_earlier_version(facts)
+    for topic in (None, *promises.internal_logs) if run.had_log else ():
+        if not (run.has_log and facts.logs(topic)):
             name = topic or "the pipeline's topics"
             found.add(
                 f"log of {name}", f"the run had the logs of {name}, and they are gone", "batches", "replicas"
             )
     _journals(facts, found)
     _final_reads(facts, found)
-    _nothing_done(facts, found)
+    _nothing_done(facts, promises, found)
     for tp, row in sorted(facts.partitions.items()):
         _edges(facts.name(tp), row, found)
-    if has_log:
+    if run.has_log:
         _logs(facts, found)
     return found
+
+
+def _of_earlier_version(facts: Facts) -> Promises:
+    stages = {stage["stage"] for stage in facts.stages}
+    topics = {row["topic"] for row in facts.partitions.values() if not row["internal"]}
+    return Promises.of_earlier_version(sorted(stages), sorted(topics))
 
 
 def _journals(facts: Facts, found: Incomplete) -> None:
@@ -154,6 +97,7 @@ def _journals(facts: Facts, found: Incomplete) -> None:
 
 
 def _final_reads(facts: Facts, found: Incomplete) -> None:
+    """Whatever a run is: nothing that was not read to its end can be judged."""
     if not facts.partitions:
         found.add("partitions", "the table partitions is empty", "partitions")
     data = {tp for tp, row in facts.partitions.items() if not row["internal"]}
@@ -201,8 +145,12 @@ def _final_reads(facts: Facts, found: Incomplete) -> None:
                 )
 
 
-def _nothing_done(facts: Facts, found: Incomplete) -> None:
+def _nothing_done(facts: Facts, promises: Promises, found: Incomplete) -> None:
     numbers = facts.numbers
+    workers = any(row["role"] == Role.WORKER.value for row in facts.journals)
+    journaled = bool(facts.stages) and (
+        workers or any(stage["stage"] in promises.journaled for stage in facts.stages)
+    )
     if not facts.total("read"):
         found.add(
             "nothing read", "the final read-committed readers were given no record: nothing was read", "polls"
@@ -212,9 +160,9 @@ def _nothing_done(facts: Facts, found: Incomplete) -> None:
     if facts.stages and not facts.total("inputs"):
         found.add("no inputs", "no input is visible: nothing was there to be processed")
     consumed = facts.total("consumed")
-    if facts.stages and not consumed:
+    if journaled and not consumed:
         found.add("nothing consumed", "no worker was given any input: nothing was consumed", "polls")
-    if facts.stages and consumed:
+    if journaled and consumed:
         if not numbers["expected"] and not numbers["sums"]:
             found.add("expected", "the table expected is empty, though inputs were read", "expected")
         if not numbers["assignments"]:

@@ -6,7 +6,7 @@ earlier versions do not, and are taken as they are.
 
 from collections import defaultdict
 
-from checkers.judging.completeness import Facts, Incomplete
+from checkers.judging.gathered import Facts, Incomplete
 from harness.history import Role
 
 

@@ -7,7 +7,8 @@ from pyspark.sql import SparkSession
 
 from checkers.findings.form import Finding
 from checkers.judging.bisect import Answers, each
-from checkers.judging.completeness import Facts, Incomplete, completeness, missing_needs
+from checkers.judging.completeness import completeness, missing_needs
+from checkers.judging.gathered import Facts, Incomplete
 from checkers.judging.observers import observe
 from checkers.judging.run_checks import Materialised, Phase, in_silence, materialise
 from checkers.judging.telling import tell
@@ -63,7 +64,7 @@ def _bring(spark: SparkSession, runs: Sequence[StoredRun], examples: int, phase:
 def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgement:
     facts = Facts.gather(brought.facts.get(run.run, ()))
     lacking = missing_needs(facts, healed=run.healed_ns is not None)
-    found = completeness(facts, run.has_log, had_log=run.had_log)
+    found = completeness(facts, run)
     observe(facts, found)
     if run.incomplete:
         found.add("run", "; ".join(run.incomplete))

@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from harness.errors import UnreadableInput
 from harness.history import Premise
+from harness.promises import Promises
 from harness.record.schema import HISTORY, LOG, unfit
 
 CLOCK_MARGIN_MS = 50.0
@@ -28,6 +29,7 @@ class StoredRun:
     allowed: Mapping[str, str] = field(default_factory=dict)  # anomalies that are permitted, and by whom
     incomplete: tuple[str, ...] = ()  # why the run's evidence is cut short: absence proves nothing then
     had_log: bool = False  # the brokers' witness was taken: it must be there
+    promises: Promises | None = None  # None: it is of a time before they were written down
     healed_ns: int | None = None  # run time at which the last fault was healed; None: nobody knows
     clock_drift_ms: float | None = None  # the wall clock's step against the monotonic one; None: not measured
     session_ms: int | None = None  # the session time-out of the pipeline's consumers; None: not known

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from harness.history import Premise
+from harness.promises import Promises
 from harness.record.schema import HISTORY, LOG
 from tests.support.stored_tables import OFFSETS, RC, Row, make_tables
 
@@ -56,6 +57,7 @@ class History:
         self.incomplete: tuple[str, ...] = ()
         self.allowed: frozenset[str] = frozenset()
         self.had_log = log  # the brokers' logs were read; they may be gone all the same
+        self.promises: Promises | None = None
         self.wall_ms: float | None = WALL_MS
         self.clock_drift_ms: float | None = None
         self.followers = 0  # how many other brokers hold the same

@@ -15,6 +15,7 @@ WORDS = {
     "harness.errors",
     "harness.history",
     "harness.verdict",
+    "harness.promises",
     "harness.reasons",
     "harness.facts",
     "harness.names",

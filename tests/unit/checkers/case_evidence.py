@@ -2,7 +2,8 @@
 
 from cases import case
 
-from tests.support.histories import History
+from harness.promises import SEGMENTS, Promises
+from tests.support.histories import TRANSACTIONS, History
 from tests.support.stored_tables import OFFSETS, RC, RU
 
 
@@ -157,6 +158,38 @@ def without_logs_a_right_history_is_clean(h: History) -> None:
 def logs_that_were_read_and_are_not_here_are_missed(h: History) -> None:
     plain(h)
     h.had_log = True
+
+
+@case(
+    options={"log": False},
+    broken=(
+        "the run had the logs of the pipeline's topics, and they are gone",
+        "the run had the logs of __consumer_offsets, and they are gone",
+    ),
+)
+def a_log_that_was_not_promised_is_not_missed(h: History) -> None:
+    plain(h)
+    h.had_log = True
+    h.promises = Promises(journaled=("s",), witness=SEGMENTS, internal_logs=(OFFSETS,))
+
+
+@case(broken=("nothing was consumed", "nothing was committed"))
+def of_a_stage_that_promised_a_journal_and_left_none_is_told_that_nobody_consumed(h: History) -> None:
+    _without_workers(h)
+
+
+@case(broken=("nothing was committed",))
+def of_a_stage_that_promised_no_journal_nobody_asks_who_consumed(h: History) -> None:
+    _without_workers(h)
+    h.promises = Promises(witness=SEGMENTS, internal_logs=(OFFSETS, TRANSACTIONS))
+
+
+def _without_workers(h: History) -> None:
+    """Its inputs stand there, and of its workers nothing is left."""
+    h.feed(1)
+    h.expects = ""
+    h.alter("expected", lambda row: None)
+    h.alter("assignments", lambda row: None)
 
 
 def _damaged(h: History, *topics: str) -> None:

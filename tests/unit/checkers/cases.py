@@ -150,6 +150,7 @@ def store(folder: Path, first: int = 0) -> list[StoredRun]:
             healed_ns=h.healed_ns,
             session_ms=h.session_ms,
             had_log=h.had_log,
+            promises=h.promises,
             clock_drift_ms=h.clock_drift_ms,
             broken_premises=h.broken_premises,
         )

@@ -1,0 +1,70 @@
+"""What is gathered of one run: the small facts that the job has counted, and what they lack."""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.reasons import Reason
+
+Row = Mapping[str, Any]
+REPEAT = "repeat the run: this evidence is gone, and cannot be had again"
+
+
+@dataclass
+class Facts:
+    """What `evidence` says of one run."""
+
+    partitions: dict[int, Row] = field(default_factory=dict)
+    journals: list[Row] = field(default_factory=list)
+    ends: list[Row] = field(default_factory=list)
+    stages: list[Row] = field(default_factory=list)
+    groups: list[Row] = field(default_factory=list)  # that have committed, and of which nobody saw the start
+    numbers: dict[str, Any] = field(default_factory=lambda: defaultdict(int))
+
+    @classmethod
+    def gather(cls, rows: Sequence[tuple[str, str]]) -> "Facts":
+        """From pairs of kind and detail."""
+        facts = cls()
+        for kind, detail in rows:
+            body = json.loads(detail)
+            if kind == "partition":
+                facts.partitions[body["tp"]] = body
+            elif kind in ("journal", "end", "stage", "group"):
+                {
+                    "journal": facts.journals,
+                    "end": facts.ends,
+                    "stage": facts.stages,
+                    "group": facts.groups,
+                }[kind].append(body)
+            else:
+                facts.numbers.update(body)
+        return facts
+
+    def total(self, column: str) -> int:
+        """Summed over all partitions."""
+        return sum(row.get(column, 0) for row in self.partitions.values())
+
+    def name(self, tp: int) -> str:
+        """A partition as a person writes it."""
+        row = self.partitions.get(tp)
+        return f"{row['topic']}/{row['partition']}" if row else f"partition {tp}"
+
+    def logs(self, topic: str | None) -> list[bool]:
+        """Whether each partition of an internal topic (None: of every other) has its leader's log."""
+        rows = self.partitions.values()
+        return [r["logged"] for r in rows if (r["topic"] == topic if topic else not r["internal"])]
+
+
+@dataclass
+class Incomplete:
+    """What is wrong with the evidence of one run."""
+
+    reasons: dict[str, Reason] = field(default_factory=dict)
+    tables: set[str] = field(default_factory=set)  # those whose absences prove nothing
+
+    def add(self, name: str, sentence: str, *tables: str) -> None:
+        """Note it; the first sentence under a name stays."""
+        self.reasons.setdefault(name, Reason("incomplete-evidence", sentence, name, REPEAT))
+        self.tables.update(tables)
