@@ -23,7 +23,7 @@ from harness.record.journal import Journal, NoJournal
 from harness.record.parts import PartWriter, folder_of, start_over
 from workloads.defects import policy_of
 from workloads.loop import Settings, Worker
-from workloads.model import Workload, group_of, transactional_id
+from workloads.model import Workload
 from workloads.registry import WORKLOADS
 
 CLIENTS: Mapping[str, Client] = {"librdkafka": LibrdkafkaClient()}
@@ -58,8 +58,8 @@ def build(
         case Role.WORKER:
             settings = Settings(
                 bootstrap=spec["bootstrap"],
-                group=group_of(spec["stage"], tag),
-                transactional_id=transactional_id(spec["worker"], tag),
+                group=spec["group"],
+                transactional_id=spec["transactional_id"],
                 process=spec["process"],
                 txn_size=spec["txn_size"],
                 abort_share=spec["abort_share"],

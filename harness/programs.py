@@ -20,6 +20,8 @@ class Seat:
     channel: int  # the file descriptor of its end of the control line
     stage: str | None = None
     worker: str | None = None
+    group: str | None = None  # of the stage
+    transactional_id: str | None = None  # of the worker
     process: int = 0
     more: Mapping[str, Any] = field(default_factory=dict)  # what this role alone is told
 

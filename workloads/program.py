@@ -28,6 +28,8 @@ class PythonProgram:
             "channel": seat.channel,
             "stage": seat.stage,
             "worker": seat.worker,
+            "group": seat.group,
+            "transactional_id": seat.transactional_id,
             "process": seat.process,
             **seat.more,
         }

@@ -109,7 +109,14 @@ class Processes:
             if slot is None:
                 raise StartFailed(f"no client slot is free for {worker}: {len(held)} are held")
             process = sum(self._incarnations.values()) - 1
-            seat = {"stage": stage, "worker": worker, "process": process}
+            facts = self._stages[stage]
+            seat = {
+                "stage": stage,
+                "worker": worker,
+                "group": facts.group,
+                "transactional_id": facts.transactional_ids.get(worker),
+                "process": process,
+            }
             return self._start(self._programs[stage], Role.WORKER, f"{worker}.{incarnation}", slot, seat)
 
     def start_other(self, role: Role, journal: str, slot: str, **more: Any) -> Member:
@@ -139,8 +146,7 @@ class Processes:
             cwd=launch.cwd,
         )
         theirs.close()
-        group = self._stages[seat.stage].group if seat.stage else None
-        member = Member(journal, role, slot, child, ours, seat.stage, seat.worker, group, seat=given)
+        member = Member(journal, role, slot, child, ours, seat.stage, seat.worker, seat.group, seat=given)
         member.hearing = threading.Thread(
             target=self._hear, args=(member,), name=f"hear {journal}", daemon=True
         )
