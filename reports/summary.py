@@ -84,10 +84,12 @@ def _what_was_found(anomalies: Mapping[str, Found], faults: Sequence[FaultReport
     causes = [(name, found) for name, found in bad if found.because not in anomalies] or bad
     words = listed([counted(name, found) for name, found in causes], 3)
     moments = sorted(_moments(causes))
-    # Beyond the examples there may be an earlier one: then no fault is named.
+    last = fault_before(faults, moments[0]) if moments else None
+    if last is None:
+        return words
+    # Beyond the examples there may be an earlier one.
     whole = all(found.count <= len(found.examples) for _, found in causes)
-    last = fault_before(faults, moments[0]) if moments and whole else None
-    return words + (f", after {struck(last)}" if last else "")
+    return f"{words}, {'' if whole else 'those shown '}after {struck(last)}"
 
 
 def _moments(found: Iterable[tuple[str, Found]]) -> Iterator[float]:
