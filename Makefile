@@ -71,6 +71,7 @@ ifdef SIZE
 	@$(BIN)/python -m bench.scale $(SIZE)
 else
 	@$(BIN)/python -m bench.run
+	@$(BIN)/python -m bench.verdicts
 	@$(BIN)/python -m bench.scale 1m 10m
 endif
 
