@@ -3,6 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from checkers.spark.gather import gathered
 from checkers.stored.sources import Sources
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -94,7 +95,7 @@ def make_inputs(
     # Absence of an input may be judged where its place is in the log that is here, or was read.
     in_reach = "if(logged, offset >= log_start, offset >= rc_first and offset < rc_next)"
     return (
-        united.groupBy("run", "tp", "offset")
+        gathered(united, "run", "tp", "offset")
         .agg(
             F.expr("any_value(here, true) as here"),
             F.expr("collect_list(expected) as expected"),

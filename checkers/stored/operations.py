@@ -3,6 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from checkers.spark.gather import gathered
 from checkers.stored.partitions import effective
 from checkers.stored.sources import Sources
 from harness.history import Fate, Outcome
@@ -37,7 +38,7 @@ def make_operations(
     united = _operations(s)
     for part in (_acked(positions), _found(values), _commits(positions), _claims(s)):
         united = united.unionByName(part, allowMissingColumns=True)
-    grouped = united.groupBy("run", "op").agg(
+    grouped = gathered(united, "run", "op").agg(
         F.expr("any_value(operation, true) as operation"),
         F.expr("array_sort(collect_list(record)) as records"),
         F.expr("array_sort(collect_list(commit)) as commits"),

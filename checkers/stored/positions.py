@@ -3,6 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from checkers.spark.gather import gathered
 from checkers.stored.sources import Sources
 from harness.history import Fate, Isolation, Role
 
@@ -41,7 +42,7 @@ def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
         f"min(least(lowest, {names})) as lowest",
         f"max(greatest(highest, {names})) as highest",
     )
-    grouped = united.groupBy("run", "tp", "offset").agg(*map(F.expr, told))
+    grouped = gathered(united, "run", "tp", "offset").agg(*map(F.expr, told))
     takes_effect = (
         "coalesce(log.fate in ('commit', 'plain') and coalesce(offset < high_watermark, true), false)"
     )

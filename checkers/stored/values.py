@@ -3,6 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from checkers.spark.gather import gathered
 from checkers.stored.operations import TOLD
 from checkers.stored.sources import Sources
 
@@ -17,10 +18,9 @@ def make_values(s: Sources, positions: DataFrame) -> DataFrame:
         "run", name, "value", place
     )
     sends = _writers(s).selectExpr("run", "value as name", "value", "send")
-    return (
-        sends.unionByName(places, allowMissingColumns=True)
-        .groupBy("run", "name", "value")
-        .agg(F.expr("any_value(send, true) as send"), F.expr("collect_list(place) as places"))
+    united = sends.unionByName(places, allowMissingColumns=True)
+    return gathered(united, "run", "name", "value").agg(
+        F.expr("any_value(send, true) as send"), F.expr("collect_list(place) as places")
     )
 
 
