@@ -89,6 +89,10 @@ def _groups(s: Sources, t: Tables) -> DataFrame:
     return unseen.join(F.broadcast(read), on=["run", "group", "tp"], how="left_semi")
 
 
+ENDS = ("committed", "aborted", "open")
+"""What may have become of a transaction whose client was not told; else nobody knows."""
+
+
 def _operations(t: Tables) -> DataFrame:
     txn, writes = "operation.f = 'txn'", "operation.f != 'poll' and settled = 'committed'"
     counts = {
@@ -96,6 +100,7 @@ def _operations(t: Tables) -> DataFrame:
         **{outcome: f"operation.outcome = '{outcome}'" for outcome in ("ok", "fail", "info")},
         "committed": f"{txn} and settled = 'committed'",
         "aborted": f"{txn} and settled = 'aborted'",
+        **{f"info_{end}": f"operation.outcome = 'info' and {txn} and settled = '{end}'" for end in ENDS},
         "effective": writes,
         "effective_of_stages": f"{writes} and operation.stage is not null",
         "acknowledged": f"{txn} and told = 'committed'",

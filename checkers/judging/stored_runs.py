@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from checkers.findings.form import Finding
 from checkers.judging.bisect import Answers, each
 from checkers.judging.completeness import completeness, missing_needs
+from checkers.judging.facts import ENDS
 from checkers.judging.gathered import Facts, Incomplete
 from checkers.judging.observers import observe
 from checkers.judging.run_checks import Materialised, Phase, in_silence, materialise
@@ -114,7 +115,9 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
             "outputs": facts.total("outputs"),
             **{name: numbers[name] for name in ("committed", "aborted", "fenced")},
         },
-        stats={name: numbers[name] for name in ("ops", "ok", "fail", "info")},
+        stats={
+            name: numbers[name] for name in ("ops", "ok", "fail", "info", *(f"info_{end}" for end in ENDS))
+        },
         unsettled=unsettled(run.run, brought.findings),
     )
 

@@ -108,6 +108,12 @@ class Counted:
         return {
             "ops": len(ops),
             **{outcome: sum(op["outcome"] == outcome for op in ops) for outcome in ("ok", "fail", "info")},
+            **{
+                f"info_{end}": sum(
+                    op["outcome"] == "info" and self._end(op) == end for op in ops if op["f"] == "txn"
+                )
+                for end in ("committed", "aborted", "open")
+            },
             "inputs": sum(self._topics[tp] in inputs and not r.get("sentinel") for (tp, _), r in visible),
             "outputs": sum(bool(record.get("inputs")) for _, record in visible),
             "committed": ends.count("committed"),
