@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,18 +105,25 @@ def _words(options: Mapping[str, Any]) -> list[str]:
 
 def _call(arguments: Sequence[str], timeout_s: float | None) -> list[Result]:
     """Run the command to its end. Its standard error is shown as it comes, its verdicts are read."""
-    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=None, text=True) as process:
-        try:
-            output, _ = process.communicate(timeout=timeout_s)
-        finally:
-            if process.poll() is None:  # given up: it heals and cleans up before it ends
-                process.terminate()
+    with tempfile.TemporaryDirectory(prefix="fencepost-api-") as folder:
+        last_words = Path(folder) / "last-words"
+        environment = {**os.environ, "FENCEPOST_LAST_WORDS": str(last_words)}
+        with subprocess.Popen(
+            [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=None, text=True, env=environment
+        ) as process:
+            try:
+                output, _ = process.communicate(timeout=timeout_s)
+            finally:
+                if process.poll() is None:  # given up: it heals and cleans up before it ends
+                    process.terminate()
+        why = last_words.read_text(encoding="utf-8") if last_words.exists() else ""
     results = [
         _result(json.loads(line), process.returncode) for line in output.splitlines() if line.startswith("{")
     ]
     if not results:
+        said = f": {why}" if why else ""
         raise FencepostFailed(
-            process.returncode, f"`fencepost {arguments[0]}` ended with {process.returncode}"
+            process.returncode, f"`fencepost {arguments[0]}` ended with {process.returncode}{said}"
         )
     return results
 

@@ -5,8 +5,10 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from types import TracebackType
 
 import click
@@ -16,9 +18,11 @@ from harness.names import unknown
 from harness.secrets import redact_text
 from harness.settings.options import FIELDS
 
+LAST_WORDS = "FENCEPOST_LAST_WORDS"
+"""Names the file for the sentence with which a command ends, if it ends without a verdict."""
 COMMANDS = ("run", "check", "report", "replay", "list", "doctor")
 NAME = "fencepost"
-UNREAD = "nobody reads what Fencepost has to say"
+UNREAD = "the program that was to read the output has ended"
 
 
 class House(click.Group):
@@ -72,12 +76,23 @@ def run_command_line(arguments: Sequence[str]) -> int:
         return ExitStatus.USAGE
     except (click.ClickException, FencepostError, KeyboardInterrupt, click.Abort) as error:
         words, status = _answer(error)
-        print(f"{NAME}: {redact_text(words)}", file=sys.stderr)
+        _say_last(redact_text(words))
         return status
     except (BrokenPipeError, SystemExit):  # click makes a SystemExit(1) of a broken pipe, which is no verdict
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left in it is for nobody
-        print(f"{NAME}: a pipe broke: {UNREAD}", file=sys.__stderr__)
+        _say_last(f"a pipe broke: {UNREAD}")
         return ExitStatus.FAILURE
+
+
+def _say_last(words: str) -> None:
+    """The sentence with which a command ends; who called it as an API finds it in a file of its own."""
+    if told := os.environ.get(LAST_WORDS):
+        with suppress(OSError):
+            Path(told).write_text(words, encoding="utf-8", errors="replace")
+    try:
+        print(f"{NAME}: {words}", file=sys.__stderr__, flush=True)
+    except OSError:  # nobody reads that either: what is left in it would fail once more at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def _answer(error: BaseException) -> tuple[str, ExitStatus]:

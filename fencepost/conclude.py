@@ -4,6 +4,7 @@ from fencepost.evidence import KILLED, Evidence
 from harness.facts import Facts
 from harness.reasons import Reason
 from harness.settings.test_toml import Plan
+from harness.telling.words import several
 from harness.verdict import Judgement, Validity, Verdict
 
 
@@ -77,8 +78,9 @@ def _unstruck(evidence: Evidence) -> list[Reason]:
     ]
     missing = len(evidence.plan.schedule) - len(faults)
     if missing > 0:
-        text = f"{missing} of the planned faults were never carried out"
-        reasons.append(Reason("faults-not-carried-out", text, remedy="use a longer `--time-limit`"))
+        text = f"the run ended before {several(missing, 'planned fault')} could be carried out"
+        longer = "let the run come to its end: `fencepost replay` repeats it; or use a longer `--time-limit`"
+        reasons.append(Reason("faults-not-carried-out", text, remedy=longer))
     return reasons
 
 

@@ -55,6 +55,13 @@ def _try(evidence: Evidence) -> None:
         isinstance(names, list | tuple) and all(isinstance(one, str) for one in names) for names in told
     ):
         raise TypeError("a list of words is none")
+    numbers = (
+        facts.clock_drift_ms,
+        evidence.plan.run.get("wall_ms_at_zero"),
+        evidence.plan.run.get("session_timeout_ms"),
+    )
+    if any(one is not None and type(one) not in (int, float) for one in numbers):
+        raise TypeError("a number is none")
     healed_ns(facts)
     _ = evidence.broken_premises
     conclude(evidence, Judgement({}, {}, {}))

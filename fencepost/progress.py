@@ -13,8 +13,11 @@ LINE_EVERY_S = 5.0
 def words(tick: Tick) -> str:
     """The state of a run in one line."""
     lag = "?" if tick.lag is None else f"{tick.lag:,}"
+    left = (
+        f"{tick.left_s:.0f} s left" if tick.left_s >= 0.5 else "over the time limit: faults are being healed"
+    )
     return (
-        f"{tick.left_s:.0f} s left, {tick.inputs:,} inputs, {tick.rate_tps:.0f} txn/s "
+        f"{left}, {tick.inputs:,} inputs, {tick.rate_tps:.0f} txn/s "
         f"({tick.committed:,} ok, {tick.aborted:,} aborted, {tick.info:,} info, {tick.fenced:,} fenced), "
         f"lag {lag}, faults on: {', '.join(tick.faults) or 'none'}"
     )

@@ -54,11 +54,19 @@ def run(
     progress.say("planned, in seconds after the first input:" if drawn.injections else _no_faults(options))
     for injection in drawn.injections:
         progress.say(f"  {injection}")
+    if options.master.startswith("spark://"):  # before a run for which nobody could give a verdict
+        from checkers.spark.remote import reach
+
+        reach(options.master)
     with Interrupt() as interrupt, ExitStack() as stack:
         judge = judge_for(options, stack)
         performed = perform_run(options, progress, command, workload, drawn, interrupt, stack, judge)
-        with performed.run_log.steps() as begin:
-            verdict = judge.judge(performed.folder, begin)
+        try:
+            with performed.run_log.steps() as begin:
+                verdict = judge.judge(performed.folder, begin)
+        except FencepostError:
+            progress.say(f"the run is kept: `fencepost check {performed.folder}` judges it")
+            raise
         performed.facts().save(performed.folder / "facts.json")
         _leave(performed.folder, verdict, performed.run_log)
         return verdict, performed.folder

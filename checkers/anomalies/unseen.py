@@ -80,7 +80,7 @@ TOLD = {
     "unseen": Told(
         "acknowledged record was never delivered",
         "acknowledged records were never delivered",
-        "The final reader came to the end, and nobody was ever given this acknowledged record.",
+        "Readers came to the end, and none of them was ever given this acknowledged record.",
         _sentence,
     ),
 }

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
+from harness.cluster.config import FIXED
 from harness.environment.cache import provide
 from harness.errors import StartFailed, UsageError
 from harness.names import nearest
@@ -19,7 +20,12 @@ _FREE = ("listener.name.", "log4j2.", "confluent.")
 
 
 def check_settings(settings: Mapping[str, str], known: Collection[str]) -> list[str]:
-    """Raise `UsageError` for what looks like a misspelt name; give those that are just not documented."""
+    """Raise `UsageError` for what looks like a misspelt name, and for what the cluster needs for itself; give those
+    that are just not documented.
+    """
+    for name in settings:
+        if name in FIXED:
+            raise UsageError(f"Fencepost sets {name} for each broker itself: leave out broker.{name}")
     strange = [name for name in settings if name not in known and not name.startswith(_FREE)]
     for name in strange:
         if close := nearest(name, known):

@@ -106,12 +106,28 @@ def lay_out(brokers: int, slots: Sequence[str], next_port: Callable[[], int]) ->
     return Layout(ids, tuple(slots), listeners, links, toxiproxy=next_port())
 
 
+FIXED = frozenset(
+    {
+        *("node.id", "broker.id", "process.roles", "log.dir", "log.dirs", "metadata.log.dir"),
+        *(
+            "listeners",
+            "advertised.listeners",
+            "listener.security.protocol.map",
+            "inter.broker.listener.name",
+        ),
+        *("security.inter.broker.protocol", "controller.listener.names"),
+        *("controller.quorum.voters", "controller.quorum.bootstrap.servers"),
+    }
+)
+"""Settings of which each broker has its own: they make the cluster what the run takes it for."""
+
+
 def _slot_listener(place: int) -> str:
     return f"SLOT_{place}"
 
 
 def properties(layout: Layout, broker: int, data_dir: Path, settings: Mapping[str, str]) -> str:
-    """The broker's `server.properties`; `settings` are the user's, and win over the house's."""
+    """The broker's `server.properties`; `settings` are the user's, none of `FIXED`, and win over `SETTINGS`."""
     own = {name: port for (owner, name), port in layout.listeners.items() if owner == broker}
     peers = [peer for peer in layout.brokers if peer != broker]
     advertised = dict(own)

@@ -100,7 +100,14 @@ class Tabulator:
             if isinstance(line.event, PartWritten):
                 self._part(read, path, line.event)
             else:
-                self._event(read, line)
+                try:
+                    self._event(read, line)
+                except (
+                    TypeError,
+                    ValueError,
+                    LookupError,
+                ):  # it parses, and is not what a process of ours writes
+                    read.missing += 1
         for op in sorted(read.open):
             self._complete(read, op, None, None)
         self._next_op = read.first_op + read.highest + 1

@@ -147,7 +147,10 @@ def test_a_standard_output_that_is_closed_is_told_at_once():
         ["sh", "-c", 'exec "$@" >&-', "sh", *command], stderr=subprocess.PIPE, text=True, check=False
     )
     assert done.returncode == 4
-    assert done.stderr == "fencepost: standard output is closed: nobody reads what Fencepost has to say\n"
+    assert (
+        done.stderr
+        == "fencepost: standard output is closed: the program that was to read the output has ended\n"
+    )
 
 
 @pytest.mark.parametrize("buffering", [[], ["-u"]])
@@ -161,4 +164,4 @@ def test_a_reader_that_has_gone_is_no_traceback(buffering):
     )
     os.close(write)
     assert done.returncode == 4
-    assert done.stderr == "fencepost: a pipe broke: nobody reads what Fencepost has to say\n"
+    assert done.stderr == "fencepost: a pipe broke: the program that was to read the output has ended\n"
