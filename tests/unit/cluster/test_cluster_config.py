@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.config import Layout, lay_out, properties
+from harness.cluster.broker_settings import check_settings
+from harness.cluster.config import FIXED, Layout, lay_out, properties
 from harness.cluster.storage import format_node, new_id
+from harness.errors import UsageError
 from harness.network.links import client_link, peer_link
 
 
@@ -92,3 +94,16 @@ def test_a_formatted_folder_names_the_cluster_the_node_and_itself(tmp_path: Path
     assert first[3].startswith("directory.id=")
     assert first[3] != second[3]
     assert (tmp_path / "1" / "bootstrap.checkpoint").read_bytes() == b"features"
+
+
+def test_what_the_cluster_needs_for_itself_is_refused() -> None:
+    """Else it would be passed over: each broker has its own."""
+    for name in FIXED:
+        with pytest.raises(UsageError, match=f"Fencepost sets {name} for each broker itself"):
+            check_settings({name: "7"}, FIXED)
+    assert check_settings({"num.partitions": "2"}, {"num.partitions"}) == []
+
+
+def test_whatever_each_broker_has_of_its_own_is_refused(layout: Layout) -> None:
+    plain, asked = said(layout, 1), said(layout, 1, dict.fromkeys(said(layout, 1), "x"))
+    assert {name for name in plain if asked[name] != "x"} <= FIXED

@@ -85,3 +85,10 @@ def test_check_takes_the_anomalies_that_are_allowed(monkeypatch):
     monkeypatch.setattr(api, "_call", lambda arguments, _: [arguments])
     (words,) = fencepost.check("night.edn", allow=["poll-skip", "G0"])
     assert words == ["check", "--json", "--allow", "poll-skip,G0", "--", "night.edn"]
+
+
+def test_the_last_words_of_a_command_reach_who_called_it_from_python():
+    with pytest.raises(fencepost.FencepostFailed, match="there is no fault") as failed:
+        fencepost.run(nemesis="kill-brocker")
+    assert failed.value.exit_status == 2
+    assert "kill-broker" in str(failed.value)

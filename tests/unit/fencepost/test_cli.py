@@ -165,3 +165,15 @@ def test_a_reader_that_has_gone_is_no_traceback(buffering):
     os.close(write)
     assert done.returncode == 4
     assert done.stderr == "fencepost: a pipe broke: the program that was to read the output has ended\n"
+
+
+def test_where_nobody_reads_an_error_either_the_status_is_no_verdict(tmp_path):
+    """A status of 1 would say `invalid`."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-P", "-m", "fencepost", "list", "defects"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, stdout=write, stderr=write, check=False, env=environment)
+    os.close(write)
+    assert done.returncode == 4
+    assert list(tmp_path.iterdir()) == []  # no traceback of a bug

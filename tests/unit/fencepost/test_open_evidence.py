@@ -113,6 +113,7 @@ def test_a_test_toml_that_is_damaged_is_said(store: Path, old: str, new: str) ->
         lambda facts: facts.update(unmet_goals=["a"]),
         lambda facts: facts.update(rows=3),
         lambda facts: facts.pop("phases"),
+        lambda facts: facts.update(clock_drift_ms="much"),
     ],
 )
 def test_a_facts_json_that_is_damaged_is_said(

@@ -5,6 +5,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from harness.history import Outcome
@@ -26,6 +27,8 @@ from harness.record.events import (
 )
 from harness.record.journal import Journal
 from harness.record.journal_lines import Journaled, lines
+from harness.record.partitions import PartitionIds
+from harness.record.tables import Tabulator
 
 EVENTS: tuple[Event, ...] = (
     Ended(3),
@@ -82,3 +85,17 @@ def test_what_is_no_event_is_evidence_that_is_missing(line: dict[str, Any], tmp_
     read = Journaled("a", 0)
     assert list(lines(path, read)) == []
     assert read.missing == 2
+
+
+@pytest.mark.parametrize("sends", [[["out"]], [["out", "s", 1, "in/0"]], 3])
+def test_an_event_that_says_less_than_it_must_is_evidence_that_is_missing(
+    sends: object, tmp_path: Path
+) -> None:
+    bare = {"index": 1, "time": 1, "type": "invoke", "f": "txn", "process": 1, "op": 0, "sends": sends}
+    done = {"index": 2, "time": 2, "type": "ok", "f": "txn", "process": 1, "op": 0}
+    path = tmp_path / "w.jsonl"
+    begun = {"index": 0, "time": 0, "type": "begin", "journal": "w", "role": "worker"}
+    path.write_text("".join(json.dumps(line) + "\n" for line in (begun, bare, done)))
+    Tabulator(7, (), PartitionIds()).write([path], tmp_path / "history")
+    (row,) = pq.read_table(tmp_path / "history" / "journals.parquet").to_pylist()
+    assert row["missing_lines"] == 1
