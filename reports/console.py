@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.telling.words import printable, several
+from harness.telling.words import listed, printable, several
 from harness.verdict import Found, Validity, Verdict, lacking
 from reports.summary import causes_first
 from reports.told import counted, sentence
@@ -29,10 +29,10 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
     left, blind = verdict.not_exercised, lacking(verdict.not_checked)
     open_ends = [
         several(len(blind), "check") + " had no evidence" if blind else "",
-        several(len(left), "fault or goal", "faults or goals") + " not exercised" if left else "",
+        "not exercised: " + listed([printable(name, 60) for name in left]) if left else "",
     ]
     if any(open_ends):
-        lines.append(f"  {', '.join(filter(None, open_ends))}: the report says why")
+        lines.append(f"  {'; '.join(filter(None, open_ends))} (the report says why)")
     return [
         *lines,
         f"verdict  {WORDS[verdict.valid]}",
