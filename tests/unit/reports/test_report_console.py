@@ -26,7 +26,7 @@ def test_the_last_lines_are_verdict_reason_report_and_command() -> None:
 
 def test_what_was_left_open_is_named() -> None:
     lines = last_lines(verdict(Validity.UNKNOWN), Path("s"), "c")
-    assert "  1 check had no evidence; not exercised:  (the report says why)" in lines
+    assert "  1 check had no evidence; not exercised: zombie (the report says why)" in lines
     assert lines[0] == "  unknown: fault 2 (pause-worker) did not act"
 
 
