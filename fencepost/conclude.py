@@ -1,5 +1,7 @@
 """Findings weighed with what the run says of itself: the worst wins."""
 
+from collections import Counter
+
 from fencepost.evidence import KILLED, Evidence
 from harness.facts import Facts
 from harness.reasons import Reason
@@ -76,7 +78,13 @@ def _unstruck(evidence: Evidence) -> list[Reason]:
         for fault in faults
         if fault.acted and fault.end_s is None
     ]
-    missing = len(evidence.plan.schedule) - len(faults)
+    planned = Counter(str(injection.get("fault")) for injection in evidence.plan.schedule)
+    named = [name for name in evidence.plan.options.nemesis or () if name not in ("none", *planned)]
+    reasons += [
+        Reason("fault-not-planned", f"{name} was asked for, and the schedule has none", name, again)
+        for name in named
+    ]
+    missing = (planned - Counter(fault.fault for fault in faults)).total()
     if missing > 0:
         text = f"the run ended before {several(missing, 'planned fault')} could be carried out"
         longer = "let the run come to its end: `fencepost replay` repeats it; or use a longer `--time-limit`"

@@ -109,7 +109,11 @@ class FaultReport:
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "FaultReport":
         """The inverse of `as_json`; earlier versions said `past_tense` of a target. Raises TypeError."""
-        return cls(**{key: value for key, value in body.items() if key != "past_tense"})
+        report = cls(**{key: value for key, value in body.items() if key != "past_tense"})
+        words = (report.fault, report.target, report.evidence, report.struck)
+        if type(report.acted) is not bool or not all(isinstance(one, str) for one in words):
+            raise TypeError(f"no fault is {body!r}")
+        return report
 
     def as_json(self) -> dict[str, Any]:
         """As it stands in `faults`."""
@@ -250,7 +254,7 @@ class Verdict:
         """Read `verdict.json`; raises `UnreadableInput`, which names the file."""
         try:
             return cls.from_json(json.loads(path.read_text()))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise UnreadableInput(f"{path} cannot be read: {error}") from error
 
     def line(self) -> str:

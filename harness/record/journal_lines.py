@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 
-from harness.record.events import Ack, Begun, Event, Invoked, NoEvent, parse
+from harness.record.events import MOST, Ack, Begun, Event, Invoked, NoEvent, parse
 
 
 @dataclass
@@ -68,6 +68,8 @@ def lines(path: Path, read: Journaled) -> Iterator[Line]:
             try:
                 body = orjson.loads(line)
                 found, time_ns = int(body["index"]), int(body["time"])
+                if not 0 <= time_ns < MOST:
+                    raise NoEvent("nothing happens at that time")
                 event = parse(body)
             except (orjson.JSONDecodeError, NoEvent, KeyError, TypeError, ValueError):
                 read.missing += 1

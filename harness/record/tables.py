@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UnreadableInput
-from harness.history import Isolation, Outcome
+from harness.history import Isolation, Outcome, Role
 from harness.pipeline import StageFacts
 from harness.record.earlier_reads import rows_of
 from harness.record.events import (
+    KINDS,
     Ack,
     Assigned,
     Begun,
@@ -28,6 +29,7 @@ from harness.record.events import (
     EndInvoked,
     EndsRead,
     Invoked,
+    NoEvent,
     PartWritten,
     Polled,
 )
@@ -102,11 +104,7 @@ class Tabulator:
             else:
                 try:
                     self._event(read, line)
-                except (
-                    TypeError,
-                    ValueError,
-                    LookupError,
-                ):  # it parses, and is not what a process of ours writes
+                except (NoEvent, TypeError, ValueError, LookupError):  # it parses, and nobody writes it
                     read.missing += 1
         for op in sorted(read.open):
             self._complete(read, op, None, None)
@@ -129,6 +127,10 @@ class Tabulator:
         event = line.event
         match event:
             case Begun():
+                if (event.role == Role.WORKER.value) != (event.stage is not None) or (
+                    event.stage is not None and event.stage not in self._stages
+                ):
+                    raise NoEvent(f"no {event.role} of stage {event.stage} has a journal")
                 read.head = event
             case Ended():
                 read.ended = True
@@ -140,6 +142,8 @@ class Tabulator:
             case Polled():
                 self._poll(read, line, event)
             case Invoked():
+                if event.f not in KINDS:
+                    raise NoEvent(f"no process does {event.f}")
                 read.open[event.op] = Open(event, line.time_ns, line.number)
                 read.highest = max(read.highest, event.op)
             case EndInvoked():
@@ -183,7 +187,12 @@ class Tabulator:
             begun.line,
             line.number if line else None,
         )
-        self._sends(read, op, invoked.sends, (done and done.acks) or begun.acks)
+        acks = (done and done.acks) or begun.acks
+        told_all = len(acks) == len(invoked.sends) and None not in acks
+        committed = done is not None and done.type is Outcome.OK and invoked.asked != "abort"
+        if len(acks) > len(invoked.sends) or (committed and not told_all):
+            read.missing += 1  # nobody is told ok before each of its records is acknowledged
+        self._sends(read, op, invoked.sends, acks)
         for key, (first, following) in (invoked.claims or {}).items():
             self._row("claims", number, group, self._tp(key), first, following)
 
@@ -263,7 +272,7 @@ class Tabulator:
         """The rows of a part; one that is gone or damaged counts as a line that is."""
         try:
             table, batch = read_part(folder_of(path), event, self._numbers(read))
-        except DamagedPart:
+        except (DamagedPart, TypeError, ValueError, LookupError):
             read.missing += 1
         else:
             self._sheets[table].write(batch)

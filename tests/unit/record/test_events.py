@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.history import Outcome
+from harness.pipeline import StageFacts
 from harness.record.events import (
     Assigned,
     Begun,
@@ -93,9 +94,46 @@ def test_an_event_that_says_less_than_it_must_is_evidence_that_is_missing(
 ) -> None:
     bare = {"index": 1, "time": 1, "type": "invoke", "f": "txn", "process": 1, "op": 0, "sends": sends}
     done = {"index": 2, "time": 2, "type": "ok", "f": "txn", "process": 1, "op": 0}
-    path = tmp_path / "w.jsonl"
-    begun = {"index": 0, "time": 0, "type": "begin", "journal": "w", "role": "worker"}
-    path.write_text("".join(json.dumps(line) + "\n" for line in (begun, bare, done)))
-    Tabulator(7, (), PartitionIds()).write([path], tmp_path / "history")
-    (row,) = pq.read_table(tmp_path / "history" / "journals.parquet").to_pylist()
-    assert row["missing_lines"] == 1
+    assert missing(tmp_path, BEGIN, bare, done) == 1
+
+
+BEGIN = {"index": 0, "time": 0, "type": "begin", "journal": "w", "role": "worker", "stage": "s"}
+INVOKE = {"index": 1, "time": 1, "type": "invoke", "f": "txn", "process": 1, "op": 0, "asked": "commit"}
+SENDS = [["out", "s", 1, "in/0", 7]]
+OK = {"index": 2, "time": 2, "type": "ok", "f": "txn", "process": 1, "op": 0, "acks": [[0, 3]]}
+
+
+def missing(folder: Path, *written: dict[str, object]) -> int:
+    """How much of a journal of these lines is missing."""
+    path = folder / "w.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in written))
+    Tabulator(7, (StageFacts("s", ("in",), "g"),), PartitionIds()).write([path], folder / "history")
+    (row,) = pq.read_table(folder / "history" / "journals.parquet").to_pylist()
+    return int(row["missing_lines"])
+
+
+@pytest.mark.parametrize(
+    ("begin", "invoke", "ok", "count"),
+    [
+        ({}, {}, {}, 0),
+        ({"stage": "zz"}, {}, {}, 1),
+        ({"role": "observer"}, {}, {}, 1),
+        ({"role": "worker", "stage": None}, {}, {}, 1),
+        ({}, {"f": "zzz"}, {}, 1),
+        ({}, {"op": -5}, {}, 1),
+        ({}, {"op": 2**63}, {}, 1),
+        ({}, {"process": "a"}, {}, 1),
+        ({}, {"time": 10**30}, {}, 1),
+        ({}, {"claims": {"in/0": [1]}}, {}, 1),
+        ({}, {"claims": {"in": [1, 2]}}, {}, 1),
+        ({}, {"sends": "abc"}, {}, 1),
+        ({}, {"sends": []}, {}, 1),  # more acknowledgements than sends
+        ({}, {}, {"acks": [None]}, 1),  # told ok, and one was never acknowledged
+        ({}, {}, {"acks": "zz"}, 1),
+        ({}, {"asked": "abort"}, {"type": "fail", "acks": [None]}, 0),
+    ],
+)
+def test_a_line_that_no_process_writes_is_evidence_that_is_missing(
+    begin: dict[str, object], invoke: dict[str, object], ok: dict[str, object], count: int, tmp_path: Path
+) -> None:
+    assert missing(tmp_path, BEGIN | begin, {**INVOKE, "sends": SENDS} | invoke, OK | ok) == count
