@@ -140,6 +140,8 @@ def unpacked(body: bytes) -> tuple[bytes, bool]:
         pass
     text, rest = b"", body
     while rest:  # as much as there is
+        if len(rest) > 3:  # flags that mean nothing: zlib refuses them, and Python's gzip passes over them
+            rest = rest[:3] + bytes([rest[3] & 0x1F]) + rest[4:]
         one = zlib.decompressobj(31)
         try:
             while rest and not one.eof:
