@@ -1,7 +1,6 @@
 """From history files to verdicts: what their clients told, and nothing else, decides."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,13 +74,10 @@ def conclude(path: Path | Url, judgement: Judgement) -> Verdict:
     """The verdict of one history. That nobody read what was sent proves nothing where nobody read at all."""
     from reports.summary import summary
 
-    if NOTHING_READ in judgement.broken and "unseen" in judgement.anomalies:
-        others = {name: found for name, found in judgement.anomalies.items() if name != "unseen"}
-        left_out = {**judgement.not_checked, "unseen": judgement.broken[NOTHING_READ]}
-        checked = [name for name in judgement.checked if name != "unseen"]
-        judgement = replace(judgement, anomalies=others, not_checked=left_out, checked=checked)
+    bad = {name for name, found in judgement.anomalies.items() if not found.allowed}
+    nothing_read = NOTHING_READ in judgement.broken
     valid = Validity.UNKNOWN if judgement.broken else Validity.VALID
-    if not all(found.allowed for found in judgement.anomalies.values()):
+    if bad - {"unseen"} or (bad and not nothing_read):
         valid = Validity.INVALID
     reasons = list(judgement.broken.values())
     return Verdict(

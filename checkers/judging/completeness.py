@@ -165,6 +165,12 @@ def _nothing_done(facts: Facts, promises: Promises, found: Incomplete) -> None:
     if journaled and consumed:
         if not numbers["expected"] and not numbers["sums"]:
             found.add("expected", "the table expected is empty, though inputs were read", "expected")
+        for stage in sorted({stage["stage"] for stage in facts.stages} - facts.due) if facts.due else ():
+            found.add(
+                f"expected of {stage}",
+                f"nothing says what the inputs of stage {stage} must lead to",
+                "expected",
+            )
         if not numbers["assignments"]:
             found.add("assignments", "the table assignments is empty, though inputs were read", "assignments")
         if not numbers["claims"] and facts.total("commits"):

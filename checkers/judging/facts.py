@@ -26,6 +26,7 @@ def evidence(s: Sources, t: Tables) -> DataFrame:
         ),
         _rows(s["stages"], "stage"),
         _rows(_groups(s, t), "group"),
+        _rows(s["expected"].select("run", "stage").distinct(), "due"),
         _rows(_operations(t), "operations"),
         _rows(_values(t), "values"),
         _rows(_inputs(t), "inputs"),

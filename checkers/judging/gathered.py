@@ -21,6 +21,7 @@ class Facts:
     ends: list[Row] = field(default_factory=list)
     stages: list[Row] = field(default_factory=list)
     groups: list[Row] = field(default_factory=list)  # that have committed, and of which nobody saw the start
+    due: set[str] = field(default_factory=set)  # the stages of which something is expected
     numbers: dict[str, Any] = field(default_factory=lambda: defaultdict(int))
 
     @classmethod
@@ -38,6 +39,8 @@ class Facts:
                     "stage": facts.stages,
                     "group": facts.groups,
                 }[kind].append(body)
+            elif kind == "due":
+                facts.due.add(body["stage"])
             else:
                 facts.numbers.update(body)
         return facts

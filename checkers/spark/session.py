@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["Pending", "SparkSettings", "begin", "make_archive", "session"]
 
 log = logging.getLogger(__name__)
+logging.getLogger("py4j").setLevel(logging.CRITICAL)  # a traceback for each call into a JVM that has ended
 
 
 class Pending:

@@ -47,7 +47,7 @@ class Child:
     @property
     def paused(self) -> bool:
         """Whether the kernel says that it is stopped by a signal."""
-        return self.poll() is None and self._state() == psutil.STATUS_STOPPED
+        return self.poll() is None and (self._state() == psutil.STATUS_STOPPED or self._waits_for_stopped())
 
     @property
     def running(self) -> bool:
@@ -127,6 +127,12 @@ class Child:
         except psutil.NoSuchProcess:
             return psutil.STATUS_DEAD
 
+    def _waits_for_stopped(self) -> bool:
+        """Whether it was stopped while it started a child: it cannot go on before that child does (vfork)."""
+        return self._state() == psutil.STATUS_DISK_SLEEP and any(
+            _state_of(other) == psutil.STATUS_STOPPED for other in self._others()
+        )
+
     def _others(self) -> list[psutil.Process]:
         """Who else is in its group."""
         found = []
@@ -140,7 +146,7 @@ class Child:
     def _all_stopped(self) -> bool:
         if self.poll() is not None:
             return False
-        if not hasattr(os, "waitid"):
+        if not hasattr(os, "waitid") or self._waits_for_stopped():
             return self.paused
         # The parent is told of a stop once the last thread has stopped; the main thread may be earlier.
         what = os.WSTOPPED | os.WNOHANG | os.WNOWAIT

@@ -184,6 +184,12 @@ def of_a_stage_that_promised_no_journal_nobody_asks_who_consumed(h: History) -> 
     h.promises = Promises(witness=SEGMENTS, internal_logs=(OFFSETS, TRANSACTIONS))
 
 
+@case(options={"inputs": "ab"}, broken=("nothing says what the inputs of stage t must lead to",))
+def a_stage_of_which_nothing_is_expected_is_told(h: History) -> None:
+    plain(h)
+    h.alter("stages", lambda row: row | {"stage": "t"} if row["in_topic"] == "b" else row)
+
+
 def _without_workers(h: History) -> None:
     """Its inputs stand there, and of its workers nothing is left."""
     h.feed(1)

@@ -56,11 +56,12 @@ def test_a_paused_process_can_be_killed_and_stopped(supervisor: Supervisor) -> N
 
 def test_what_a_launcher_has_started_is_struck_with_it(supervisor: Supervisor) -> None:
     launcher = supervisor.spawn(["sh", "-c", "sleep 600 & sleep 600; true"], name="launcher")
-    both = wait_for(
-        lambda: found if len(found := psutil.Process(launcher.pid).children()) == 2 else None,
-        "the launcher's children",
-        5,
-    )
+
+    def started() -> list[psutil.Process] | None:
+        found = psutil.Process(launcher.pid).children()
+        return found if [one.name() for one in found] == ["sleep", "sleep"] else None
+
+    both = wait_for(started, "the launcher's children", 5)
     launcher.pause()
     assert {one.status() for one in both} == {psutil.STATUS_STOPPED}
     launcher.resume()
