@@ -65,7 +65,7 @@ def lone_run(folder: Path) -> Path:
     told(f"a run of {TIME_LIMIT_S:g} s ({result.valid}), seconds beyond its limit", beyond_s, GOAL_BEYOND_S)
     told(
         "its verdict, seconds after its final reads",
-        sum(took_s.get(name, 0) for name in ("tables", *JUDGING)),
+        sum(took_s.get(name, 0) for name in JUDGING),
         GOAL_VERDICT_S,
     )
     return result.folder
@@ -82,7 +82,9 @@ def taken_s(command: list[str]) -> float:
     """Seconds that a process takes, with the Java that Fencepost takes."""
     began_s = time.monotonic()
     environment = {**os.environ, "JAVA_HOME": str(java("auto").home)}
-    subprocess.run(command, check=False, capture_output=True, env=environment)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    if done.returncode not in (0, 1, 3):  # no verdict: its time would say nothing
+        raise SystemExit(f"{' '.join(command)[:100]} ended with {done.returncode}: {done.stderr[-300:]}")
     return time.monotonic() - began_s
 
 

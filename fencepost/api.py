@@ -13,6 +13,9 @@ from typing import Any
 COMMAND = (sys.executable, "-P", "-m", "fencepost")
 """`-P`: the folder that one happens to stand in is no place to import from."""
 
+LAST_WORDS = "FENCEPOST_LAST_WORDS"
+"""Names the file for the sentence with which a command ends that has no verdict."""
+
 
 class FencepostFailed(Exception):
     """There is no verdict: wrong usage (2), a failure (4), or an interruption (130)."""
@@ -107,7 +110,7 @@ def _call(arguments: Sequence[str], timeout_s: float | None) -> list[Result]:
     """Run the command to its end. Its standard error is shown as it comes, its verdicts are read."""
     with tempfile.TemporaryDirectory(prefix="fencepost-api-") as folder:
         last_words = Path(folder) / "last-words"
-        environment = {**os.environ, "FENCEPOST_LAST_WORDS": str(last_words)}
+        environment = {**os.environ, LAST_WORDS: str(last_words)}
         with subprocess.Popen(
             [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=None, text=True, env=environment
         ) as process:

@@ -13,13 +13,12 @@ from types import TracebackType
 
 import click
 
+from fencepost.api import LAST_WORDS
 from harness.errors import ExitStatus, FencepostError, UsageError
 from harness.names import unknown
 from harness.secrets import redact_text
 from harness.settings.options import FIELDS
 
-LAST_WORDS = "FENCEPOST_LAST_WORDS"
-"""Names the file for the sentence with which a command ends, if it ends without a verdict."""
 COMMANDS = ("run", "check", "report", "replay", "list", "doctor")
 NAME = "fencepost"
 UNREAD = "the program that was to read the output has ended"

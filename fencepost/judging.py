@@ -31,7 +31,12 @@ def open_evidence(history: str, folder: Path) -> Evidence:
     told = folder / "facts.json"
     facts = Facts.load(told) if told.exists() else None
     if not tabulated(folder) and not (folder / "verdict.json").exists():
-        tabulate(folder, plan)  # it ended before it came to that
+        try:
+            tabulate(folder, plan)  # it ended before it came to that
+        except (TypeError, ValueError, LookupError, OverflowError) as error:  # Arrow's are among them
+            raise UnreadableInput(
+                f"the journals of {folder} are not as the run wrote them ({type(error).__name__}: {error})"
+            ) from error
     for room, tables in (("history", HISTORY), ("log", LOG)):
         if room == "history" or (folder / room).exists():
             for table in tables:

@@ -76,7 +76,8 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
         for name in checker.anomalies
     }
     anomalies: dict[str, Found] = {}
-    undecided: dict[str, Reason] = {}  # nobody looked for what became of the inputs: not a valid run
+    # Where nobody looked for what became of the inputs a run is not valid.
+    undecided = {lacking[need].code: lacking[need] for need in ("group-offsets",) if need in lacking}
     for checker in STORE_CHECKERS:
         for name in checker.anomalies:
             broken = [PREMISES[premise] for premise in checker.premises if premise in run.broken_premises]

@@ -16,7 +16,7 @@ from harness.clients import librdkafka
 from harness.clients.control import Control
 from harness.history import VALUE_HEADER, Outcome
 from harness.pipeline import Fed, Feed
-from harness.record.events import Completed, Invoked
+from harness.record.events import Ack, Completed, Invoked
 from harness.record.journal import Journal
 from harness.record.naming import Headers, digest, value_name
 
@@ -39,7 +39,7 @@ class Chunk:
     """The inputs of one tick: one operation, complete when each was answered."""
 
     op: int
-    acks: list[tuple[int, int] | None]
+    acks: list[Ack | None]
     answered: int = 0
     error: str | None = None
 
@@ -110,7 +110,7 @@ class Feeder:
     def _answered(self, chunk: Chunk, n: int, error: KafkaError | None, message: Message) -> None:
         chunk.answered += 1
         if error is None:
-            chunk.acks[n] = (cast(int, message.partition()), cast(int, message.offset()))
+            chunk.acks[n] = (cast(int, message.partition()), message.offset())
             self.acked += 1
         else:
             chunk.error = librdkafka.words(error)

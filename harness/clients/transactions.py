@@ -15,7 +15,7 @@ from typing import Any, Literal
 from harness.clients.control import Control
 from harness.clients.interface import Client, ClientError, Failure, Position, TransactionalClient
 from harness.history import Outcome
-from harness.record.events import Completed, EndInvoked, Invoked, Noted
+from harness.record.events import Ack, Completed, EndInvoked, Invoked, Noted
 from harness.record.journal import Journal
 from harness.record.naming import Headers
 
@@ -45,7 +45,7 @@ class Transaction:
         self._producer = producer
         self.op = op
         self._journal = journal
-        self.acks: list[tuple[int, int] | None] = [None] * count
+        self.acks: list[Ack | None] = [None] * count
         self.commit_invoked = False
         self.told = False  # the acknowledgements stand in the journal
         self.outcome = Outcome.INFO
@@ -97,7 +97,7 @@ class Transaction:
         self.told = True
 
     def _delivered(self, n: int, partition: int | None, offset: int | None, error: str | None) -> None:
-        if error is None and partition is not None and offset is not None:
+        if error is None and partition is not None:
             self.acks[n] = (partition, offset)
 
 

@@ -5,14 +5,16 @@ what came later, and passes over what later versions add. Partitions are named `
 nanoseconds since the run began.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 from harness.history import Outcome
+from harness.record.event_forms import FITS, MOST, is_number, names_place
 
-Ack = tuple[int, int]
-"""Partition and offset that a record was acknowledged with; the offset is below 0 where the broker forgot it."""
+Ack = tuple[int, int | None]
+"""Partition and offset that a record was acknowledged with. Without an offset: it was written before, by a request
+whose answer was lost, and the broker no longer knows where. Earlier versions wrote -1001 for that."""
 
 Rows = Mapping[str, Sequence[Sequence[Any]]]
 """By partition."""
@@ -186,92 +188,20 @@ _BY_TYPE: Mapping[str, type[Event]] = {
 }
 
 
-MOST = 1 << 62
-"""No number of a journal comes near it."""
 KINDS = ("txn", "send", "init", "commit-offsets")
 """What the processes of a pipeline do, polls aside."""
 
 
-def _number(value: object, least: int = 0) -> bool:
-    return type(value) is int and least <= value < MOST
-
-
-def _place(value: object) -> bool:
-    """`topic/number`, as partitions are named."""
-    topic, _, number = value.rpartition("/") if isinstance(value, str) else ("", "", "")
-    return bool(topic) and number.isascii() and number.isdecimal() and len(number) < 10
-
-
-def _each(fits: Callable[[Any], bool]) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, list) and all(map(fits, value))
-
-
-def _by_place(fits: Callable[[Any], bool]) -> Callable[[object], bool]:
-    return lambda value: (
-        isinstance(value, dict) and all(map(_place, value)) and all(map(fits, value.values()))
-    )
-
-
-def _send(value: object) -> bool:
-    """Topic, slot, digest; then a partition and an offset for each input."""
-    if not isinstance(value, list) or len(value) < 3 or len(value) % 2 == 0:
-        return False
-    topic, slot, crc, *inputs = value
-    named = isinstance(topic, str) and (slot is None or isinstance(slot, str)) and _number(crc)
-    return named and all(map(_place, inputs[::2])) and all(map(_number, inputs[1::2]))
-
-
-def _ack(value: object) -> bool:
-    """Partition and offset; null: none came."""
-    return value is None or (
-        isinstance(value, list) and len(value) == 2 and _number(value[0]) and _number(value[1], -MOST)
-    )
-
-
-def _range(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_number, value))
-
-
-def _text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _delivered(value: object) -> bool:
-    """Offset, and the value's name if the record bears one."""
-    return (
-        isinstance(value, list)
-        and len(value) == 2
-        and _number(value[0])
-        and (value[1] is None or isinstance(value[1], str))
-    )
-
-
-_FITS: Mapping[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("op", "ops", "call", "rows", "crc", "pid", "errors", "txn"), _number),
-    "process": lambda value: _number(value, -1),
-    **dict.fromkeys(("journal", "role", "stage", "f", "error", "isolation", "table", "file"), _text),
-    **dict.fromkeys(("transactional_id", "asked"), _text),
-    **dict.fromkeys(("gained", "fenced"), lambda value: type(value) is bool),
-    "sends": _each(_send),
-    "acks": _each(_ack),
-    "claims": _by_place(_range),
-    "records": _by_place(_each(_delivered)),
-    "partitions": _each(_place),
-    "starts": _each(lambda value: value is None or _number(value, -MOST)),
-}
-"""By field: whether a value is such as a process of ours writes. A null says nothing."""
-
-
 def parse(line: Mapping[str, Any]) -> Event:
     """The event of a line. Raises `NoEvent`."""
-    for name, fits in _FITS.items():
-        value = line.get(name)
-        if value is not None and not fits(value):
-            raise NoEvent(f"{name} of an event cannot be {str(value)[:60]!r}")
     kind = Polled if line.get("f") == "poll" else _BY_TYPE.get(str(line.get("type")))
     if kind is None:
         raise NoEvent(f"no event of a journal is of type {line.get('type')!r}")
     told = {name: line[name] for name in _DEFAULTS[kind] if name in line}
+    for name, value in told.items():
+        fits = FITS.get(name)
+        if not (_DEFAULTS[kind][name] is None if value is None else fits is None or fits(value)):
+            raise NoEvent(f"{name} of an event cannot be {str(value)[:60]!r}")
     try:
         if kind is Completed:
             told["type"] = Outcome(told["type"])
@@ -283,6 +213,6 @@ def parse(line: Mapping[str, Any]) -> Event:
 
 
 def _read_end(place: str, end: Mapping[str, Any]) -> ReadEnd:
-    if not _place(place) or not all(value is None or _number(value, -MOST) for value in end.values()):
+    if not names_place(place) or not all(value is None or is_number(value, -MOST) for value in end.values()):
         raise NoEvent(f"nobody read {place!r} as far as {end!r}")
     return ReadEnd(**end)

@@ -15,7 +15,8 @@ A read has no effect: only its completion is written, and it bears the time of i
     {"index":4,"time":15,"type":"ok","f":"txn","process":1,"op":1}
 
 `sends` holds topic, slot, digest, then a partition and an offset for each input. The n-th send of
-operation 1 bears the value `shop-1.0:1:n`. `acks` holds partition and offset, or null, by n.
+operation 1 bears the value `shop-1.0:1:n`. `acks` holds by n partition and
+offset, or null; the offset is null where the broker no longer knew it.
 `harness.record.events` has every kind of line.
 """
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import orjson
 
-from harness.record.events import MOST, Ack, Begun, Event, Invoked, NoEvent, parse
+from harness.record.event_forms import MOST
+from harness.record.events import Ack, Begun, Event, Invoked, NoEvent, parse
 
 
 @dataclass

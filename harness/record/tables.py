@@ -221,8 +221,7 @@ class Tabulator:
                 self._names.id(send[0], ack[0]) if ack else None
                 for send, ack in zip(sends, answers, strict=True)
             ],
-            # A duplicate of a batch that the broker has forgotten is acknowledged without an offset.
-            [ack[1] if ack and ack[1] >= 0 else None for ack in answers],
+            [ack[1] if ack and ack[1] is not None and ack[1] >= 0 else None for ack in answers],
             [ack is not None for ack in answers],
             [send[1] for send in sends],
             [self._inputs(send) for send in sends],

@@ -112,6 +112,13 @@ def test_each_history_that_cannot_be_read_has_its_line(tmp_path: Path):
     ]
 
 
+def test_a_spark_master_that_does_not_answer_is_told_before_anything_starts(tmp_path: Path):
+    done = fencepost("run", "--master", "spark://127.0.0.1:1", "--store", str(tmp_path / "store"))
+    assert done.returncode == 4
+    assert "no Spark master answers at spark://127.0.0.1:1 (" in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "store").exists()
+
+
 def test_without_arguments_the_help_is_shown_and_2():
     done = fencepost()
     assert done.returncode == 2

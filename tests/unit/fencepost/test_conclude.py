@@ -117,3 +117,10 @@ def test_the_last_fault_was_healed_at_its_end_or_with_the_cluster(
     facts: Facts, expected_ns: int | None
 ) -> None:
     assert healed_ns(facts) == expected_ns
+
+
+def test_a_fault_that_was_asked_for_and_never_planned_makes_a_run_unknown() -> None:
+    named = Options(seed=1, nemesis=("pause-worker", "partition"))
+    verdict = judged(Facts(faults=[STRUCK]), options=named)
+    assert verdict.valid is Validity.UNKNOWN
+    assert "partition was asked for, and the schedule has none" in {r.text for r in verdict.unknown_because}

@@ -114,6 +114,8 @@ def test_a_test_toml_that_is_damaged_is_said(store: Path, old: str, new: str) ->
         lambda facts: facts.update(rows=3),
         lambda facts: facts.pop("phases"),
         lambda facts: facts.update(clock_drift_ms="much"),
+        lambda facts: facts["faults"][0].update(acted="no"),
+        lambda facts: facts["faults"][0].update(struck=3),
     ],
 )
 def test_a_facts_json_that_is_damaged_is_said(
@@ -124,6 +126,16 @@ def test_a_facts_json_that_is_damaged_is_said(
     (store / "facts.json").write_text(json.dumps(facts))
     with pytest.raises(UnreadableInput, match=r"facts\.json"):
         open_evidence("it", store)
+
+
+def test_logs_that_the_run_counted_were_there_whatever_it_is_made_to_promise(store: Path) -> None:
+    plan = Plan.load(store / "test.toml")
+    replace(plan, run={**plan.run, "promises": {"witness": "none"}}).save(store / "test.toml")
+    facts = json.loads((store / "facts.json").read_text())
+    counted = {"batches": pq.read_metadata(store / "log" / "batches.parquet").num_rows}
+    for rows, had in ((counted, True), ({}, False)):
+        (store / "facts.json").write_text(json.dumps(facts | {"rows": rows}))
+        assert open_evidence("it", store).had_log is had
 
 
 def test_facts_as_deep_as_a_well_are_said(store: Path) -> None:

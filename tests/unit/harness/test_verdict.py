@@ -1,5 +1,7 @@
 """The worst wins, and nothing checked is nothing known."""
 
+from pathlib import Path
+
 import pytest
 
 from harness.errors import ExitStatus, UnreadableInput
@@ -70,3 +72,10 @@ def test_a_fault_of_an_earlier_version_can_be_read() -> None:
     assert FaultReport.from_json(now.as_json() | {"past_tense": "was killed"}) == now
     with pytest.raises(TypeError):
         FaultReport.from_json({"fault": "kill-broker"})
+
+
+@pytest.mark.parametrize("written", ["[" * 100_000, "{", '{"schema_version": 1}'])
+def test_a_verdict_that_is_damaged_is_said(tmp_path: Path, written: str) -> None:
+    (tmp_path / "verdict.json").write_text(written)
+    with pytest.raises(UnreadableInput, match=r"verdict\.json"):
+        Verdict.load(tmp_path / "verdict.json")

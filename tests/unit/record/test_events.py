@@ -127,6 +127,8 @@ def missing(folder: Path, *written: dict[str, object]) -> int:
         ({}, {"claims": {"in/0": [1]}}, {}, 1),
         ({}, {"claims": {"in": [1, 2]}}, {}, 1),
         ({}, {"sends": "abc"}, {}, 1),
+        ({}, {"sends": None}, {}, 1),
+        ({}, {}, {"acks": [[2**40, 1]]}, 1),
         ({}, {"sends": []}, {}, 1),  # more acknowledgements than sends
         ({}, {}, {"acks": [None]}, 1),  # told ok, and one was never acknowledged
         ({}, {}, {"acks": "zz"}, 1),

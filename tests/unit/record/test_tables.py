@@ -45,7 +45,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-def txn(journal: Journal, end: Outcome | None = Outcome.OK, offset: int = 41) -> None:
+def txn(journal: Journal, end: Outcome | None = Outcome.OK, offset: int | None = 41) -> None:
     """One transaction with one send, up to and including its commit."""
     op = journal.number()
     sends = [["out", "invoice", 99, "in/0", 7]]
@@ -89,9 +89,14 @@ def test_a_worker_killed_while_sending_has_acknowledged_nothing(desk: Desk) -> N
     assert desk.table("ops")[0]["commit_ns"] is None
 
 
-def test_what_was_acknowledged_without_an_offset_has_a_partition_alone(desk: Desk) -> None:
-    txn(desk.journal(), offset=-1001)
+@pytest.mark.parametrize("offset", [None, -1001])  # -1001: as earlier versions wrote it
+def test_what_was_acknowledged_without_an_offset_has_a_partition_alone(
+    desk: Desk, offset: int | None
+) -> None:
+    txn(desk.journal(), offset=offset)
     (send,) = desk.table("sends")
+    (journal,) = desk.table("journals")
+    assert journal["missing_lines"] == 0
     assert (send["acked"], send["tp"] is None, send["offset"]) == (True, False, None)
 
 

@@ -1,0 +1,113 @@
+"""What the fields of a journal's events look like: what a process of ours never writes is no event."""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+MOST = 1 << 62
+"""No number of a journal comes near it."""
+_MOST_SMALL = 1 << 31
+_TEXT_OR_NONE = (str, type(None))
+
+
+def is_number(value: object, least: int = 0) -> bool:
+    """Whether it is a whole number, from `least`, that 64 bits hold with room to spare."""
+    return type(value) is int and least <= value < MOST
+
+
+def _small(value: object) -> bool:
+    return type(value) is int and 0 <= value < _MOST_SMALL
+
+
+@lru_cache(maxsize=10_000)
+def _names_partition(value: str) -> bool:
+    topic, _, number = value.rpartition("/")
+    return bool(topic) and number.isascii() and number.isdecimal() and len(number) < 10
+
+
+def names_place(value: object) -> bool:
+    """`topic/number`, as partitions are named."""
+    return type(value) is str and _names_partition(value)
+
+
+def _each(fits: Callable[[Any], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and all(map(fits, value))
+
+
+def _by_place(fits: Callable[[Any], bool]) -> Callable[[object], bool]:
+    return lambda value: (
+        isinstance(value, dict) and all(map(names_place, value)) and all(map(fits, value.values()))
+    )
+
+
+# Of these there are millions in a long run: so they are loops, and call little.
+
+
+def _sends(value: object) -> bool:
+    """Of each: topic, slot, digest; then a partition and an offset for each input."""
+    if type(value) is not list:
+        return False
+    for send in value:
+        if type(send) is not list or len(send) < 3 or len(send) % 2 == 0:
+            return False
+        if type(send[0]) is not str or type(send[1]) not in _TEXT_OR_NONE or not is_number(send[2]):
+            return False
+        for at in range(3, len(send), 2):
+            offset = send[at + 1]
+            if not names_place(send[at]) or type(offset) is not int or not 0 <= offset < MOST:
+                return False
+    return True
+
+
+def _acks(value: object) -> bool:
+    """Of each: partition and offset, which may be null; null where no acknowledgement came."""
+    if type(value) is not list:
+        return False
+    for ack in value:
+        if ack is None:
+            continue
+        if type(ack) is not list or len(ack) != 2:
+            return False
+        partition, offset = ack
+        if type(partition) is not int or not 0 <= partition < _MOST_SMALL:
+            return False
+        if offset is not None and not is_number(offset, -MOST):
+            return False
+    return True
+
+
+def _delivered(value: object) -> bool:
+    """Of each: offset, and the value's name if the record bears one."""
+    if type(value) is not list:
+        return False
+    for record in value:
+        if type(record) is not list or len(record) != 2 or type(record[0]) is not int:
+            return False
+        if not 0 <= record[0] < MOST or type(record[1]) not in _TEXT_OR_NONE:
+            return False
+    return True
+
+
+def _range(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(is_number, value))
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+FITS: Mapping[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("op", "ops", "call", "rows", "crc", "errors", "txn"), is_number),
+    "pid": _small,
+    "process": lambda value: is_number(value, -1),
+    **dict.fromkeys(("journal", "role", "stage", "f", "error", "isolation", "table", "file"), _text),
+    **dict.fromkeys(("transactional_id", "asked"), _text),
+    **dict.fromkeys(("gained", "fenced"), lambda value: type(value) is bool),
+    "sends": _sends,
+    "acks": _acks,
+    "claims": _by_place(_range),
+    "records": _by_place(_delivered),
+    "partitions": _each(names_place),
+    "starts": _each(lambda value: value is None or is_number(value, -MOST)),
+}
+"""By field: whether a value is such as a process of ours writes. A null is the default, or nothing at all."""
