@@ -1,5 +1,6 @@
 """What a stored run left behind, and whether its tables are those that it wrote."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,11 +105,22 @@ def contradictions(folder: Path, plan: Plan) -> Iterator[str]:
     promised = {reader.journal for reader in plan.promises.readers} if "promises" in plan.run else set()
     if blind := sorted(promised - set(told)):
         yield f"the run promised readers that left no journal: {listed(blind)}"
-    places = pq.read_table(history / "partitions.parquet", columns=["topic", "partition"]).to_pylist()
-    here = {(place["topic"], place["partition"]) for place in places}
+    columns = ["tp", "topic", "partition"]
+    places = pq.read_table(history / "partitions.parquet", columns=columns).to_pylist()
+    here = {(place["topic"], place["partition"]): place["tp"] for place in places}
     wanted = set(plan.pipeline.places)
-    if gone := sorted(wanted - here):
+    if gone := sorted(wanted - here.keys()):
         yield f"the table partitions lacks {listed(f'{topic}/{number}' for topic, number in gone)}"
+    if "promises" in plan.run and plan.promises.replicas and (folder / "log").is_dir():
+        logs = Counter(pq.read_table(folder / "log" / "replicas.parquet", columns=["tp"])["tp"].to_pylist())
+        for topic in plan.pipeline.topics:
+            named = [number for number in range(topic.partitions) if (topic.name, number) in here]
+            counts = {number: logs[here[topic.name, number]] for number in named}
+            if short := [number for number in named if counts[number] < topic.replication]:
+                yield (
+                    f"the run had the logs of {topic.replication} replicas of {topic.name}/{short[0]}, and the "
+                    f"table replicas has {counts[short[0]]}"
+                )
 
 
 def listed(names: Iterable[str]) -> str:

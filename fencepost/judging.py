@@ -45,6 +45,8 @@ def open_evidence(history: str, folder: Path) -> Evidence:
         lacking = tuple(contradictions(folder, plan)) if facts else (KILLED.text,)
         evidence = Evidence(history, folder, plan, facts, lacking)
         _try(evidence)
+    except OSError as error:
+        raise UnreadableInput(f"a table of {folder} is damaged: {str(error).splitlines()[0]}") from error
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
         raise UnreadableInput(
             f"{folder}: {PLAN} or facts.json is not as the run wrote it ({type(error).__name__}: {error})"

@@ -138,6 +138,21 @@ def test_logs_that_the_run_counted_were_there_whatever_it_is_made_to_promise(sto
         assert open_evidence("it", store).had_log is had
 
 
+def test_the_logs_of_all_replicas_are_asked_for_if_the_run_had_them(store: Path) -> None:
+    plan = Plan.load(store / "test.toml")
+    facts = json.loads((store / "facts.json").read_text())
+    (store / "facts.json").write_text(json.dumps(facts | {"rows": {}}))
+    there = pq.read_table(store / "log" / "replicas.parquet")["tp"].to_pylist().count(0)
+    for replication, promised, said in ((there, True, 0), (there + 1, True, 1), (there + 1, False, 0)):
+        topic = {"name": "a", "partitions": 1, "replication": replication, "identity": "journal"}
+        workload = {**plan.workload, "topics": ["a"], "topic": [topic]}
+        run = {**plan.run, "promises": {"witness": "segments", "replicas": promised}}
+        replace(plan, workload=workload, run=run).save(store / "test.toml")
+        why = [words for words in open_evidence("it", store).incomplete if "replicas" in words]
+        assert len(why) == said, why
+    assert there == 1
+
+
 def test_facts_as_deep_as_a_well_are_said(store: Path) -> None:
     (store / "facts.json").write_text("[" * 100_000)
     with pytest.raises(UnreadableInput, match=r"facts\.json cannot be read"):
