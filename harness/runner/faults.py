@@ -91,7 +91,7 @@ class Injection:
 
     def __str__(self) -> str:
         where = f" at {self.step}" if self.step else ""
-        return f"{self.start_s:5.1f} s  {self.fault}  {self.target}{where}, for {self.hold_s:g} s"
+        return f"{self.start_s:5.1f} s  {self.fault}  {self.target}{where}, for at least {self.hold_s:g} s"
 
 
 @dataclass(frozen=True)

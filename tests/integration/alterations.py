@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -61,16 +61,16 @@ class Copy:
         self.write("ends", ends)
 
     def observed(self) -> list[list[Row]]:
-        """What an observer was given of one partition, poll by poll, a few polls after its first."""
-        rows = [row for row in self.rows("polls") if row["role"] == "observer"]
+        """What an observer was given of one partition, poll by poll, from its second on: of the partition of which
+        it was given most at once.
+        """
         journals = {row["op"]: row["journal"] for row in self.rows("ops")}
-        first = rows[len(rows) // 2]
-        tp, journal = first["tp"], journals[first["op"]]
-        polls: dict[int, list[Row]] = {}
-        for row in rows:
-            if row["tp"] == tp and journals[row["op"]] == journal:
-                polls.setdefault(row["op"], []).append(row)
-        return [sorted(polls[op], key=lambda row: row["n"]) for op in sorted(polls)][1:]
+        polls: dict[tuple[str, int], dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
+        for row in self.rows("polls"):
+            if row["role"] == "observer":
+                polls[journals[row["op"]], row["tp"]][row["op"]].append(row)
+        found = [[sorted(of[op], key=lambda row: row["n"]) for op in sorted(of)][1:] for of in polls.values()]
+        return max(found, key=lambda of: max(map(len, of), default=0))
 
     def committed_output(self, topic: str) -> Row:
         """One of the committed outputs of that topic."""
