@@ -61,7 +61,7 @@ class Found:
     because: str | None = None  # the anomaly that this one follows from
     allowed_by: str | None = None  # who permits it: Kafka, subscribe, --allow, the workload
     sentences: Sequence[str] = ()  # each example, told
-    words: str = ""  # how many, of what: "3 outputs are duplicates: their inputs took effect twice"
+    words: str = ""  # how many, of what: "3 outputs too many: their inputs took effect twice"
     meaning: str = ""  # what the anomaly is
 
     @property

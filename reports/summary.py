@@ -89,7 +89,9 @@ def _what_was_found(anomalies: Mapping[str, Found], faults: Sequence[FaultReport
         return words
     # Beyond the examples there may be an earlier one.
     whole = all(found.count <= len(found.examples) for _, found in causes)
-    return f"{words}, {'' if whole else 'those shown '}after {struck(last)}"
+    return (
+        f"{words}, after {struck(last)}" if whole else f"{words}; all examples shown are after {struck(last)}"
+    )
 
 
 def _moments(found: Iterable[tuple[str, Found]]) -> Iterator[float]:

@@ -82,8 +82,8 @@ def _sentence(e: Example) -> str:
 
 TOLD = {
     "reprocessed-input": Told(
-        "output is a duplicate: its input took effect twice",
-        "outputs are duplicates: their inputs took effect twice",
+        "output too many: its input took effect twice",
+        "outputs too many: their inputs took effect twice",
         "One input led to more visible outputs than the workload expects of it.",
         _sentence,
     ),

@@ -14,6 +14,7 @@ from checkers.stored.sources import StoredRun
 from harness.history import Isolation, Role
 from harness.promises import Promises
 from harness.reasons import Reason
+from harness.telling.words import several
 
 
 def missing_needs(facts: Facts, *, healed: bool = True) -> dict[str, Reason]:
@@ -71,7 +72,9 @@ def _journals(facts: Facts, found: Incomplete) -> None:
     for row in facts.journals:
         name = f"journal {row['journal']}"
         if row["missing_lines"]:
-            found.add(name, f"{name} lacks {row['missing_lines']} lines", "sends", "ops", "journals")
+            found.add(
+                name, f"{name} lacks {several(row['missing_lines'], 'line')}", "sends", "ops", "journals"
+            )
         elif not row["unbroken"]:
             found.add(
                 name,

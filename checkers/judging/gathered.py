@@ -9,7 +9,7 @@ from typing import Any
 from harness.reasons import Reason
 
 Row = Mapping[str, Any]
-REPEAT = "repeat the run: this evidence is gone, and cannot be had again"
+REPEAT = "repeat the run: this evidence cannot be had again; if it is missing once more, report that"
 
 
 @dataclass

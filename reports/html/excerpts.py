@@ -15,6 +15,8 @@ from harness.telling.words import integer, printable
 AROUND = 2
 MOST_BETWEEN = 12
 MOST_LINES = 1500
+_MOST_POINTED_AT, _MOST_AROUND = 8_000, 500
+"""Characters of a line that a finding names, which holds what it rests on, and of one that stands beside it."""
 _LINE_BYTES = 4096
 
 
@@ -109,7 +111,8 @@ class Excerpts:
             if number not in journal.wanted:
                 continue
             self._left -= 1
-            shown = printable(text.rstrip(b"\n").decode("utf-8", "backslashreplace"), 500)
+            most = _MOST_POINTED_AT if number in journal.pointed_at else _MOST_AROUND
+            shown = printable(text.rstrip(b"\n").decode("utf-8", "backslashreplace"), most)
             anchor, gap = f"{journal.anchor}-line-{number}", number > previous + 1
             journal.lines.append(Line(number, shown, anchor, number in journal.pointed_at, gap))
             previous = number

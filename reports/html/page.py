@@ -117,6 +117,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         categories=series.CATEGORIES,
         phases=_phases(contents),
         open_ends=list(_open_ends(verdict, contents)),
+        open_title="Why it is unknown" if verdict.unknown_because else "Not tried, or not checked",
         clean=_clean(verdict),
         not_applicable=_not_applicable(verdict),
         settings=_settings(contents),

@@ -230,7 +230,7 @@ def an_info_whose_commit_was_asked_for_is_no_ghost(h: History) -> None:
     h.take(0, outcome="info", fate="commit")
 
 
-@case(broken=("lacks 1 lines",))
+@case(broken=("lacks 1 line",))
 def a_journal_with_gaps_accuses_nobody_of_a_ghost(h: History) -> None:
     h.feed(1)
     h.take(0, outcome="info", fate="commit", commit_ns=None)

@@ -13,13 +13,13 @@ def test_the_last_lines_are_verdict_reason_report_and_command() -> None:
     assert lines[-4:] == [
         "verdict  INVALID",
         (
-            "reason   3 outputs are duplicates: their inputs took effect twice, after worker shop-2.0 was paused and "
+            "reason   3 outputs too many: their inputs took effect twice, after worker shop-2.0 was paused and "
             "replaced"
         ),
         "report   store/shop/1/report.html",
         "repeat   fencepost run --seed 42",
     ]
-    assert lines[0] == "  reprocessed-input        3 outputs are duplicates: their inputs took effect twice"
+    assert lines[0] == "  reprocessed-input        3 outputs too many: their inputs took effect twice"
     assert lines[1].startswith("    first: input purchases/1 offset 812 took effect twice: ")
     assert lines[2].endswith("because of reprocessed-input")
 

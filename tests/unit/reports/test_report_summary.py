@@ -9,7 +9,7 @@ from tests.support.synthetic_store import FAULTS, REPROCESSED, operation, summar
 def test_the_reason_counts_what_was_found_and_names_the_fault_before_it() -> None:
     assert (
         summarised(verdict(Validity.INVALID))
-        == "3 outputs are duplicates: their inputs took effect twice, after worker shop-2.0 was paused and replaced"
+        == "3 outputs too many: their inputs took effect twice, after worker shop-2.0 was paused and replaced"
     )
 
 
@@ -17,7 +17,7 @@ def test_a_fault_that_did_not_act_or_came_later_is_not_named() -> None:
     faults = [replace(FAULTS[1], acted=False), replace(FAULTS[0], start_s=36.0)]
     assert (
         summarised(verdict(Validity.INVALID, faults=faults))
-        == "3 outputs are duplicates: their inputs took effect twice"
+        == "3 outputs too many: their inputs took effect twice"
     )
 
 
@@ -91,4 +91,4 @@ def test_where_an_earlier_finding_may_stand_beyond_the_examples_a_fault_is_named
     judged = verdict(Validity.INVALID)
     more = {name: replace(found, count=found.count + 1) for name, found in judged.anomalies.items()}
     said = summarised(replace(judged, anomalies=more))
-    assert said.endswith(", those shown after worker shop-2.0 was paused and replaced")
+    assert said.endswith("; all examples shown are after worker shop-2.0 was paused and replaced")
