@@ -1,4 +1,4 @@
-"""The kinds of cluster: a new one is one entry here."""
+"""The kinds of cluster: a new one is an entry here, and a word of the option `cluster`."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager

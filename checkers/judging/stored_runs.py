@@ -80,12 +80,12 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
     }
     anomalies: dict[str, Found] = {}
     # Where nobody looked for what became of the inputs a run is not valid.
-    undecided = {lacking[need].code: lacking[need] for need in ("group-offsets",) if need in lacking}
+    undecided = {lacking[need].text: lacking[need] for need in ("group-offsets",) if need in lacking}
     for checker in STORE_CHECKERS:
         for name in checker.anomalies:
             broken = [PREMISES[premise] for premise in checker.premises if premise in run.broken_premises]
             if broken and checker.family == "inputs":
-                undecided = {broken[0].code: broken[0]}
+                undecided |= {premise.text: premise for premise in broken}
             broken += [lacking[need] for need in checker.needs if need in lacking]
             if broken:
                 not_checked[name] = broken[0]

@@ -7,6 +7,8 @@ from typing import Any
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
+from checkers.spark.errors import has_ended
+
 
 def keep(frame: DataFrame) -> DataFrame:
     """Compute it now, once, in memory (on disk, where it does not fit); what builds on it sees no history.
@@ -19,14 +21,17 @@ def keep(frame: DataFrame) -> DataFrame:
 
 @contextmanager
 def freed_at_the_end(spark: SparkSession) -> Iterator[None]:
-    """Free what was kept in a `with`, once it ends well. By itself Spark frees a table when the JVM comes to
+    """Free what was kept in a `with`, unless Spark is gone. By itself Spark frees a table when the JVM comes to
     collect it, and one that judges again and again collects more and more often.
     """
     before = set(_kept(spark))
-    yield
-    for number, rdd in _kept(spark).items():
-        if number not in before:
-            rdd.unpersist(False)
+    try:
+        yield
+    finally:
+        if not has_ended():
+            for number, rdd in _kept(spark).items():
+                if number not in before:
+                    rdd.unpersist(False)
 
 
 def _kept(spark: SparkSession) -> Mapping[int, Any]:

@@ -58,7 +58,7 @@ class Journaled:
 
 
 def lines(path: Path, read: Journaled) -> Iterator[Line]:
-    """The events of a journal; counts the lines that are torn or missing."""
+    """The events of a journal; counts the lines that are torn or missing, or stand where they cannot."""
     index = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
@@ -76,6 +76,9 @@ def lines(path: Path, read: Journaled) -> Iterator[Line]:
                 read.missing += 1
                 index += 1
                 continue
-            read.missing += max(0, found - index)
+            if found < index:  # said already, or out of its place: nothing of it counts twice
+                read.missing += 1
+                continue
+            read.missing += found - index
             index = found + 1
             yield Line(number, time_ns, event)

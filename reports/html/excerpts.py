@@ -17,7 +17,8 @@ MOST_BETWEEN = 12
 MOST_LINES = 1500
 _MOST_POINTED_AT, _MOST_AROUND = 8_000, 500
 """Characters of a line that a finding names, which holds what it rests on, and of one that stands beside it."""
-_LINE_BYTES = 4096
+_LINE_BYTES = 32 * 1024
+"""Read of a line: more than is shown, whatever its characters take, so that a cut is always marked."""
 
 
 @dataclass(frozen=True)

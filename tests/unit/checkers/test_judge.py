@@ -152,3 +152,35 @@ def test_logs_that_a_run_had_and_that_are_gone_are_missed(
     broken = judge(spark, [StoredRun(3, wrong, had_log=True)])[3].broken
     assert "log of __transaction_state" in broken
     assert "log of __transaction_state" not in judge(spark, [StoredRun(3, wrong)])[3].broken
+
+
+def test_nothing_is_kept_of_a_run_that_was_judged(
+    spark: SparkSession, wrong: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither where it goes well nor where the job fails."""
+
+    def kept() -> set[int]:
+        return set(dict(spark.sparkContext._jsc.getPersistentRDDs()))
+
+    before, seen = kept(), []
+    made = judging.make_tables
+
+    def looking(sources: object) -> Tables:
+        tables = made(sources)  # type: ignore[arg-type]
+        seen.append(kept() - before)
+        return tables
+
+    monkeypatch.setattr(judging, "make_tables", looking)
+    run = StoredRun(3, wrong)
+    judge(spark, [run])
+    assert seen[0]
+    assert kept() == before
+    monkeypatch.setattr(judging, "materialise", _failing)
+    with pytest.raises(LookupError):
+        judge(spark, [run])
+    assert seen[1]
+    assert kept() == before
+
+
+def _failing(*_: object) -> None:
+    raise LookupError

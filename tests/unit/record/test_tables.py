@@ -121,6 +121,22 @@ def test_a_line_that_was_taken_out_is_missed(desk: Desk, dropped: int) -> None:
     assert journal_row["missing_lines"] >= 1
 
 
+def test_lines_that_stand_twice_or_out_of_their_place_count_once_and_are_told(desk: Desk) -> None:
+    with desk.journal() as journal:
+        txn(journal)
+        txn(journal)
+    whole = desk.table("ops")
+    path = desk.folder / "shop-1.0.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:4], *lines[1:4], *lines[4:]]))
+    assert [(row["op"], row["outcome"]) for row in desk.table("ops")] == [
+        (row["op"], row["outcome"]) for row in whole
+    ]
+    assert desk.table("journals")[0]["missing_lines"] == 3
+    path.write_bytes(b"".join([*lines[:2], lines[3], lines[2], *lines[4:]]))
+    assert desk.table("journals")[0]["missing_lines"] >= 1
+
+
 def test_a_line_that_cannot_be_read_in_the_middle_is_missing_not_torn(desk: Desk) -> None:
     with desk.journal() as journal:
         txn(journal)

@@ -172,6 +172,19 @@ def test_a_journal_line_of_a_megabyte_is_shortened_and_a_line_that_is_gone_is_sa
     assert len(html) < 200_000
 
 
+@pytest.mark.parametrize(("length", "whole"), [(7_000, True), (9_000, False)])
+def test_a_line_that_a_finding_names_is_whole_or_its_cut_is_marked(
+    tmp_path: Path, length: int, whole: bool
+) -> None:
+    write_journal(tmp_path, "shop-2.0", 2)
+    with (tmp_path / "journals" / "shop-2.0.jsonl").open("a") as file:
+        file.write('{"k":"' + "x" * length + '"}\n')
+    found = {"lost-commit": Found(1, [{"operation": operation(1, line=5)}])}
+    text = Page(draw(tmp_path, verdict(Validity.INVALID, anomalies=found))).text
+    assert ("x" * length in text) is whole
+    assert ("characters left out" in text) is not whole
+
+
 def test_bad_findings_stand_apart_from_allowed_ones(tmp_path: Path) -> None:
     anomalies = {"G0": Found(1, [{}], allowed=True), "reprocessed-input": Found(1, [REPROCESSED])}
     text = Page(draw(tmp_path, verdict(Validity.INVALID, anomalies=anomalies))).text
