@@ -92,6 +92,10 @@ def _range(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(map(is_number, value))
 
 
+def _list(value: object) -> bool:
+    return isinstance(value, list)
+
+
 def _text(value: object) -> bool:
     return isinstance(value, str)
 
@@ -101,12 +105,15 @@ FITS: Mapping[str, Callable[[Any], bool]] = {
     "pid": _small,
     "process": lambda value: is_number(value, -1),
     **dict.fromkeys(("journal", "role", "stage", "f", "error", "isolation", "table", "file"), _text),
-    **dict.fromkeys(("transactional_id", "asked"), _text),
-    **dict.fromkeys(("gained", "fenced"), lambda value: type(value) is bool),
+    **dict.fromkeys(("transactional_id", "asked", "worker", "bootstrap", "target", "evidence"), _text),
+    **dict.fromkeys(("abort_error", "retried"), _text),
+    **dict.fromkeys(("gained", "fenced", "surprise"), lambda value: type(value) is bool),
+    **dict.fromkeys(("parameters", "ends"), lambda value: isinstance(value, dict)),
     "sends": _sends,
     "acks": _acks,
     "claims": _by_place(_range),
     "records": _by_place(_delivered),
+    **dict.fromkeys(("contents", "keys", "states", "expected", "adds"), _by_place(_list)),
     "partitions": _each(names_place),
     "starts": _each(lambda value: value is None or is_number(value, -MOST)),
 }

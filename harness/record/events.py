@@ -194,7 +194,8 @@ KINDS = ("txn", "send", "init", "commit-offsets")
 
 def parse(line: Mapping[str, Any]) -> Event:
     """The event of a line. Raises `NoEvent`."""
-    kind = Polled if line.get("f") == "poll" else _BY_TYPE.get(str(line.get("type")))
+    polled = line.get("f") == "poll" and line.get("type") == Outcome.OK
+    kind = Polled if polled else _BY_TYPE.get(str(line.get("type")))
     if kind is None:
         raise NoEvent(f"no event of a journal is of type {line.get('type')!r}")
     told = {name: line[name] for name in _DEFAULTS[kind] if name in line}

@@ -10,6 +10,7 @@ import pytest
 
 from harness.history import Outcome
 from harness.pipeline import StageFacts
+from harness.record.event_forms import FITS
 from harness.record.events import (
     Assigned,
     Begun,
@@ -44,6 +45,18 @@ EVENTS: tuple[Event, ...] = (
     PartWritten("polls", "0-polls.arrow", 5, 7, ["in/0"]),
     Noted(op=1, retried="no leader"),
 )
+
+
+def test_every_field_of_an_event_has_its_form() -> None:
+    """A type is chosen by what it is, not by a form."""
+    named = {one.name for kind in {*map(type, EVENTS), Begun} for one in fields(kind)}
+    assert named - FITS.keys() == {"type"}
+
+
+def test_only_a_poll_that_was_answered_is_a_delivery() -> None:
+    line = {"type": "fail", "f": "poll", "process": 1, "op": 2, "call": 5, "records": {"in/0": [[7, None]]}}
+    assert isinstance(parse(line | {"type": "ok"}), Polled)
+    assert not isinstance(parse(line), Polled)
 
 
 def test_every_kind_of_event_is_read_as_it_was_written(tmp_path: Path) -> None:
