@@ -42,7 +42,7 @@ def conclude(evidence: Evidence, judgement: Judgement) -> Verdict:
         not_checked=judgement.not_checked,
         not_exercised={**facts.unscheduled, **waived, **unmet_goals},
         unknown_because=reasons,
-        warnings=_warnings(facts),
+        warnings=list(facts.unexpected_errors),
         checked=judgement.checked,
         faults=facts.faults,
         coverage=judgement.coverage,
@@ -90,19 +90,6 @@ def _unstruck(evidence: Evidence) -> list[Reason]:
         longer = "let the run come to its end: `fencepost replay` repeats it; or use a longer `--time-limit`"
         reasons.append(Reason("faults-not-carried-out", text, remedy=longer))
     return reasons
-
-
-def _warnings(facts: Facts) -> list[Reason]:
-    """What changes nothing, and is to be known."""
-    return [
-        Reason(
-            "unexpected-end",
-            words,
-            words.partition(" ")[0],
-            "its log stands in the run's folder, in workers/",
-        )
-        for words in facts.unexpected_errors
-    ]
 
 
 def _goals(plan: Plan, judgement: Judgement) -> tuple[dict[str, str], dict[str, str]]:

@@ -57,11 +57,9 @@ def open_evidence(history: str, folder: Path) -> Evidence:
 def _try(evidence: Evidence) -> None:
     """Ask what will be asked of the run's own files; raises what comes of it if they are damaged."""
     facts = evidence.facts or Facts()
-    told = evidence.plan.workload.get("allowed", []), facts.unexpected_errors
-    if not all(
-        isinstance(names, list | tuple) and all(isinstance(one, str) for one in names) for names in told
-    ):
-        raise TypeError("a list of words is none")
+    names = evidence.plan.workload.get("allowed", [])
+    if not isinstance(names, list | tuple) or not all(isinstance(one, str) for one in names):
+        raise TypeError(f"what is allowed is a list of names, not {names!r}")
     numbers = (
         facts.clock_drift_ms,
         evidence.plan.run.get("wall_ms_at_zero"),

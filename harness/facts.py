@@ -23,6 +23,10 @@ EARLIER_NAMES = {
 """What keys of `facts.json` were called in stores of earlier versions."""
 
 
+_REASONS = ("evidence_problems", "unexpected_errors")
+"""Fields that hold reasons."""
+
+
 @dataclass(frozen=True)
 class Phase:
     """A part of a run, in seconds since it began (negative: before the clock started)."""
@@ -48,7 +52,7 @@ class Facts:
         Reason
     ] = ()  # why the evidence is not complete (not drained, a leftover, ...)
     interrupted: bool = False
-    unexpected_errors: Sequence[str] = ()  # what the one broad except of the workers caught
+    unexpected_errors: Sequence[Reason] = ()  # processes that ended by themselves, errors that nobody foresaw
     versions: Mapping[str, str] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)  # by table, as written; {}: nobody counted
     compacted: Mapping[str, bool] = field(default_factory=dict)  # by topic, as it was configured at the end
@@ -59,7 +63,8 @@ class Facts:
     def save(self, path: Path) -> None:
         """Write it whole or not at all."""
         part = path.with_suffix(".part")
-        body = asdict(self) | {"evidence_problems": [reason.as_json() for reason in self.evidence_problems]}
+        told = {name: [reason.as_json() for reason in getattr(self, name)] for name in _REASONS}
+        body = asdict(self) | told
         part.write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n")
         part.replace(path)
 
@@ -74,7 +79,7 @@ class Facts:
             known = {one.name for one in fields(cls)}  # another version may have said more
             rows = dict(body.pop("rows", {}))
             told = {key: body[key] for key in body.keys() & known}
-            told["evidence_problems"] = _reasons(told.get("evidence_problems", []))
+            told |= {name: _reasons(told.get(name, [])) for name in _REASONS}
             return cls(phases=phases, faults=faults, rows=rows, **told)
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UnreadableInput(f"{path} cannot be read: {error}") from error

@@ -13,7 +13,7 @@ from typing import Any
 from harness.errors import EnvironmentFailure, FencepostError
 from harness.history import Isolation, Role
 from harness.pipeline import Place
-from harness.runner.processes import Member, Processes
+from harness.runner.processes import Member, Processes, unexpected_end
 from harness.waiting import wait_while_progressing
 
 MANY_RECORDS = 200_000
@@ -79,7 +79,8 @@ class _Reader:
             return False
         if self.member.child.poll() == 0 or self.failed:
             return True
-        self._processes.unexpected_ends.append(f"{self.words()}; it was started again")
+        words = f"{self.words()}; it was started again"
+        self._processes.unexpected_ends.append(unexpected_end(self.member.journal, words))
         self.starts += 1
         self.member = self._start()
         return False

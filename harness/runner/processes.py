@@ -20,6 +20,7 @@ from harness.processes.child import Child
 from harness.processes.control_line import Claims, Command, Heard, Report
 from harness.processes.spawn import Supervisor
 from harness.programs import Program, Seat
+from harness.reasons import Reason
 from harness.waiting import wait_for
 
 START_TIMEOUT_S = 60.0
@@ -68,6 +69,11 @@ class Clock:
     wall_ms_at_zero: float
 
 
+def unexpected_end(journal: str, words: str) -> Reason:
+    """A process ended by itself, and another took its place."""
+    return Reason("unexpected-end", words, journal, "its log stands in the run's folder, in workers/")
+
+
 class Processes:
     """Starts, strikes, replaces and stops the processes of a run."""
 
@@ -93,7 +99,7 @@ class Processes:
         self._lock = threading.RLock()
         self._incarnations: dict[str, int] = {}
         self.members: list[Member] = []
-        self.unexpected_ends: list[str] = []
+        self.unexpected_ends: list[Reason] = []
         (folder / "journals").mkdir(exist_ok=True)
         (folder / "workers").mkdir(exist_ok=True)
 
@@ -236,7 +242,7 @@ class Processes:
                 continue
             words = f"{member.journal} ended by itself: {self.last_words(member)}"
             if member.role is Role.WORKER:
-                self.unexpected_ends.append(words)
+                self.unexpected_ends.append(unexpected_end(member.journal, words))
                 if len(self.unexpected_ends) > MOST_UNEXPECTED_ENDS:
                     raise StartFailed(f"workers keep ending by themselves; the last one: {words}")
                 self.replace(member)

@@ -21,7 +21,7 @@ class RunLog:
     phases: list[Phase] = field(default_factory=list)
     evidence_problems: list[Reason] = field(default_factory=list)
     unmet_goals: dict[str, str] = field(default_factory=dict)
-    unexpected_errors: list[str] = field(default_factory=list)
+    unexpected_errors: list[Reason] = field(default_factory=list)
     reports: list[FaultReport] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)

@@ -11,6 +11,9 @@ from pathlib import Path
 import orjson
 import pyarrow.parquet as pq
 
+from harness.reasons import Reason
+from harness.record.events import Completed, parse
+from harness.record.naming import operation_name
 from harness.record.partitions import PartitionIds
 from harness.record.schema import HISTORY
 from harness.record.tables import Tabulator
@@ -48,15 +51,18 @@ def tabulate(folder: Path, plan: Plan, ends: Ends | None = None) -> None:
     tables.write_partitions(folder / "history", asked.compacted)
 
 
-def unexpected_errors(folder: Path) -> list[str]:
+def unexpected_errors(folder: Path) -> list[Reason]:
     """What the one broad except of the workers caught: errors that nobody foresaw, by operation."""
     found = []
     for path in sorted((folder / "journals").glob("*.jsonl")):
         with path.open("rb") as lines:
             for line in lines:
                 if b'"surprise":true' in line and line.endswith(b"\n"):
-                    event = orjson.loads(line)
-                    found.append(f"{path.stem}:{event['op']} met {event['error']}")
+                    event = parse(orjson.loads(line))
+                    if isinstance(event, Completed) and event.surprise:
+                        name = operation_name(path.stem, event.op)
+                        words = f"{name} met an error that nobody foresaw: {event.error}"
+                        found.append(Reason("unexpected-error", words, name))
     return found
 
 

@@ -270,7 +270,15 @@ def write_store(folder: Path, judged: Verdict) -> Path:
             "kill-group-coordinator": "the schedule had no room for it: a time limit of 75 s would do"
         },
         versions=versions,
-        unexpected_errors=["shop-1.0 operation 812: SystemError in flush"] if judged.anomalies else [],
+        unexpected_errors=[
+            Reason(
+                "unexpected-error",
+                "shop-1.0:812 met an error that nobody foresaw: SystemError",
+                "shop-1.0:812",
+            )
+        ]
+        if judged.anomalies
+        else [],
     ).save(folder / "facts.json")
     schedule = [
         {"fault": f.fault, "target": f.target.split(",")[0], "start_s": f.start_s, "hold_s": 8.0}

@@ -10,6 +10,7 @@ from fencepost.conclude import conclude, healed_ns
 from fencepost.evidence import Evidence
 from harness.facts import Facts, Phase
 from harness.reasons import Reason
+from harness.runner.processes import unexpected_end
 from harness.settings.options import Options
 from harness.settings.test_toml import Plan
 from harness.verdict import FaultReport, Found, Judgement, Validity, Verdict
@@ -88,11 +89,10 @@ def test_a_run_that_was_to_abort_nothing_says_so_and_is_valid() -> None:
 
 
 def test_workers_that_ended_by_themselves_stand_in_the_verdict() -> None:
-    verdict = judged(
-        Facts(faults=[STRUCK], unexpected_errors=["shop-1.0 ended by itself: Segmentation fault"])
-    )
+    ended = unexpected_end("shop-1.0", "shop-1.0 ended by itself: Segmentation fault")
+    verdict = judged(Facts(faults=[STRUCK], unexpected_errors=[ended]))
     assert verdict.valid is Validity.VALID
-    assert [(one.code, one.subject) for one in verdict.warnings] == [("unexpected-end", "shop-1.0")]
+    assert verdict.warnings == [ended]
 
 
 def test_faults_without_room_are_told_and_change_nothing() -> None:

@@ -49,7 +49,7 @@ def test_a_reader_that_dies_is_started_again(tmp_path: Path, times: int) -> None
     with fake_run(tmp_path, Script(others={Role.FINAL: body})) as run:
         read_all(run.processes, PLACES, 0, patience_s=5.0, every_s=0.01)
         assert len(run.processes.unexpected_ends) == times
-        assert all("started again" in words for words in run.processes.unexpected_ends)
+        assert all("started again" in why.text for why in run.processes.unexpected_ends)
 
 
 def test_one_that_dies_again_and_again_is_given_up(tmp_path: Path) -> None:

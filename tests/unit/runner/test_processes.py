@@ -36,7 +36,9 @@ def test_a_worker_that_ends_by_itself_is_replaced_and_noted(tmp_path: Path) -> N
         wait_for(lambda: not worker.alive, "its end", 10)
         run.processes.replace_dead()
         assert [member.journal for member in run.processes.members] == ["s-1.0", "s-1.1"]
-        assert run.processes.unexpected_ends == ["s-1.0 ended by itself: Segmentation fault"]
+        assert [(why.code, why.subject, why.text) for why in run.processes.unexpected_ends] == [
+            ("unexpected-end", "s-1.0", "s-1.0 ended by itself: Segmentation fault")
+        ]
 
 
 def test_an_observer_that_ends_by_itself_ends_the_run(tmp_path: Path) -> None:
