@@ -13,7 +13,6 @@ Reference: Jepsen's Kafka checker, `precommitted-read`.
 """
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import finding, operation, place
@@ -29,8 +28,7 @@ def precommitted_read(t: Tables) -> DataFrame:
     """One row for each delivery."""
     mixed = t.moves.where("move = 'mixed'").select("run", "op", "tp")
     sent = (
-        F.broadcast(mixed)
-        .join(t.operations, on=["run", "op"], how="inner")
+        mixed.join(t.operations, on=["run", "op"], how="inner")
         .selectExpr("run", "op", "tp", "explode(filter(records, r -> r.acked and r.tp = tp)) as record")
         .select("run", "op", "tp", "record.offset")
     )

@@ -9,7 +9,7 @@ from typing import Any
 from harness.reasons import Reason
 
 Row = Mapping[str, Any]
-REPEAT = "repeat the run: this evidence cannot be had again; if it is missing once more, report that"
+REPEAT = "repeat the run; if evidence is missing again, report it"
 
 
 @dataclass

@@ -80,8 +80,9 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
 
 def count_rows(runs: Sequence[StoredRun]) -> int:
     """Of all their tables, by the files' own count."""
-    places = {run.folder / room for run in runs for room in ("history", "log")}
-    return sum(pq.read_metadata(path).num_rows for place in places for path in place.glob("*.parquet"))
+    rooms = (("history", HISTORY), ("log", LOG))
+    paths = {run.folder / room / f"{table}.parquet" for run in runs for room, of in rooms for table in of}
+    return sum(pq.read_metadata(path).num_rows for path in paths if path.exists())
 
 
 def _scan(spark: SparkSession, folders: Sequence[Path], table: str, schema: pa.Schema) -> DataFrame:

@@ -23,6 +23,8 @@ from harness.programs import Program, Seat
 from harness.reasons import Reason
 from harness.waiting import wait_for
 
+WORKER_LOGS = "its log stands in the run's folder, in workers/"
+"""What a user can look at where a process met an error."""
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 75.0
 """Longer than a client's own patience: whoever is still waiting for a broker may finish."""
@@ -71,7 +73,7 @@ class Clock:
 
 def unexpected_end(journal: str, words: str) -> Reason:
     """A process ended by itself, and another took its place."""
-    return Reason("unexpected-end", words, journal, "its log stands in the run's folder, in workers/")
+    return Reason("unexpected-end", words, journal, WORKER_LOGS)
 
 
 class Processes:

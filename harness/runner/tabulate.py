@@ -12,11 +12,12 @@ import orjson
 import pyarrow.parquet as pq
 
 from harness.reasons import Reason
-from harness.record.events import Completed, parse
+from harness.record.events import Completed, NoEvent, parse
 from harness.record.naming import operation_name
 from harness.record.partitions import PartitionIds
 from harness.record.schema import HISTORY
 from harness.record.tables import Tabulator
+from harness.runner.processes import WORKER_LOGS
 from harness.settings.test_toml import Plan
 from harness.witness.beside import capturing
 from harness.witness.capture import ReplicaSource
@@ -58,11 +59,14 @@ def unexpected_errors(folder: Path) -> list[Reason]:
         with path.open("rb") as lines:
             for line in lines:
                 if b'"surprise":true' in line and line.endswith(b"\n"):
-                    event = parse(orjson.loads(line))
+                    try:
+                        event = parse(orjson.loads(line))
+                    except (NoEvent, orjson.JSONDecodeError):
+                        continue  # the tables count it as a line that is missing
                     if isinstance(event, Completed) and event.surprise:
                         name = operation_name(path.stem, event.op)
                         words = f"{name} met an error that nobody foresaw: {event.error}"
-                        found.append(Reason("unexpected-error", words, name))
+                        found.append(Reason("unexpected-error", words, name, WORKER_LOGS))
     return found
 
 

@@ -21,7 +21,7 @@ from markupsafe import Markup
 from harness.reasons import Reason
 from harness.telling import words
 from harness.telling.example import Example, fate, named_offset, named_operation, named_place, operations_of
-from harness.verdict import FaultReport, Found, Verdict, lacking
+from harness.verdict import FaultReport, Found, Validity, Verdict, lacking
 from reports.charts import gantt, over_time, series
 from reports.html import excerpts, folder
 from reports.summary import causes_first
@@ -117,7 +117,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         categories=series.CATEGORIES,
         phases=_phases(contents),
         open_ends=list(_open_ends(verdict, contents)),
-        open_title="Why it is unknown" if verdict.unknown_because else "Not tried, or not checked",
+        open_title="Why it is unknown" if verdict.valid is Validity.UNKNOWN else "Not tried, or not certain",
         clean=_clean(verdict),
         not_applicable=_not_applicable(verdict),
         settings=_settings(contents),

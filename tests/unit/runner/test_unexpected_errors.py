@@ -18,6 +18,8 @@ def test_an_error_that_nobody_foresaw_is_told_of_its_operation(tmp_path: Path) -
             op = journal.number()
             journal.write(Invoked("txn", 1, op, asked="commit"))
             journal.write(Completed(Outcome.INFO, "txn", 1, op, error="KeyError(3)", surprise=surprise))
+    with (tmp_path / "journals" / "shop-1.0.jsonl").open("a") as file:
+        file.write('{"surprise":true}\n{"surprise":true\n')  # of no process of ours: missing, and no crash
     (found,) = unexpected_errors(tmp_path)
     assert (found.code, found.subject) == ("unexpected-error", "shop-1.0:1")
     assert "KeyError(3)" in found.text
