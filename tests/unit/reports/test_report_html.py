@@ -233,3 +233,11 @@ def test_an_instant_is_told_by_the_clock_of_the_brokers_logs_too() -> None:
     assert _moment(operation, "call_ns", 1e300) == "at 15.830 s"
     assert _moment(operation, "return_ns", 0.0) == "never"
     assert _moment(operation, "commit_ns", 0.0) == "unknown"
+
+
+def test_an_invalid_run_that_lacks_evidence_is_not_called_unknown(tmp_path: Path) -> None:
+    why = [Reason("incomplete-evidence", "journal x lacks 1 line")]
+    for valid, said in ((Validity.INVALID, False), (Validity.UNKNOWN, True)):
+        text = Page(draw(tmp_path, verdict(valid, unknown_because=why))).text
+        assert ("Why it is unknown" in text) is said
+        assert "journal x lacks 1 line" in text
