@@ -18,8 +18,8 @@ from unittest import mock
 from harness.clients import final_reader
 from harness.clients.control import Control
 from harness.clients.final_reader import BATCH, FinalReader
+from harness.expectation import Input
 from harness.history import SENTINEL_VALUE, VALUE_HEADER, Isolation, Role
-from harness.pipeline import Input
 from harness.record.events import Begun
 from harness.record.journal import Journal
 from harness.record.naming import Headers, output_headers, value_name

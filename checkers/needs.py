@@ -28,6 +28,8 @@ NEEDS = {
     "aggregate": NO_AGGREGATE,
 }
 """What a check may need, and the reason that stands in `not_checked` where it is missing."""
+OF_TRANSACTIONS = frozenset({"transactions", "offsets-within"})
+"""The needs that only a workload with transactions can meet."""
 _WITHOUT = "judge it by a run without the faults that break this"
 PREMISES = {
     Premise.LEADER_ALWAYS: Reason(

@@ -4,6 +4,7 @@ from collections import Counter
 
 from fencepost.evidence import KILLED, Evidence
 from harness.facts import Facts
+from harness.history import Guarantee
 from harness.reasons import Reason
 from harness.settings.test_toml import Plan
 from harness.telling.words import several
@@ -17,6 +18,8 @@ def conclude(evidence: Evidence, judgement: Judgement) -> Verdict:
     facts = evidence.facts or Facts()
     unmet, waived = _goals(evidence.plan, judgement)
     unmet_goals = {**facts.unmet_goals, **unmet}
+    guarantee = evidence.plan.pipeline.guarantee
+    waived |= _not_needed(guarantee, judgement)
     reasons = list(dict.fromkeys([*_reasons(evidence), *judgement.broken.values()]))
     reasons += _unstruck(evidence)
     reasons += [
@@ -37,6 +40,7 @@ def conclude(evidence: Evidence, judgement: Judgement) -> Verdict:
             unknown_because=reasons,
             coverage=judgement.coverage,
             not_checked=judgement.not_checked,
+            guarantee=guarantee,
         ),
         anomalies=judgement.anomalies,
         not_checked=judgement.not_checked,
@@ -97,6 +101,14 @@ def _goals(plan: Plan, judgement: Judgement) -> tuple[dict[str, str], dict[str, 
     missed = [goal for goal in plan.pipeline.goals if not judgement.coverage.get(goal.counted)]
     unmet = {goal.name: f"{goal.text}; {goal.remedy}" for goal in missed if not goal.waived}
     return unmet, {goal.name: goal.waived for goal in missed if goal.waived}
+
+
+def _not_needed(guarantee: Guarantee, judgement: Judgement) -> dict[str, str]:
+    """What the guarantee exists to permit, where it did not occur: then the run has not shown that it holds."""
+    permitted = guarantee.permits
+    if permitted is None or permitted in judgement.anomalies or permitted not in judgement.checked:
+        return {}
+    return {permitted: f"{guarantee.value} permits it, and it did not occur; kill-worker provokes it"}
 
 
 def healed_ns(facts: Facts) -> int | None:

@@ -5,14 +5,14 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fencepost import registry
 from fencepost.clusters import CLUSTERS
-from harness.clients.librdkafka import SESSION_TIMEOUT_MS, TRANSACTION_TIMEOUT_MS
+from harness.clients.interface import SESSION_TIMEOUT_MS, TRANSACTION_TIMEOUT_MS
 from harness.cluster import Ability
 from harness.pipeline import PipelineFacts
-from harness.promises import INTERNAL_TOPICS, NO_WITNESS, SEGMENTS, Promises, final_readers, observer
+from harness.promises import NO_WITNESS, SEGMENTS, Promises, final_readers, observer
 from harness.runner import schedule as schedules
 from harness.runner.faults import FaultTargets, Nemesis
 from harness.runner.processes import Clock
@@ -24,6 +24,7 @@ from workloads.defects import policy_of
 from workloads.program import PythonProgram
 
 if TYPE_CHECKING:
+    from harness.environment import Prepared
     from workloads.model import Workload
 
 SPARE_SLOTS = 2
@@ -58,8 +59,11 @@ def draw(options: Options, workload: "Workload") -> Schedule:
         places=tuple(facts.places),
         workers=workers,
         steps={stage.name: stage.steps for stage in facts.stages},
+        held_at={stage.name: stage.held_at for stage in facts.stages},
         groups=tuple(stage.group for stage in facts.stages if stage.group is not None),
-        transactional_ids=tuple(ids[worker] for stage in sorted(workers) for worker in workers[stage]),
+        transactional_ids=tuple(
+            ids[worker] for stage in sorted(workers) for worker in workers[stage] if worker in ids
+        ),
         slots=tuple(f"w{n}" for n in range(sum(map(len, workers.values())))),
         can=CLUSTERS[options.cluster].can,
         stage=defect.stage_of(workload) if defect and not named else None,
@@ -72,11 +76,13 @@ def draw(options: Options, workload: "Workload") -> Schedule:
 
 def workers_of(facts: PipelineFacts) -> dict[str, tuple[str, ...]]:
     """The workers of each stage, by name."""
-    return {stage.name: tuple(stage.transactional_ids) for stage in facts.stages}
+    return {stage.name: stage.workers for stage in facts.stages}
 
 
-def plan_test(options: Options, workload: "Workload", drawn: Schedule, folder: Path) -> Test:
-    """Everything that is fixed before the run begins."""
+def plan_test(
+    options: Options, workload: "Workload", drawn: Schedule, folder: Path, prepared: "Prepared | None" = None
+) -> Test:
+    """Everything that is fixed before the run begins. `prepared`: for a client that runs on Java."""
     facts = facts_of(options, workload)
     workers = workers_of(facts)
     nemeses = registry.nemeses()
@@ -91,6 +97,7 @@ def plan_test(options: Options, workload: "Workload", drawn: Schedule, folder: P
             "txn_size": options.txn_size,
             "abort_share": options.abort_share,
             "seed": options.seed,
+            **_jvm(options, folder, prepared),
         },
     )
     return Test(
@@ -104,6 +111,23 @@ def plan_test(options: Options, workload: "Workload", drawn: Schedule, folder: P
         programs={stage.name: ours for stage in facts.stages},
         own=ours,
     )
+
+
+def _jvm(options: Options, folder: Path, prepared: "Prepared | None") -> dict[str, Any]:
+    """What the JVM in a worker is started from."""
+    if options.client != "java" or prepared is None:
+        return {}
+    from harness.clients.jvm import JvmParts
+    from harness.environment.java import jvm_library
+    from harness.environment.jvm import jvm_flags
+
+    parts = JvmParts(
+        jvm_library(prepared.java),
+        tuple(prepared.kafka.class_path),
+        folder / "workers",
+        tuple(jvm_flags(prepared.java)),
+    )
+    return {"jvm": parts.as_spec()}
 
 
 def plan_run(
@@ -135,7 +159,8 @@ def promises_of(options: Options, test: Test) -> Promises:
     return Promises(
         journaled=tuple(stage.name for stage in test.pipeline.stages if stage.journaled),
         witness=SEGMENTS if segments else NO_WITNESS,
-        internal_logs=INTERNAL_TOPICS if segments else (),
+        internal_logs=test.pipeline.internal_topics if segments else (),
+        transactions=test.pipeline.transactional,
         replicas=segments,
         readers=(*final_readers(topics), observer(test.pipeline.written)),
         broken_premises=tuple(sorted(broken)),

@@ -26,7 +26,15 @@ from workloads.loop import Settings, Worker
 from workloads.model import Workload
 from workloads.registry import WORKLOADS
 
-CLIENTS: Mapping[str, Client] = {"librdkafka": LibrdkafkaClient()}
+
+def client_of(spec: Mapping[str, Any]) -> Client:
+    """The client that a worker is told to use."""
+    if spec.get("client") != "java":
+        return LibrdkafkaClient()
+    from harness.clients.java_client import JavaClient
+    from harness.clients.jvm import JvmParts
+
+    return JavaClient(JvmParts.from_spec(spec["jvm"]))
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -59,16 +67,16 @@ def build(
             settings = Settings(
                 bootstrap=spec["bootstrap"],
                 group=spec["group"],
-                transactional_id=spec["transactional_id"],
+                transactional_id=spec.get("transactional_id"),
                 process=spec["process"],
                 txn_size=spec["txn_size"],
                 abort_share=spec["abort_share"],
                 seed=spec["seed"],
                 policy=policy_of(spec.get("defect")),
+                delivery=workload.delivery,
                 place=workload.place_of(spec["stage"]),
             )
-            client = CLIENTS[spec.get("client", "librdkafka")]
-            return Worker(workload.stage(spec["stage"]), settings, client, journal, control)
+            return Worker(workload.stage(spec["stage"]), settings, client_of(spec), journal, control)
         case Role.FEEDER:
             return Feeder(spec["bootstrap"], workload.feeds(), spec["rate"], spec["seed"], journal, control)
         case Role.OBSERVER:

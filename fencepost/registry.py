@@ -1,7 +1,7 @@
 """Names to objects, for the whole house: the one place that asks every room what it has."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.settings.options import Known
 
@@ -37,6 +37,41 @@ def defects() -> "Mapping[str, Defect]":
     from workloads.defects import DEFECTS
 
     return DEFECTS
+
+
+def workload_entries() -> list[dict[str, Any]]:
+    """All that `fencepost list workloads --json` tells of each."""
+    from harness.settings.options import CLIENTS
+
+    return [
+        {
+            "name": one.name,
+            "summary": one.summary,
+            "guarantee": one.guarantee.value,
+            "delivery": one.delivery.value,
+            "stages": [
+                {"name": stage.name, "reads": list(stage.reads), "writes": list(stage.writes)}
+                for stage in one.stages
+            ],
+            "topics": list(one.topics),
+            "clients": list(CLIENTS),
+            "defects": [name for name, defect in defects().items() if defect.fits(one)],
+        }
+        for one in workloads().values()
+    ]
+
+
+def defect_entries() -> list[dict[str, Any]]:
+    """All that `fencepost list defects --json` tells of each."""
+    return [
+        {
+            "name": one.name,
+            "summary": one.summary,
+            "workloads": [name for name, workload in workloads().items() if one.fits(workload)],
+            "anomalies": sorted(one.anomalies),
+        }
+        for one in defects().values()
+    ]
 
 
 def checkers() -> Mapping[str, str]:

@@ -115,7 +115,7 @@ def perform_run(
     require(MEMORY_MB, DISK_MB + planned_mb(options), folder)
     for left in sweep_leftovers():
         progress.say(f"ended what an earlier run had left: {left}")
-    test = plan_test(options, workload, drawn, folder)
+    test = plan_test(options, workload, drawn, folder, prepared)
     clock = Clock(time.monotonic_ns(), time.time() * 1000)
     plan = plan_run(options, test, drawn, command, started, clock)
     plan.save(folder / store.PLAN)

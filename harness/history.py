@@ -33,6 +33,19 @@ class Isolation(StrEnum):
     READ_UNCOMMITTED = "read_uncommitted"
 
 
+class Guarantee(StrEnum):
+    """What a pipeline promises of each input."""
+
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+    AT_MOST_ONCE = "at-most-once"
+
+    @property
+    def permits(self) -> str | None:
+        """The anomaly that this guarantee exists to permit; None: it permits none."""
+        return {self.AT_LEAST_ONCE: "reprocessed-input", self.AT_MOST_ONCE: "lost-input"}.get(self)
+
+
 class Role(StrEnum):
     """What the process behind a journal was there for."""
 
@@ -77,6 +90,11 @@ SLOT_HEADER = "fencepost-slot"
 """Which of the outputs expected of its inputs this one is."""
 SENTINEL_VALUE = "fencepost-sentinel"
 """Begins the value of the record that stands last in each partition."""
+
+
+def outputs_in(topic: str) -> str:
+    """The key of a verdict's coverage that counts the visible outputs in a topic."""
+    return f"outputs in {topic}"
 
 
 class Premise(StrEnum):

@@ -5,24 +5,19 @@ the run, stored in `test.toml` as `[workload]`, and read from there by whoever j
 evidence asks which pipeline it is.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from random import Random
 from typing import Any, Protocol
 
-from harness.history import Isolation
+from harness.expectation import Expectation, Feed
+from harness.history import Guarantee, Isolation, outputs_in
+
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
 
 Place = tuple[str, int]
 """Topic and partition."""
-
-
-class Guarantee(StrEnum):
-    """What a pipeline promises of each input."""
-
-    EXACTLY_ONCE = "exactly-once"
-    AT_LEAST_ONCE = "at-least-once"
-    AT_MOST_ONCE = "at-most-once"
 
 
 class Identity(StrEnum):
@@ -56,9 +51,13 @@ class StageFacts:
     ordered: bool = False  # outputs of one key and slot stand in the order of their inputs of one partition
     writes: tuple[str, ...] = ()
     journaled: bool = True  # its workers write down what they do, and the input ranges that they commit
-    transactional_ids: Mapping[str, str] = field(default_factory=dict)  # by worker
+    workers: tuple[str, ...] = ()
+    transactional_ids: Mapping[str, str] = field(
+        default_factory=dict
+    )  # by worker; {}: it has no transactions
     txn_timeout_ms: int = 0  # 0: it has no transactions
     steps: tuple[str, ...] = ()  # of its loop, where a worker can be struck
+    held_at: tuple[str, ...] = ()  # the steps at which it has begun what others would have to do in its place
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "StageFacts":
@@ -66,8 +65,9 @@ class StageFacts:
         body = dict(table)
         if "in_topic" in body:  # earlier versions: one topic
             body["reads"] = [body.pop("in_topic")]
-        for name in ("reads", "writes", "steps"):
+        for name in ("reads", "writes", "steps", "workers", "held_at"):
             body[name] = tuple(body.get(name, ()))
+        body["workers"] = body["workers"] or tuple(body.get("transactional_ids", ()))  # earlier versions
         if body.pop("offsets", "group") != "group":  # earlier versions said it twice
             body["group"] = None
         return cls(**body)
@@ -99,6 +99,16 @@ def abort_seen(abort_share: float) -> Goal:
     )
 
 
+def output_seen(topic: str, text: str) -> Goal:
+    """That something was written to a topic. `text`: what is said if nothing was."""
+    return Goal(
+        name=f"outputs in {topic}",
+        counted=outputs_in(topic),
+        text=text,
+        remedy="a longer --time-limit or a higher --rate helps",
+    )
+
+
 @dataclass(frozen=True)
 class PipelineFacts:
     """All that others need to know of a pipeline in one run."""
@@ -120,6 +130,18 @@ class PipelineFacts:
         """The topics that a stage writes."""
         written = {topic for stage in self.stages for topic in stage.writes}
         return tuple(topic.name for topic in self.topics if topic.name in written)
+
+    @property
+    def transactional(self) -> bool:
+        """Whether any stage writes in transactions."""
+        return any(stage.transactional_ids for stage in self.stages)
+
+    @property
+    def internal_topics(self) -> tuple[str, ...]:
+        """The topics of Kafka's own in which it leaves traces."""
+        groups = any(stage.group is not None for stage in self.stages)
+        kept = ((CONSUMER_OFFSETS, groups), (TRANSACTION_STATE, self.transactional))
+        return tuple(topic for topic, needed in kept if needed)
 
     def stage(self, name: str) -> StageFacts:
         """The stage of that name."""
@@ -152,82 +174,12 @@ class PipelineFacts:
         )
 
 
-Headers = Sequence[tuple[str, bytes | None]]
-
-
-@dataclass(frozen=True)
-class Input:
-    """A record as a pipeline is given it. A null key or value is None, which is not an empty one."""
-
-    topic: str
-    key: bytes | None
-    value: bytes | None
-    partition: int = 0
-    offset: int = 0
-    headers: Headers = ()
-    timestamp_ms: int = 0
-
-
-@dataclass(frozen=True)
-class Fed:
-    """A record that a feed makes."""
-
-    key: bytes | None
-    value: bytes | None
-    headers: Headers = ()
-
-
-@dataclass(frozen=True)
-class Feed:
-    """Where inputs come from: a topic that the run's feeder writes, at a share of the rate."""
-
-    topic: str
-    make: Callable[[Random, int], Fed]  # the n-th input
-    share: float = 1.0
-
-
 class Service(Protocol):
     """Something beside Kafka that a pipeline needs, and that may be struck: a database, a store."""
 
     @property
     def name(self) -> str:
         """What it is called."""
-        ...
-
-
-@dataclass(frozen=True)
-class Due:
-    """An output that an input must lead to: which one of them (slot), where, and what it must hold."""
-
-    stage: str
-    slot: str
-    topic: str
-    digest: Callable[[int, int], int]  # of the output, by the input's partition and offset
-
-
-@dataclass(frozen=True)
-class Adds:
-    """What an input adds to a sum: the key in `topic` whose record holds it, and how much."""
-
-    stage: str
-    topic: str
-    key: bytes
-    amount: int
-
-
-class Expectation(Protocol):
-    """What a pipeline's inputs must lead to. Asked by the final readers alone."""
-
-    def due(self, record: Input) -> Iterable[Due]:
-        """The outputs that it must lead to, each once."""
-        ...
-
-    def adds(self, record: Input) -> Iterable[Adds]:
-        """What it adds to sums."""
-        ...
-
-    def state(self, record: Input) -> int | None:
-        """The sum that the record states for its key; None: it states none."""
         ...
 
 

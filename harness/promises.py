@@ -33,6 +33,7 @@ class Promises:
     ] = ()  # the stages whose workers keep journals, and state the ranges that they commit
     witness: str = NO_WITNESS  # how the brokers' logs are read: segments, fetch, none
     internal_logs: tuple[str, ...] = ()  # the internal topics whose logs are read as well
+    transactions: bool = True  # its stages write in transactions
     replicas: bool = False  # the log of every replica, and not of the leader alone
     ends: str = SENTINELS  # how the end of a partition is known
     readers: tuple[ReaderPromise, ...] = ()

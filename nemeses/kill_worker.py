@@ -9,13 +9,12 @@ from harness.history import Step
 from harness.runner.faults import Drawn, Effect, FaultContext, FaultTargets, Injection, Nemesis, all_workers
 from nemeses.targets import any_worker, worker_in_role
 
-STEPS = tuple(Step)
 STEP_TIMEOUT_S = 45.0
 
 
 def draw(rng: Random, targets: FaultTargets) -> Drawn:
     """Any worker, at any step."""
-    return any_worker(rng, targets, STEPS)
+    return any_worker(rng, targets, targets.steps)
 
 
 @contextmanager

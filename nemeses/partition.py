@@ -23,7 +23,7 @@ from harness.runner.faults import (
     Target,
     all_brokers,
 )
-from nemeses.targets import one_of, worker_at
+from nemeses.targets import broker_in_touch, one_of, worker_at
 
 IN_SYNC_TIMEOUT_S = 60.0
 
@@ -63,19 +63,9 @@ def _links(context: FaultContext, target: Target) -> tuple[Sequence[str], str, s
         return between(int(one), int(other)), f"broker {one}", f"broker {other}"
     if target.role == "client":
         member = worker_at(context.processes, one)
-        broker = _in_touch(context, member.slot, int(other))
+        broker = broker_in_touch(context.cluster, member.slot, int(other))
         return [client_link(member.slot, broker)], f"worker {member.journal}", f"broker {broker}"
     raise FaultFailed(f"no cut is called {target}")
-
-
-def _in_touch(context: FaultContext, slot: str, named: int) -> int:
-    """The broker of that number; if the worker has no connection to it, the one to which it has most.
-
-    A broker that was down has lost its partitions to others, and for minutes nobody need ask it for anything.
-    """
-    links = {broker.id: client_link(slot, broker.id) for broker in context.cluster.brokers}
-    stand = context.cluster.network.connections(links.values())
-    return named if stand[links[named]] else max(links, key=lambda broker: stand[links[broker]])
 
 
 NEMESIS = Nemesis(

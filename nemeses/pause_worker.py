@@ -18,7 +18,6 @@ from harness.runner.processes import Member
 from harness.waiting import wait_for
 from nemeses.targets import any_worker, worker_in_role
 
-STEPS = (Step.AFTER_SEND, Step.AFTER_OFFSETS, Step.BEFORE_COMMIT)
 STEP_TIMEOUT_S = 45.0
 TAKE_OVER_TIMEOUT_S = 60.0
 COME_BACK_TIMEOUT_S = 60.0
@@ -26,8 +25,8 @@ GOAL = "zombie"
 
 
 def draw(rng: Random, targets: FaultTargets) -> Drawn:
-    """Any worker, at a step at which its transaction is open."""
-    return any_worker(rng, targets, STEPS)
+    """Any worker, at a step at which it has begun what others will then do in its place."""
+    return any_worker(rng, targets, targets.held_at)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from nemeses import (
     kill_group_coordinator,
     kill_txn_coordinator,
     kill_worker,
+    lose_answers,
     partition,
     pause_broker,
     pause_worker,
@@ -19,6 +20,7 @@ _FILES = (
     partition,
     kill_worker,
     pause_worker,
+    lose_answers,
 )
 
 NEMESES: dict[str, Nemesis] = {file.NEMESIS.name: file.NEMESIS for file in _FILES}

@@ -1,12 +1,12 @@
 """Targets by role, drawn before a run and found out when a fault strikes."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import TypeVar
 
 from harness.cluster import Cluster
 from harness.errors import FaultFailed
-from harness.history import Step
+from harness.network.links import client_link
 from harness.runner.faults import Drawn, FaultTargets, NothingToStrike, Target
 from harness.runner.processes import Member, Processes
 
@@ -40,13 +40,9 @@ def any_group_coordinator(rng: Random, targets: FaultTargets) -> Drawn:
     return Drawn(Target("group-coordinator", one_of(rng, targets.groups, "a pipeline with a consumer group")))
 
 
-def any_worker(rng: Random, targets: FaultTargets, steps: Collection[Step]) -> Drawn:
-    """A worker, and the step at which it is struck: one of these, that its loop comes to."""
-    possible = {
-        stage: [step.value for step in steps if step.value in targets.steps[stage]]
-        for stage in targets.stages
-        if targets.workers[stage]
-    }
+def any_worker(rng: Random, targets: FaultTargets, steps: Mapping[str, Sequence[str]]) -> Drawn:
+    """A worker, and the step at which it is struck: one of these, by stage."""
+    possible = {stage: steps[stage] for stage in targets.stages if targets.workers[stage]}
     stages = [stage for stage, reached in possible.items() if reached]
     stage = one_of(rng, stages, "a pipeline whose workers say at which step they are")
     worker = rng.choice(targets.workers[stage])
@@ -81,6 +77,16 @@ def worker_at(processes: Processes, slot: str) -> Member:
     """The living worker in a client slot; if it has nothing to do, one that has: else nothing is hit."""
     none = "no worker is alive whose link could be cut"
     return _busiest(processes.workers(), lambda member: member.slot == slot, none)
+
+
+def broker_in_touch(cluster: Cluster, slot: str, named: int) -> int:
+    """The broker of that number; if the worker has no connection to it, the one to which it has most.
+
+    A broker that was down has lost its partitions to others, and for minutes nobody need ask it for anything.
+    """
+    links = {broker.id: client_link(slot, broker.id) for broker in cluster.brokers}
+    stand = cluster.network.connections(links.values())
+    return named if stand[links[named]] else max(links, key=lambda broker: stand[links[broker]])
 
 
 def _busiest(living: list[Member], named: Callable[[Member], bool], none: str) -> Member:

@@ -7,6 +7,7 @@ all that the clock can say; it does not say "because".
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from harness.history import Guarantee
 from harness.reasons import Reason
 from harness.telling.example import Example
 from harness.telling.words import listed, printable, several
@@ -23,6 +24,7 @@ def summary(
     coverage: Mapping[str, int] | None = None,
     not_checked: Mapping[str, Reason] | None = None,
     committed: str = "committed transaction",
+    guarantee: Guarantee = Guarantee.EXACTLY_ONCE,
 ) -> str:
     """The sentence, without a full stop, from the parts of a verdict. `committed`: what is counted there."""
     if valid is Validity.INVALID:
@@ -33,6 +35,8 @@ def summary(
             return "there is not enough evidence to say"
         more = f" (and {several(len(reasons) - 1, 'more reason')})" if len(reasons) > 1 else ""
         return reasons[0] + more
+    if guarantee.permits is not None and not lacking(not_checked or {}):
+        return _weaker(guarantee, anomalies, faults, coverage or {})
     complete = not lacking(not_checked or {}) and all(found.warning for found in anomalies.values())
     permitted = [name for name, found in anomalies.items() if found.by_caller]
     return _what_held(faults, coverage or {}, complete, permitted, committed)
@@ -100,6 +104,32 @@ def _moments(found: Iterable[tuple[str, Found]]) -> Iterator[float]:
             moment = Example(example).moment_s()
             if moment is not None:
                 yield moment
+
+
+def _weaker(
+    guarantee: Guarantee,
+    anomalies: Mapping[str, Found],
+    faults: Sequence[FaultReport],
+    coverage: Mapping[str, int],
+) -> str:
+    """That a weaker guarantee than exactly-once held, and how often it was needed."""
+    assert guarantee.permits is not None
+    acted = sum(fault.acted for fault in faults)
+    under = f" under {several(acted, 'fault')}" if acted else ""
+    of = f" of {several(coverage.get('inputs', 0), 'input')}"
+    found = anomalies.get(guarantee.permits)
+    needed, never = _NEEDED[guarantee]
+    count = found.count if found else 0
+    times = several(count, "input") if count else "no input"
+    needed = needed.format(were="were" if count > 1 else "was")
+    return f"{guarantee.value.replace('-', ' ')} held{under}: {times} {needed}, and none{of} {never}"
+
+
+_NEEDED = {
+    Guarantee.AT_LEAST_ONCE: ("took effect twice", "was lost"),
+    Guarantee.AT_MOST_ONCE: ("{were} left without effect", "took effect twice"),
+}
+"""What it permits, and what it forbids."""
 
 
 def _what_held(

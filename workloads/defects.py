@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from harness.errors import UsageError
 from harness.history import Isolation, Step
+from harness.telling.words import listed
 from workloads.model import Workload
-from workloads.policy import RIGHT, Policy
+from workloads.orders import DEAD_LETTER
+from workloads.policy import RIGHT, Delivery, Policy
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,16 @@ class Defect:
     step: Step | None = None  # where those faults must strike
     stage: int | None = None  # and in which stage, counted from 0
     stages: int = 1  # how many a workload needs at least for the defect to show
+    deliveries: frozenset[Delivery] = frozenset({Delivery.TRANSACTIONS})
+    slot: str | None = None  # of an output that a workload must have
+
+    def fits(self, workload: Workload) -> bool:
+        """Whether the workload can have it."""
+        return (
+            len(workload.stages) >= self.stages
+            and workload.delivery in self.deliveries
+            and (self.slot is None or self.slot in workload.slots)
+        )
 
     def stage_of(self, workload: Workload) -> str | None:
         """The name of the stage in which its faults must strike; None: in any."""
@@ -31,12 +43,18 @@ class Defect:
 
     def require(self, workload: Workload) -> None:
         """Raise `UsageError` where the workload cannot have it."""
+        if self.fits(workload):
+            return
         if len(workload.stages) < self.stages:
-            fitting = f"a workload with {self.stages} stages or more"
-            raise UsageError(
-                f"the defect {self.name} needs {fitting}, and {workload.name} has {len(workload.stages)}: "
-                "choose another --workload or --defect"
-            )
+            needed = f"a workload with {self.stages} stages or more"
+        elif self.slot is not None:
+            needed = f"a workload that writes the output {self.slot}"
+        else:
+            needed = f"a workload that delivers by {listed(sorted(self.deliveries))}"
+        raise UsageError(
+            f"the defect {self.name} needs {needed}, and {workload.name} is none: choose another --workload or "
+            "--defect (`fencepost list defects --json` says which fit)"
+        )
 
 
 _ALL = (
@@ -74,6 +92,47 @@ _ALL = (
             {"phantom", "reprocessed-input", "torn-transaction", "aborted-read", "dirty-read"}
         ),
         stages=2,
+    ),
+    Defect(
+        name="offsets-before-transaction",
+        summary="the consumer commits its offsets before the transaction begins",
+        policy=Policy(offsets="before-transaction"),
+        anomalies=frozenset(
+            {"lost-input", "offset-output-mismatch", "group-offset-regression", "stale-offset"}
+        ),
+        nemesis=("kill-worker",),
+        step=Step.AFTER_SEND,
+    ),
+    Defect(
+        name="auto-commit",
+        summary="the consumer commits its offsets by itself, now and then, and the transaction has none",
+        policy=Policy(offsets="auto"),
+        anomalies=frozenset(
+            {
+                "lost-input",
+                "reprocessed-input",
+                "offset-output-mismatch",
+                "group-offset-regression",
+                "stale-offset",
+            }
+        ),
+        nemesis=("kill-worker",),
+        step=Step.AFTER_COMMIT,
+    ),
+    Defect(
+        name="dead-letter-outside",
+        summary="dead letters are sent by a producer of their own, outside the transaction",
+        policy=Policy(outside=frozenset({DEAD_LETTER})),
+        anomalies=frozenset({"reprocessed-input", "offset-output-mismatch"}),
+        slot=DEAD_LETTER,
+    ),
+    Defect(
+        name="no-idempotence",
+        summary="the producer is not idempotent: a retry whose first answer was lost writes the record again",
+        policy=Policy(idempotent=False),
+        anomalies=frozenset({"duplicate", "nonmonotonic-send", "int-nonmonotonic-send"}),
+        nemesis=("lose-answers",),
+        deliveries=frozenset({Delivery.IDEMPOTENT}),
     ),
 )
 

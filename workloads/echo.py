@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from random import Random
 
-from harness.pipeline import Fed, Feed, Input
+from harness.expectation import Fed, Feed, Input
 from workloads.model import Output, Stage, Workload
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

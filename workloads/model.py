@@ -6,25 +6,14 @@ digest), so they know nothing of what a workload is about.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
-from harness.history import Isolation
-from harness.pipeline import (
-    Adds,
-    Due,
-    Feed,
-    Guarantee,
-    Input,
-    PipelineFacts,
-    Service,
-    Sizes,
-    StageFacts,
-    TopicFacts,
-    abort_seen,
-)
+from harness.expectation import Adds, Due, Feed, Input
+from harness.history import Guarantee, Isolation
+from harness.pipeline import PipelineFacts, Service, Sizes, StageFacts, TopicFacts, abort_seen, output_seen
 from harness.record.naming import digest, output_headers
-from workloads.policy import RIGHT, Policy
+from workloads.policy import RIGHT, Delivery, Policy, held_at, steps
 
 TOPIC_CONFIG: Mapping[str, str] = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 MOST_REPLICAS = 3
@@ -61,6 +50,7 @@ class Stage:
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     transform: Transform
+    slots: frozenset[str] = frozenset()  # of its outputs, where a defect asks for one
     promised: Isolation = Isolation.READ_COMMITTED
     ordered: bool = False  # outputs of one key and slot stand in the order of their inputs of one partition
     aggregate: Aggregate | None = None
@@ -75,13 +65,22 @@ class Workload:
     feed: tuple[Feed, ...]
     stages: tuple[Stage, ...]
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
+    delivery: Delivery = Delivery.TRANSACTIONS
     allowed: frozenset[str] = frozenset()  # anomalies that the guarantee permits
+    must_occur: Mapping[str, str] = field(
+        default_factory=dict
+    )  # by topic: what is said if nothing is written there
 
     @property
     def topics(self) -> tuple[str, ...]:
         """All topics: those that are fed, then those that the stages write."""
         fed = (feed.topic for feed in self.feed)
         return tuple(dict.fromkeys([*fed, *(topic for stage in self.stages for topic in stage.writes)]))
+
+    @property
+    def slots(self) -> frozenset[str]:
+        """The outputs that its stages name."""
+        return frozenset().union(*(stage.slots for stage in self.stages))
 
     def stage(self, name: str) -> Stage:
         """The stage of that name."""
@@ -99,6 +98,11 @@ class Workload:
         replication = min(MOST_REPLICAS, options.brokers)
         config = {**TOPIC_CONFIG, "min.insync.replicas": str(max(1, replication - 1))}
         topics = tuple(TopicFacts(name, options.partitions, replication, config) for name in mine.topics)
+        transactions = self.delivery is Delivery.TRANSACTIONS
+        workers = {
+            stage.name: tuple(f"{stage.name}-{n}" for n in range(1, options.workers + 1))
+            for stage in mine.stages
+        }
         stages = tuple(
             StageFacts(
                 name=stage.name,
@@ -107,19 +111,22 @@ class Workload:
                 group=group_of(stage.name, tag),
                 promised=stage.promised.value,
                 ordered=stage.ordered,
+                workers=workers[stage.name],
                 transactional_ids={
-                    f"{stage.name}-{n}": transactional_id(f"{stage.name}-{n}", tag)
-                    for n in range(1, options.workers + 1)
+                    worker: transactional_id(worker, tag) for worker in workers[stage.name] if transactions
                 },
-                txn_timeout_ms=txn_timeout_ms,
-                steps=tuple(step.value for step in policy.steps),
+                txn_timeout_ms=txn_timeout_ms if transactions else 0,
+                steps=tuple(step.value for step in steps(self.delivery, policy)),
+                held_at=tuple(step.value for step in held_at(self.delivery, policy)),
             )
             for stage in mine.stages
         )
-        allowed = tuple(sorted(self.allowed))
-        return PipelineFacts(
-            self.name, topics, stages, self.guarantee, (abort_seen(options.abort_share),), allowed
+        goals = (
+            *((abort_seen(options.abort_share),) if transactions else ()),
+            *(output_seen(topic, text) for topic, text in mine.must_occur.items()),
         )
+        allowed = tuple(sorted(self.allowed))
+        return PipelineFacts(self.name, topics, stages, self.guarantee, goals, allowed)
 
     def tagged(self, tag: str) -> "Workload":
         """The same workload on topics of its own."""
@@ -145,6 +152,7 @@ class Workload:
         return replace(
             self,
             feed=tuple(replace(feed, topic=elsewhere(feed.topic)) for feed in self.feed),
+            must_occur={elsewhere(topic): text for topic, text in self.must_occur.items()},
             stages=tuple(
                 replace(
                     stage,

@@ -1,26 +1,32 @@
 """How the loop works: the default is right, and each defect is one change to it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from harness.history import Isolation, Step
+
+
+class Delivery(StrEnum):
+    """How the outputs of a batch get into Kafka, and when its inputs count as done."""
+
+    TRANSACTIONS = "transactions"  # both at once, in a transaction
+    IDEMPOTENT = "idempotent"  # outputs, each once; then the offsets
+    AT_LEAST_ONCE = "at-least-once"  # outputs, some of them twice where an answer was lost; then the offsets
+    AT_MOST_ONCE = "at-most-once"  # the offsets; then outputs, none of which is sent again
 
 
 @dataclass(frozen=True)
 class Policy:
     """One way of working."""
 
-    offsets: str = "in-transaction"  # or "after-commit": by the consumer, outside the transaction
+    offsets: str = "in-transaction"  # or after-commit, before-transaction: outside it; auto: by the client
     rewind: bool = True  # seek back after an abort
     stable_id: bool = True  # the transactional id outlives a restart of the worker
     member_metadata: bool = True  # send_offsets bears the metadata of the consumer that polls
+    idempotent: bool = True  # of a delivery that is, producers are
+    outside: frozenset[str] = frozenset()  # slots of outputs that are sent outside the transaction
     downstream: Isolation | None = None  # the isolation of every stage but the first; None: as promised
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """The steps that a worker comes to, in their order."""
-        return tuple(
-            step for step in Step if step is not Step.AFTER_OFFSETS or self.offsets == "in-transaction"
-        )
 
     def isolation(self, place: int, promised: Isolation) -> Isolation:
         """At which isolation the stage at that place reads."""
@@ -28,3 +34,33 @@ class Policy:
 
 
 RIGHT = Policy()
+
+_TAKING = (Step.BEFORE_POLL, Step.AFTER_POLL, Step.AFTER_TRANSFORM)
+_STEPS: Mapping[Delivery, tuple[Step, ...]] = {
+    Delivery.TRANSACTIONS: tuple(Step),
+    Delivery.IDEMPOTENT: (*_TAKING, Step.AFTER_SEND, Step.AFTER_COMMIT),
+    Delivery.AT_LEAST_ONCE: (*_TAKING, Step.AFTER_SEND, Step.AFTER_COMMIT),
+    Delivery.AT_MOST_ONCE: (*_TAKING, Step.AFTER_COMMIT, Step.AFTER_SEND),
+}
+_HELD_AT: Mapping[Delivery, tuple[Step, ...]] = {
+    Delivery.TRANSACTIONS: (Step.AFTER_SEND, Step.AFTER_OFFSETS, Step.BEFORE_COMMIT),
+    Delivery.IDEMPOTENT: (Step.AFTER_SEND,),
+    Delivery.AT_LEAST_ONCE: (Step.AFTER_SEND,),
+    Delivery.AT_MOST_ONCE: (Step.AFTER_POLL, Step.AFTER_TRANSFORM),
+}
+
+
+def steps(delivery: Delivery, policy: Policy) -> tuple[Step, ...]:
+    """The steps that a worker comes to, in their order."""
+    return _reached(_STEPS[delivery], policy)
+
+
+def held_at(delivery: Delivery, policy: Policy) -> tuple[Step, ...]:
+    """The steps at which it has begun what others would have to do in its place: there a pause makes a zombie."""
+    return _reached(_HELD_AT[delivery], policy)
+
+
+def _reached(steps: tuple[Step, ...], policy: Policy) -> tuple[Step, ...]:
+    return tuple(
+        step for step in steps if step is not Step.AFTER_OFFSETS or policy.offsets == "in-transaction"
+    )

@@ -1,7 +1,12 @@
 """The workloads by name: a new one is one file and one line here."""
 
+from workloads.at_least_once import AT_LEAST_ONCE, IDEMPOTENT
+from workloads.at_most_once import AT_MOST_ONCE
 from workloads.echo import ECHO
 from workloads.model import Workload
+from workloads.orders import ORDERS
 from workloads.shop import SHOP
 
-WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in (SHOP, ECHO)}
+WORKLOADS: dict[str, Workload] = {
+    workload.name: workload for workload in (SHOP, ECHO, ORDERS, IDEMPOTENT, AT_LEAST_ONCE, AT_MOST_ONCE)
+}

@@ -12,7 +12,7 @@ import json
 from collections.abc import Sequence
 from random import Random
 
-from harness.pipeline import Fed, Feed, Input
+from harness.expectation import Fed, Feed, Input
 from workloads.model import Output, Stage, Workload
 
 GOODS = ("apple", "book", "chair", "door", "engine")

@@ -6,7 +6,7 @@ where a table is not whole, nothing is accused on the strength of something not 
 """
 
 from checkers.judging.gathered import Facts, Incomplete, Row
-from checkers.needs import NEEDS
+from checkers.needs import NEEDS, OF_TRANSACTIONS
 from checkers.registry import EDGES
 from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.producers import TRANSACTIONS_TOPIC
@@ -15,10 +15,13 @@ from harness.history import Isolation, Role
 from harness.promises import Promises
 from harness.reasons import Reason
 from harness.telling.words import several
+from harness.verdict import NO_TRANSACTIONS
 
 
-def missing_needs(facts: Facts, *, healed: bool = True) -> dict[str, Reason]:
-    """The keys of NEEDS that this run has not, each with its reason. `healed`: its last heal is known."""
+def missing_needs(facts: Facts, *, healed: bool = True, transactions: bool = True) -> dict[str, Reason]:
+    """The keys of NEEDS that this run has not, each with its reason. `healed`: its last heal is known;
+    `transactions`: its stages write in transactions.
+    """
     has = {
         "log": any(facts.logs(None)),
         "offsets": any(facts.logs(OFFSETS_TOPIC)),
@@ -31,7 +34,10 @@ def missing_needs(facts: Facts, *, healed: bool = True) -> dict[str, Reason]:
         "order": any(stage.get("ordered") for stage in facts.stages),
         "aggregate": bool(facts.numbers["sums"]),
     }
-    return {need: NEEDS[need] for need, there in has.items() if not there}
+    missing = {need: NEEDS[need] for need, there in has.items() if not there}
+    if not transactions:
+        missing |= dict.fromkeys(missing.keys() & OF_TRANSACTIONS, NO_TRANSACTIONS)
+    return missing
 
 
 def completeness(facts: Facts, run: StoredRun) -> Incomplete:

@@ -1,11 +1,12 @@
 """What is gathered of one run: the small facts that the job has counted, and what they lack."""
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.history import outputs_in
 from harness.reasons import Reason
 
 Row = Mapping[str, Any]
@@ -48,6 +49,14 @@ class Facts:
     def total(self, column: str) -> int:
         """Summed over all partitions."""
         return sum(row.get(column, 0) for row in self.partitions.values())
+
+    def outputs_by_topic(self) -> dict[str, int]:
+        """How many outputs are visible in each topic that has any, as the verdict's coverage names them."""
+        found: Counter[str] = Counter()
+        for row in self.partitions.values():
+            if row.get("outputs"):
+                found[outputs_in(row["topic"])] += row["outputs"]
+        return dict(sorted(found.items()))
 
     def name(self, tp: int) -> str:
         """A partition as a person writes it."""

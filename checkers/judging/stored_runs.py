@@ -67,7 +67,11 @@ def _bring(spark: SparkSession, runs: Sequence[StoredRun], examples: int, phase:
 
 def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgement:
     facts = Facts.gather(brought.facts.get(run.run, ()))
-    lacking = missing_needs(facts, healed=run.healed_ns is not None)
+    lacking = missing_needs(
+        facts,
+        healed=run.healed_ns is not None,
+        transactions=run.promises is None or run.promises.transactions,
+    )
     found = completeness(facts, run)
     observe(facts, found)
     if run.incomplete:
@@ -118,6 +122,7 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
             "inputs": facts.total("inputs"),
             "outputs": facts.total("outputs"),
             **{name: numbers[name] for name in ("committed", "aborted", "fenced")},
+            **facts.outputs_by_topic(),
         },
         stats={
             name: numbers[name] for name in ("ops", "ok", "fail", "info", *(f"info_{end}" for end in ENDS))

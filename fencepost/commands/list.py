@@ -1,6 +1,8 @@
 """`fencepost list`."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -8,50 +10,73 @@ from fencepost import registry
 from harness.errors import ExitStatus
 from harness.names import check_name
 
-KINDS = ("workloads", "nemeses", "checkers", "clusters", "anomalies", "defects")
-SINGULAR = {"nemeses": "nemesis", "anomalies": "anomaly"}
+KINDS = ("workloads", "nemeses", "checkers", "clusters", "anomalies", "defects", "kafka")
+SINGULAR = {"nemeses": "nemesis", "anomalies": "anomaly", "kafka": "Kafka version"}
+Entry = Mapping[str, Any]
+"""`name` and `summary`, and what else this kind tells of each."""
 
 
 @click.command("list")
 @click.argument("kind", metavar="|".join(KINDS))
 @click.argument("names", metavar="[NAME...]", nargs=-1)
-def command(kind: str, names: tuple[str, ...]) -> ExitStatus:
+@click.option(
+    "--json", "as_json", is_flag=True, help="print a list of objects, with all that is known of each"
+)
+def command(kind: str, names: tuple[str, ...], as_json: bool) -> ExitStatus:
     """List what there is of one kind, or of that only what is named; of an anomaly that is named, all.
 
     \b
     Example:
       fencepost list nemeses
+      fencepost list defects --json
       fencepost list anomalies lost-input
     """
     kind = {"faults": "nemeses"}.get(kind, kind)
     check_name("kind of thing to list", kind, KINDS)
-    entries = _entries(kind)
+    entries = {entry["name"]: entry for entry in _entries(kind)}
     for name in names:
         check_name(SINGULAR.get(kind, kind.removesuffix("s")), name, entries)
-    if kind == "anomalies" and names:
+    told = [entries[name] for name in names or entries]
+    if as_json:
+        print(json.dumps(told, ensure_ascii=False, indent=1))
+    elif kind == "anomalies" and names:
         print("\n".join(map(registry.anomaly_page, names)), end="")
-        return ExitStatus.VALID
-    entries = {name: entries[name] for name in names or entries}
-    width = max(map(len, entries), default=0)
-    for name, summary in entries.items():
-        first, *more = summary.splitlines()
-        print(f"{name:<{width}}  {first}")
-        for line in more:
-            print(f"{'':<{width}}  {line}")
+    else:
+        _table(kind, told)
     return ExitStatus.VALID
 
 
-def _entries(kind: str) -> Mapping[str, str]:
-    if kind == "clusters":
-        return registry.clusters()
-    if kind == "checkers":
-        return registry.checkers()
-    if kind == "anomalies":
-        return registry.anomalies()
+def _table(kind: str, entries: Sequence[Entry]) -> None:
+    width = max((len(entry["name"]) for entry in entries), default=0)
+    for entry in entries:
+        print(f"{entry['name']:<{width}}  {entry['summary']}".rstrip())
+        for line in _more(kind, entry):
+            print(f"{'':<{width}}  {line}")
+
+
+def _more(kind: str, entry: Entry) -> list[str]:
+    """Further lines of one entry."""
     if kind == "defects":
-        return {
-            name: f"{defect.summary}\nmay cause {', '.join(sorted(defect.anomalies))}"
-            for name, defect in registry.defects().items()
-        }
-    things = registry.workloads() if kind == "workloads" else registry.nemeses()
-    return {name: thing.summary for name, thing in things.items()}
+        return [
+            f"may cause {', '.join(entry['anomalies'])}",
+            f"of {', '.join(entry['workloads'])}",
+        ]
+    if kind == "workloads":
+        return [f"{entry['guarantee']}; defects: {', '.join(entry['defects']) or 'none'}"]
+    return []
+
+
+def _entries(kind: str) -> Sequence[Entry]:
+    if kind == "workloads":
+        return registry.workload_entries()
+    if kind == "defects":
+        return registry.defect_entries()
+    if kind == "nemeses":
+        return [
+            {"name": name, "summary": nemesis.summary, "by_default": nemesis.by_default}
+            for name, nemesis in registry.nemeses().items()
+        ]
+    if kind == "kafka":
+        return [{"name": version, "summary": ""} for version in registry.kafka_versions()]
+    told = {"clusters": registry.clusters, "checkers": registry.checkers, "anomalies": registry.anomalies}
+    return [{"name": name, "summary": summary} for name, summary in told[kind]().items()]

@@ -14,8 +14,8 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from harness.clients import librdkafka
 from harness.clients.control import Control
+from harness.expectation import Fed, Feed
 from harness.history import VALUE_HEADER, Outcome
-from harness.pipeline import Fed, Feed
 from harness.record.events import Ack, Completed, Invoked
 from harness.record.journal import Journal
 from harness.record.naming import Headers, digest, value_name

@@ -12,12 +12,13 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPar
 from harness.clients import librdkafka
 from harness.clients.control import Control
 from harness.clients.records import Record, as_input, consume
+from harness.expectation import Expectation
 from harness.history import (
     SENTINEL_VALUE,
     VALUE_HEADER,
     Isolation,
 )
-from harness.pipeline import Expectation, Place
+from harness.pipeline import Place
 from harness.record.events import EndsRead, Polled, ReadEnd
 from harness.record.garbage import seldom_collected
 from harness.record.journal import Journal

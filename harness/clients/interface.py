@@ -13,6 +13,14 @@ from harness.clients.records import Record
 from harness.history import Isolation
 from harness.record.naming import Headers
 
+TRANSACTION_TIMEOUT_MS = 30_000
+"""Longer than the pause that makes a zombie, so that fencing and not the time-out decides."""
+SESSION_TIMEOUT_MS = 2_000
+PLAIN_TIMEOUT_MS = 40_000
+"""For so long a record without a transaction is tried: a failover takes eight seconds."""
+AUTO_COMMIT_MS = 500
+"""How often a client that commits by itself does."""
+
 
 class Failure(StrEnum):
     """What an error means for whoever met it."""
@@ -55,6 +63,8 @@ class ConsumerSettings:
     group: str
     name: str
     isolation: Isolation
+    most: int = 500  # records that one poll may give
+    auto_commit: bool = False  # the client commits what it has given, now and then
 
 
 OnMove = Callable[[bool, Sequence[Position]], None]
@@ -96,16 +106,17 @@ class GroupConsumer(Protocol):
         ...
 
 
-class TransactionalClient(Protocol):
-    """A producer with a transactional id. Each call raises `ClientError`."""
+@dataclass(frozen=True)
+class ProducerSettings:
+    """What a producer without transactions is told."""
 
-    def init(self, timeout_s: float) -> None:
-        """InitProducerId: fences whoever held the id, and ends what it left open."""
-        ...
+    bootstrap: str
+    idempotent: bool = True  # the brokers drop what a retry repeats
+    retries: bool = True  # a record that may not have arrived is sent again
 
-    def begin(self) -> None:
-        """Begin a transaction."""
-        ...
+
+class ProducerClient(Protocol):
+    """A producer. Each call raises `ClientError`."""
 
     def send(
         self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, told: OnDelivery
@@ -121,6 +132,22 @@ class TransactionalClient(Protocol):
         """Wait for all acknowledgements; how many are missing."""
         ...
 
+    def discard(self) -> None:
+        """Give it up, with all that it still holds."""
+        ...
+
+
+class TransactionalClient(ProducerClient, Protocol):
+    """A producer with a transactional id. Each call raises `ClientError`."""
+
+    def init(self, timeout_s: float) -> None:
+        """InitProducerId: fences whoever held the id, and ends what it left open."""
+        ...
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        ...
+
     def send_offsets(self, positions: Sequence[Position], membership: Any, timeout_s: float) -> None:
         """Add input positions to the transaction."""
         ...
@@ -133,10 +160,6 @@ class TransactionalClient(Protocol):
         """End it without effect."""
         ...
 
-    def discard(self) -> None:
-        """Give it up, with all that it still holds."""
-        ...
-
 
 class Client(Protocol):
     """A library that speaks Kafka."""
@@ -144,11 +167,6 @@ class Client(Protocol):
     @property
     def name(self) -> str:
         """What `--client` calls it."""
-        ...
-
-    @property
-    def txn_timeout_ms(self) -> int:
-        """The transaction time-out that its producers ask for."""
         ...
 
     def consumer(
@@ -163,6 +181,10 @@ class Client(Protocol):
 
     def producer(self, bootstrap: str, transactional_id: str) -> TransactionalClient:
         """A producer of transactions, not yet initialised."""
+        ...
+
+    def plain_producer(self, settings: ProducerSettings) -> ProducerClient:
+        """A producer without transactions."""
         ...
 
     def classify(self, error: Exception) -> ClientError | None:

@@ -9,11 +9,19 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
+from harness.clients.interface import (
+    AUTO_COMMIT_MS,
+    PLAIN_TIMEOUT_MS,
+    SESSION_TIMEOUT_MS,
+    TRANSACTION_TIMEOUT_MS,
+)
 from harness.history import Isolation
 
-TRANSACTION_TIMEOUT_MS = 30_000
-"""Longer than the pause that makes a zombie, so that fencing and not the time-out decides."""
-SESSION_TIMEOUT_MS = 2_000
+AUTO_COMMIT: dict[str, Any] = {
+    "enable.auto.commit": True,
+    "enable.auto.offset.store": True,
+    "auto.commit.interval.ms": AUTO_COMMIT_MS,
+}
 
 _COMMON: dict[str, Any] = {
     "socket.timeout.ms": 10_000,
@@ -45,6 +53,19 @@ def idempotent_producer(bootstrap: str) -> dict[str, Any]:
         "enable.idempotence": True,
         "linger.ms": 5,
         "message.timeout.ms": 120_000,
+    }
+
+
+def plain_producer(bootstrap: str, *, idempotent: bool, retries: bool) -> dict[str, Any]:
+    """A producer without transactions; each record is acknowledged by all replicas in sync."""
+    return {
+        **_COMMON,
+        "bootstrap.servers": bootstrap,
+        "enable.idempotence": idempotent,
+        "acks": "all",
+        "linger.ms": 2,
+        "message.timeout.ms": PLAIN_TIMEOUT_MS,
+        **({} if retries else {"retries": 0}),
     }
 
 

@@ -1,6 +1,6 @@
 """librdkafka, through confluent-kafka, as a `Client`."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -23,6 +23,7 @@ from harness.clients.interface import (
     OnError,
     OnMove,
     Position,
+    ProducerSettings,
 )
 from harness.clients.records import Record, consume
 from harness.record.naming import Headers
@@ -68,9 +69,10 @@ class LibrdkafkaConsumer:
     """A member of a group."""
 
     def __init__(self, settings: ConsumerSettings, on_error: OnError) -> None:
-        self._consumer = Consumer(
-            librdkafka.group_consumer(settings.bootstrap, settings.group, settings.name, settings.isolation)
+        told = librdkafka.group_consumer(
+            settings.bootstrap, settings.group, settings.name, settings.isolation
         )
+        self._consumer = Consumer(told | (librdkafka.AUTO_COMMIT if settings.auto_commit else {}))
         self._on_error = on_error
 
     def subscribe(self, topics: Sequence[str], on_move: OnMove) -> None:
@@ -138,18 +140,10 @@ def _partitions(positions: Sequence[Position]) -> list[TopicPartition]:
 
 
 class LibrdkafkaProducer:
-    """A producer of transactions."""
+    """A producer."""
 
-    def __init__(self, bootstrap: str, transactional_id: str) -> None:
-        self._producer = Producer(librdkafka.transactional_producer(bootstrap, transactional_id))
-
-    def init(self, timeout_s: float) -> None:
-        """InitProducerId."""
-        self._call(self._producer.init_transactions, timeout_s)
-
-    def begin(self) -> None:
-        """Begin a transaction."""
-        self._call(self._producer.begin_transaction)
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._producer = Producer(dict(settings))
 
     def send(
         self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, told: OnDelivery
@@ -178,6 +172,22 @@ class LibrdkafkaProducer:
         with translated():
             return int(self._producer.flush(timeout_s))
 
+    def discard(self) -> None:
+        """Give it up, with all that it still holds."""
+        self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+
+
+class LibrdkafkaTransactions(LibrdkafkaProducer):
+    """A producer of transactions."""
+
+    def init(self, timeout_s: float) -> None:
+        """InitProducerId."""
+        self._call(self._producer.init_transactions, timeout_s)
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._call(self._producer.begin_transaction)
+
     def send_offsets(self, positions: Sequence[Position], membership: Any, timeout_s: float) -> None:
         """Add input positions to the transaction."""
         self._call(self._producer.send_offsets_to_transaction, _partitions(positions), membership, timeout_s)
@@ -190,10 +200,6 @@ class LibrdkafkaProducer:
         """End it without effect."""
         self._call(self._producer.abort_transaction, timeout_s)
 
-    def discard(self) -> None:
-        """Give it up, with all that it still holds."""
-        self._producer.purge(in_queue=True, in_flight=True, blocking=False)
-
     def _call(self, act: Callable[..., Any], *arguments: Any) -> None:
         with translated():
             act(*arguments)
@@ -203,7 +209,6 @@ class LibrdkafkaClient:
     """The client that `--client librdkafka` means."""
 
     name = "librdkafka"
-    txn_timeout_ms = librdkafka.TRANSACTION_TIMEOUT_MS
 
     def consumer(
         self, settings: ConsumerSettings, topics: Sequence[str], on_move: OnMove, on_error: OnError
@@ -217,9 +222,17 @@ class LibrdkafkaClient:
         """One that never joins."""
         return LibrdkafkaConsumer(settings, lambda error: None)
 
-    def producer(self, bootstrap: str, transactional_id: str) -> LibrdkafkaProducer:
+    def producer(self, bootstrap: str, transactional_id: str) -> LibrdkafkaTransactions:
         """A producer of transactions, not yet initialised."""
-        return LibrdkafkaProducer(bootstrap, transactional_id)
+        return LibrdkafkaTransactions(librdkafka.transactional_producer(bootstrap, transactional_id))
+
+    def plain_producer(self, settings: ProducerSettings) -> LibrdkafkaProducer:
+        """A producer without transactions."""
+        return LibrdkafkaProducer(
+            librdkafka.plain_producer(
+                settings.bootstrap, idempotent=settings.idempotent, retries=settings.retries
+            )
+        )
 
     classify = staticmethod(classify)
     translated = staticmethod(translated)

@@ -5,7 +5,7 @@ from typing import Protocol, cast
 
 from confluent_kafka import Consumer, KafkaError
 
-from harness.pipeline import Input
+from harness.expectation import Input
 from harness.record.naming import Headers
 
 

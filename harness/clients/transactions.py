@@ -14,13 +14,12 @@ from typing import Any, Literal
 
 from harness.clients.control import Control
 from harness.clients.interface import Client, ClientError, Failure, Position, TransactionalClient
+from harness.clients.sending import DeliveryFailed, Sending
 from harness.history import Outcome
-from harness.record.events import Ack, Completed, EndInvoked, Invoked, Noted
+from harness.record.events import Completed, EndInvoked, Invoked, Noted
 from harness.record.journal import Journal
-from harness.record.naming import Headers
 
 STEP_TIMEOUT_S = 10.0
-FLUSH_TIMEOUT_S = 60.0
 COMMIT_PATIENCE_S = 40.0
 """How long a commit is asked for again before its outcome is called unknown."""
 
@@ -34,55 +33,34 @@ class Errors:
     abort_error: str | None = None
 
 
-class DeliveryFailed(Exception):
-    """A record of the transaction was not acknowledged; the commit was not asked for."""
-
-
-class Transaction:
+class Transaction(Sending):
     """One transaction: its acknowledgements, and how it ended."""
 
     def __init__(self, producer: TransactionalClient, op: int, journal: Journal, count: int) -> None:
-        self._producer = producer
+        super().__init__(producer, count)
+        self._transactional = producer
         self.op = op
         self._journal = journal
-        self.acks: list[Ack | None] = [None] * count
         self.commit_invoked = False
         self.told = False  # the acknowledgements stand in the journal
         self.outcome = Outcome.INFO
         self.fenced = False
 
-    def send(self, n: int, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-        """Hand the n-th record to the client; waits while its queue is full."""
-        deadline = time.monotonic() + FLUSH_TIMEOUT_S
-        while not self._producer.send(topic, key, value, headers, partial(self._delivered, n)):
-            if time.monotonic() > deadline:
-                raise DeliveryFailed(f"the producer's queue stayed full for {FLUSH_TIMEOUT_S:g} s")
-            self._producer.poll(0.05)
-
-    def flush(self) -> None:
-        """Wait for every acknowledgement; raises DeliveryFailed."""
-        left = self._producer.flush(FLUSH_TIMEOUT_S)
-        missing = self.acks.count(None)
-        if missing:
-            raise DeliveryFailed(
-                f"{missing} of {len(self.acks)} records not acknowledged, {left} still queued"
-            )
-
     def send_offsets(self, offsets: Sequence[Position], membership: Any) -> None:
         """Add the input positions to the transaction."""
-        self._retried(partial(self._producer.send_offsets, offsets, membership, STEP_TIMEOUT_S))
+        self._retried(partial(self._transactional.send_offsets, offsets, membership, STEP_TIMEOUT_S))
 
     def abort(self) -> None:
         """End it without effect, on purpose."""
         self._tell("abort")
         self.outcome = Outcome.FAIL
-        self._retried(partial(self._producer.abort, STEP_TIMEOUT_S))
+        self._retried(partial(self._transactional.abort, STEP_TIMEOUT_S))
 
     def commit(self, reach: Callable[[], None], struck: bool) -> None:
         """Commit; if a fault is armed on the very commit, be at that step while it is under way."""
         self._tell("commit")
         self.commit_invoked = True
-        commit = partial(self._retried, partial(self._producer.commit, STEP_TIMEOUT_S))
+        commit = partial(self._retried, partial(self._transactional.commit, STEP_TIMEOUT_S))
         if struck:
             _beside(commit, reach)
         else:
@@ -95,10 +73,6 @@ class Transaction:
     def _tell(self, end: Literal["commit", "abort"]) -> None:
         self._journal.write(EndInvoked(end, self.op, self.acks))
         self.told = True
-
-    def _delivered(self, n: int, partition: int | None, offset: int | None, error: str | None) -> None:
-        if error is None and partition is not None:
-            self.acks[n] = (partition, offset)
 
 
 class TransactionalProducer:

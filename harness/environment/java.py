@@ -12,6 +12,7 @@ from harness.errors import EnvironmentFailure, UsageError
 OLDEST = 17  # Kafka 4's brokers run on no older one
 _PROPERTY = re.compile(r"^\s*(java\.home|java\.specification\.version|java\.runtime\.version) = (.*)$", re.M)
 _ASK_TIMEOUT_S = 60.0
+_LIBRARIES = ("lib/server/libjvm.so", "lib/server/libjvm.dylib", "bin/server/jvm.dll")
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,18 @@ def bundled_java() -> Java:
             f"install Java {OLDEST} or newer, and put it on PATH or in JAVA_HOME"
         )
     return found
+
+
+def jvm_library(found: Java) -> Path:
+    """The JVM as a library, for a client that runs inside a process of ours. Raises `EnvironmentFailure`."""
+    tried = [found.home / name for name in _LIBRARIES]
+    library = next((path for path in tried if path.exists()), None)
+    if library is None:
+        raise EnvironmentFailure(
+            f"the Java at {found.home} has no JVM library ({_LIBRARIES[0]}), which --client java needs: "
+            "name another Java with --set java=PATH, or use the one that comes with Fencepost: --set java=bundled"
+        )
+    return library
 
 
 def _ask(executable: Path, origin: str) -> Java | None:

@@ -14,6 +14,7 @@ class LinkEffect(StrEnum):
     """What happens to bytes on a link."""
 
     SILENT = "silent"  # nothing passes in either direction; what was in flight is lost, never delivered late
+    ANSWERS_LOST = "answers-lost"  # what is asked arrives and is carried out; no answer comes back
 
 
 class Imposed(Protocol):

@@ -1,8 +1,8 @@
 """Cuts between processes of one machine, through toxiproxy.
 
-A cut puts `timeout=0` on both streams of every proxy concerned: connections stay open and silent,
-new ones are taken and stay silent, and at the heal all of them are closed; what was in flight is
-lost, never delivered late. (A lost SYN cannot be imitated: connecting always succeeds.)
+A cut puts `timeout=0` on both streams of every proxy concerned, or on the way back alone where only answers are to
+be lost: connections stay open and silent, new ones are taken and stay silent, and at the heal all of them are
+closed; what was in flight is lost, never delivered late. (A lost SYN cannot be imitated: connecting always succeeds.)
 """
 
 import logging
@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import product
 from threading import Lock
 from typing import Protocol
 
@@ -22,7 +23,7 @@ from harness.network.links import proxy_name
 from harness.network.toxiproxy import Proxy, Toxiproxy, ToxiproxyError
 
 PROBE_TIMEOUT_S = 0.4
-_STREAMS = ("upstream", "downstream")
+_STREAMS = {LinkEffect.SILENT: ("upstream", "downstream"), LinkEffect.ANSWERS_LOST: ("downstream",)}
 _log = logging.getLogger(__name__)
 
 
@@ -36,7 +37,7 @@ class LocalNetwork:
         self._pid = pid
         self._brokers = tuple(brokers)
         self._links = links
-        self._cuts: Counter[str] = Counter()  # how many cuts are on a link
+        self._cuts: Counter[tuple[str, str]] = Counter()  # how many cuts are on a stream of a link
         self._lock = Lock()
 
     @property
@@ -80,43 +81,42 @@ class LocalNetwork:
 
     @contextmanager
     def impose(self, links: Sequence[str], effect: LinkEffect) -> Iterator["LinkCut"]:
-        """Silence links, both ways; what is in flight is lost."""
-        if effect is not LinkEffect.SILENT:
+        """Silence links, both ways or only the way back; what is in flight there is lost."""
+        streams = _STREAMS.get(effect)
+        if streams is None:
             raise UsageError(f"these links cannot be made {effect.value}")
         for link in links:
             if link not in self._links:
                 raise UsageError(f"there is no link {link} in this cluster")
         stood = self.connections(links)
-        on: list[str] = []
+        on: list[tuple[str, str]] = []
         try:
-            for link in links:
-                on.append(link)
-                self._break(link)
+            for cut in product(links, streams):
+                on.append(cut)
+                self._break(*cut)
             yield LinkCut(self, tuple(links), stood)
         except BaseException:
             self._mend(on, quietly=True)
             raise
         self._mend(on)
 
-    def _break(self, link: str) -> None:
+    def _break(self, link: str, stream: str) -> None:
         with self._lock:
-            self._cuts[link] += 1
-            if self._cuts[link] == 1:
-                for stream in _STREAMS:
-                    self._toxiproxy.add_toxic(proxy_name(link), f"cut-{stream}", "timeout", stream, timeout=0)
+            self._cuts[link, stream] += 1
+            if self._cuts[link, stream] == 1:
+                self._toxiproxy.add_toxic(proxy_name(link), f"cut-{stream}", "timeout", stream, timeout=0)
 
-    def _mend(self, links: Sequence[str], *, quietly: bool = False) -> None:
-        """End one cut on each link; a link that was healed meanwhile is left alone."""
-        for link in links:
+    def _mend(self, cuts: Sequence[tuple[str, str]], *, quietly: bool = False) -> None:
+        """End one cut on each stream; one that was healed meanwhile is left alone."""
+        for link, stream in cuts:
             with self._lock:
-                if not self._cuts[link]:
+                if not self._cuts[link, stream]:
                     continue
-                self._cuts[link] -= 1
-                if self._cuts[link]:
+                self._cuts[link, stream] -= 1
+                if self._cuts[link, stream]:
                     continue
                 try:
-                    for stream in _STREAMS:
-                        self._toxiproxy.remove_toxic(proxy_name(link), f"cut-{stream}")
+                    self._toxiproxy.remove_toxic(proxy_name(link), f"cut-{stream}")
                 except FencepostError as error:
                     if not quietly:
                         raise

@@ -102,6 +102,9 @@ class FaultTargets:
     places: tuple[Place, ...]  # the partitions of the pipeline's topics
     workers: Mapping[str, tuple[str, ...]]  # by stage
     steps: Mapping[str, tuple[str, ...]]  # by stage: those that its loop comes to
+    held_at: Mapping[
+        str, tuple[str, ...]
+    ]  # by stage: those at which a worker has begun what others must then do
     groups: tuple[str, ...]
     transactional_ids: tuple[str, ...]
     slots: tuple[str, ...]  # the client slots that workers begin in

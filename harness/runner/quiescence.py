@@ -20,8 +20,6 @@ from harness.runner.processes import Processes
 from harness.runner.run_log import RunLog
 from harness.waiting import wait_for, wait_while_progressing
 
-INTERNAL = ("__consumer_offsets", "__transaction_state")
-
 
 @dataclass(frozen=True)
 class Patience:
@@ -88,7 +86,7 @@ def quiesce(
             "the final readers did not come to the end",
             partial(_read_all, cluster, processes, pipeline, patience),
         )
-        return _look(cluster, topics, run_log)
+        return _look(cluster, topics, pipeline.internal_topics, run_log)
 
 
 def _attempt(run_log: RunLog, code: str, what: str, act: Callable[[], None], subject: str = "") -> None:
@@ -158,9 +156,9 @@ def _read_all(cluster: Cluster, processes: Processes, pipeline: PipelineFacts, p
     read_all(processes, pipeline.places, records, patience.reads_s)
 
 
-def _look(cluster: Cluster, topics: Sequence[str], run_log: RunLog) -> Quiet:
+def _look(cluster: Cluster, topics: Sequence[str], internal: Sequence[str], run_log: RunLog) -> Quiet:
     """Who leads what, how far each partition goes, and whether all replicas are still there."""
-    everything = [*topics, *INTERNAL]
+    everything = [*topics, *internal]
     try:
         missing = cluster.out_of_sync(topics)
         leaders = {

@@ -19,6 +19,7 @@ from harness.settings.kinds import Kind, Names, Number, OneOf, Settings, Text, W
 _PATH = Text("the path of a folder")
 _TOOL = Text("auto, bundled, or a path")
 _SPARK = Settings(r"spark\.[^\s=]+", 'one of Spark\'s, which begin with "spark."')
+CLIENTS = ("librdkafka", "java")
 _BROKER = Settings(r"[a-z][a-z0-9._-]*", "a setting of Kafka's brokers")
 
 
@@ -57,7 +58,9 @@ class Options:
     workers: int = _option(Whole(1, 16), 3, "processes per stage of the pipeline", flag=True)
     rate: float = _option(Number(0.1, 100_000, "inputs a second"), 150.0, "inputs a second", flag=True)
     txn_size: int = _option(Whole(1, 10_000), 20, "inputs per transaction", flag=True)
-    client: str = _option(OneOf(("librdkafka",)), "librdkafka", "the Kafka client of the pipeline", flag=True)
+    client: str = _option(
+        OneOf(CLIENTS), "librdkafka", "the client of the pipeline: librdkafka or java", flag=True
+    )
     cluster: str = _option(OneOf(("local",)), "local", "the kind of cluster", flag=True)
     brokers: int = _option(Whole(3, 3), 3, "how many brokers the cluster has", flag=True)
     kafka: str = _option(Text("a version of Kafka"), "4.3.1", "the version of Kafka", flag=True)

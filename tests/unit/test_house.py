@@ -48,7 +48,7 @@ FLOORS = {
         "names secrets errors waiting history telling",
         "reasons verdict",
         "facts",
-        "pipeline programs promises history_files",
+        "expectation pipeline programs promises history_files",
         "record processes environment",
         "settings clients witness",
         "network",

@@ -13,8 +13,9 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from harness.clients import final_reader
 from harness.clients.control import Control
 from harness.clients.final_reader import FinalReader
+from harness.expectation import Adds, Due, Input
 from harness.history import SENTINEL_VALUE, SLOT_HEADER, SOURCE_HEADER, VALUE_HEADER, Isolation
-from harness.pipeline import Adds, Due, Input, StageFacts
+from harness.pipeline import StageFacts
 from harness.record.events import Begun
 from harness.record.journal import Journal
 from harness.record.naming import Headers, digest

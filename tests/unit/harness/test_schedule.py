@@ -18,6 +18,7 @@ GROUNDS = FaultTargets(
     places=(("in", 0), ("out", 0)),
     workers={"shop": ("shop-1", "shop-2"), "payments": ("payments-1",)},
     steps={"shop": tuple(Step), "payments": tuple(Step)},
+    held_at={"shop": ("after-send",), "payments": ("before-commit",)},
     groups=("g1", "g2"),
     transactional_ids=("shop-1", "shop-2", "payments-1"),
     slots=("w0", "w1", "w2"),
@@ -87,6 +88,7 @@ NOTHING = {
     "places": (),
     "workers": {"shop": (), "payments": ("payments-1",)},
     "steps": {"shop": tuple(Step), "payments": ()},
+    "held_at": {"shop": tuple(Step), "payments": ()},
     "groups": (),
     "transactional_ids": (),
     "slots": (),
@@ -105,6 +107,7 @@ def test_a_fault_that_finds_nothing_to_strike_is_told_and_refused_where_it_was_n
         "partition": "needs a second broker, or a pipeline whose workers run here",
         "kill-worker": "needs a pipeline whose workers say at which step they are",
         "pause-worker": "needs a pipeline whose workers say at which step they are",
+        "lose-answers": "needs a pipeline whose workers run here",
     }
     with pytest.raises(UsageError, match="kill-worker needs a pipeline whose workers say"):
         draw([NEMESES["kill-worker"]], bare, 120, Random(1), named=True)

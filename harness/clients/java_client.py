@@ -1,0 +1,56 @@
+"""Kafka's own Java client, through JPype, as a `Client`: the same process, journal and control line as any other."""
+
+from collections.abc import Sequence
+
+from harness.clients.interface import (
+    TRANSACTION_TIMEOUT_MS,
+    ConsumerSettings,
+    OnError,
+    OnMove,
+    ProducerSettings,
+)
+from harness.clients.java_consumer import JavaConsumer
+from harness.clients.java_errors import classify, translated
+from harness.clients.java_producer import JavaProducer, JavaTransactions
+from harness.clients.jvm import JvmParts, start
+
+
+class JavaClient:
+    """The client that `--client java` means: kafka-clients of the cluster's version."""
+
+    name = "java"
+
+    def __init__(self, parts: JvmParts) -> None:
+        start(parts)
+
+    def consumer(
+        self, settings: ConsumerSettings, topics: Sequence[str], on_move: OnMove, on_error: OnError
+    ) -> JavaConsumer:
+        """A member of a group that subscribes to topics."""
+        consumer = JavaConsumer(settings, on_error)
+        consumer.subscribe(topics, on_move)
+        return consumer
+
+    def stranger(self, settings: ConsumerSettings) -> JavaConsumer:
+        """One that never joins."""
+        return JavaConsumer(settings, lambda error: None)
+
+    def producer(self, bootstrap: str, transactional_id: str) -> JavaTransactions:
+        """A producer of transactions, not yet initialised."""
+        return JavaTransactions(
+            {
+                "bootstrap.servers": bootstrap,
+                "transactional.id": transactional_id,
+                "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+            }
+        )
+
+    def plain_producer(self, settings: ProducerSettings) -> JavaProducer:
+        """A producer without transactions."""
+        more = {} if settings.retries else {"retries": 0}
+        return JavaProducer(
+            {"bootstrap.servers": settings.bootstrap, "enable.idempotence": settings.idempotent, **more}
+        )
+
+    classify = staticmethod(classify)
+    translated = staticmethod(translated)

@@ -1,0 +1,123 @@
+"""A member of a group, on Kafka's Java client."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jpype
+
+from harness.clients.interface import (
+    AUTO_COMMIT_MS,
+    SESSION_TIMEOUT_MS,
+    ClientError,
+    ConsumerSettings,
+    OnError,
+    OnMove,
+    Position,
+)
+from harness.clients.java_errors import translated
+from harness.clients.java_records import JavaRecord, offsets_of, partition, places
+from harness.clients.jvm import BYTE_ARRAY, COMMON, duration, java_class, java_list, java_map
+from harness.clients.records import Record
+
+ASSIGNED_TIMEOUT_S = 5.0
+CLOSE_TIMEOUT_S = 10.0
+
+
+class JavaConsumer:
+    """A member of a group."""
+
+    def __init__(self, settings: ConsumerSettings, on_error: OnError) -> None:
+        told = {
+            **COMMON,
+            "bootstrap.servers": settings.bootstrap,
+            "client.id": settings.name,
+            "group.id": settings.group,
+            "isolation.level": settings.isolation.value,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": settings.auto_commit,
+            "auto.commit.interval.ms": AUTO_COMMIT_MS,
+            "session.timeout.ms": SESSION_TIMEOUT_MS,
+            "heartbeat.interval.ms": 300,
+            "fetch.max.wait.ms": 50,
+            "max.poll.records": settings.most,
+            "key.deserializer": f"{BYTE_ARRAY}Deserializer",
+            "value.deserializer": f"{BYTE_ARRAY}Deserializer",
+        }
+        self._consumer = java_class("org.apache.kafka.clients.consumer.KafkaConsumer")(java_map(told))
+        self._on_error = on_error
+
+    def subscribe(self, topics: Sequence[str], on_move: OnMove) -> None:
+        """Join the group."""
+
+        @jpype.JImplements("org.apache.kafka.clients.consumer.ConsumerRebalanceListener")
+        class Listener:
+            @jpype.JOverride  # type: ignore[untyped-decorator]
+            def onPartitionsAssigned(listener, partitions: Any) -> None:  # noqa: N802, N805 - Java's names
+                on_move(True, self._starts(places(partitions)))
+
+            @jpype.JOverride  # type: ignore[untyped-decorator]
+            def onPartitionsRevoked(listener, partitions: Any) -> None:  # noqa: N802, N805
+                on_move(False, [Position(*place, None) for place in places(partitions)])
+
+            @jpype.JOverride  # type: ignore[untyped-decorator]
+            def onPartitionsLost(listener, partitions: Any) -> None:  # noqa: N802, N805
+                on_move(False, [Position(*place, None) for place in places(partitions)])
+
+        self._consumer.subscribe(java_list([jpype.JString(topic) for topic in topics]), Listener())
+
+    def poll(self, most: int, timeout_s: float) -> list[Record]:
+        """Records, at most as many as its settings say; errors go to `on_error`."""
+        try:
+            with translated():
+                return [JavaRecord(record) for record in self._consumer.poll(duration(timeout_s))]
+        except ClientError as error:
+            self._on_error(error)
+            return []
+
+    def membership(self) -> Any:
+        """The group's metadata."""
+        return self._consumer.groupMetadata()
+
+    def assigned(self) -> set[tuple[str, int]]:
+        """The partitions that it has now."""
+        with translated():
+            return set(places(self._consumer.assignment()))
+
+    def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[Position]:
+        """What the group has committed."""
+        if not places:
+            return []
+        asked = java_class("java.util.HashSet")(java_list([partition(*place) for place in places]))
+        with translated():
+            told = self._consumer.committed(asked, duration(timeout_s))
+        offsets = {place: told.get(partition(*place)) for place in places}
+        return [
+            Position(*place, None if offset is None else int(offset.offset()))
+            for place, offset in offsets.items()
+        ]
+
+    def seek(self, position: Position) -> None:
+        """Go there."""
+        place = partition(position.topic, position.partition)
+        with translated():
+            if position.offset is None:
+                self._consumer.seekToBeginning(java_list([place]))
+            else:
+                self._consumer.seek(place, jpype.JLong(position.offset))
+
+    def commit(self, positions: Sequence[Position]) -> None:
+        """Commit outside a transaction."""
+        with translated():
+            self._consumer.commitSync(offsets_of(positions))
+
+    def close(self) -> None:
+        """Leave the group."""
+        with translated():
+            self._consumer.close(duration(CLOSE_TIMEOUT_S))
+
+    def _starts(self, places: Sequence[tuple[str, int]]) -> list[Position]:
+        """Where each partition begins: at what the group has committed, if anybody can say in time."""
+        try:
+            return self.committed(places, ASSIGNED_TIMEOUT_S)
+        except ClientError:  # no coordinator answers in time: the start is not known, and is told as such
+            return [Position(*place, None) for place in places]

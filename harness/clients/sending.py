@@ -1,0 +1,43 @@
+"""Records on their way: handed to a client one by one, each acknowledged in its place."""
+
+import time
+from functools import partial
+
+from harness.clients.interface import ProducerClient
+from harness.record.events import Ack
+from harness.record.naming import Headers
+
+FLUSH_TIMEOUT_S = 60.0
+
+
+class DeliveryFailed(Exception):
+    """A record was not acknowledged."""
+
+
+class Sending:
+    """The records of one operation, and their acknowledgements."""
+
+    def __init__(self, producer: ProducerClient, count: int) -> None:
+        self._producer = producer
+        self.acks: list[Ack | None] = [None] * count
+
+    def send(self, n: int, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+        """Hand the n-th record to the client; waits while its queue is full."""
+        deadline = time.monotonic() + FLUSH_TIMEOUT_S
+        while not self._producer.send(topic, key, value, headers, partial(self._delivered, n)):
+            if time.monotonic() > deadline:
+                raise DeliveryFailed(f"the producer's queue stayed full for {FLUSH_TIMEOUT_S:g} s")
+            self._producer.poll(0.05)
+
+    def flush(self) -> None:
+        """Wait for every acknowledgement; raises DeliveryFailed."""
+        left = self._producer.flush(FLUSH_TIMEOUT_S)
+        missing = self.acks.count(None)
+        if missing:
+            raise DeliveryFailed(
+                f"{missing} of {len(self.acks)} records not acknowledged, {left} still queued"
+            )
+
+    def _delivered(self, n: int, partition: int | None, offset: int | None, error: str | None) -> None:
+        if error is None and partition is not None:
+            self.acks[n] = (partition, offset)

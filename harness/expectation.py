@@ -1,0 +1,75 @@
+"""What goes into a pipeline, and what must come of it."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True)
+class Input:
+    """A record as a pipeline is given it. A null key or value is None, which is not an empty one."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    partition: int = 0
+    offset: int = 0
+    headers: Headers = ()
+    timestamp_ms: int = 0
+
+
+@dataclass(frozen=True)
+class Fed:
+    """A record that a feed makes."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Where inputs come from: a topic that the run's feeder writes, at a share of the rate."""
+
+    topic: str
+    make: Callable[[Random, int], Fed]  # the n-th input
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
+class Due:
+    """An output that an input must lead to: which one of them (slot), where, and what it must hold."""
+
+    stage: str
+    slot: str
+    topic: str
+    digest: Callable[[int, int], int]  # of the output, by the input's partition and offset
+
+
+@dataclass(frozen=True)
+class Adds:
+    """What an input adds to a sum: the key in `topic` whose record holds it, and how much."""
+
+    stage: str
+    topic: str
+    key: bytes
+    amount: int
+
+
+class Expectation(Protocol):
+    """What a pipeline's inputs must lead to. Asked by the final readers alone."""
+
+    def due(self, record: Input) -> Iterable[Due]:
+        """The outputs that it must lead to, each once."""
+        ...
+
+    def adds(self, record: Input) -> Iterable[Adds]:
+        """What it adds to sums."""
+        ...
+
+    def state(self, record: Input) -> int | None:
+        """The sum that the record states for its key; None: it states none."""
+        ...

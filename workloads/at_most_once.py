@@ -1,0 +1,20 @@
+"""at-most-once: the offsets first, then outputs that are tried once, without a transaction.
+
+Whoever dies between the two has lost what it had taken; nothing is ever done twice.
+"""
+
+from harness.expectation import Feed
+from harness.history import Guarantee
+from workloads.echo import repeat, word
+from workloads.model import Stage, Workload
+from workloads.policy import Delivery
+
+AT_MOST_ONCE = Workload(
+    name="at-most-once",
+    summary="words -> echoes, offsets before outputs, nothing sent again",
+    feed=(Feed("words", word),),
+    stages=(Stage("at-most-once", ("words",), ("echoes",), repeat),),
+    guarantee=Guarantee.AT_MOST_ONCE,
+    delivery=Delivery.AT_MOST_ONCE,
+    allowed=frozenset({"lost-input"}),
+)

@@ -1,0 +1,107 @@
+"""What a worker does with a batch of outputs: the interface of its deliveries, and what they share."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from harness.clients.control import Control
+from harness.clients.interface import Client, ClientError, ConsumerSettings, GroupConsumer
+from harness.clients.offsets import Positions
+from harness.clients.records import Record
+from harness.clients.sending import Sending
+from harness.history import Outcome
+from harness.record.events import Completed, Invoked
+from harness.record.journal import Journal
+from harness.record.naming import digest, operation_name, output_headers, partition_key, value_name
+from workloads.model import Output
+from workloads.policy import Policy
+
+
+@dataclass
+class Post:
+    """Where a worker stands: what it was given, and what changes as it goes on."""
+
+    bootstrap: str
+    client: Client
+    policy: Policy
+    journal: Journal
+    control: Control
+    consumer_settings: ConsumerSettings
+    process: int
+    consumer: GroupConsumer = field(init=False)
+    fenced: int = 0  # times that it was
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A batch on its way out."""
+
+    planned: Sequence[tuple[Record, Output, int]]  # each output with its input and its digest
+    positions: Positions
+    asked: str  # how its transaction is to end: commit or abort
+
+    @classmethod
+    def of(
+        cls, outputs: Sequence[tuple[Record, Sequence[Output]]], positions: Positions, asked: str
+    ) -> "Parcel":
+        """The outputs of these inputs."""
+        return cls([(m, out, digest_of(m, out)) for m, outs in outputs for out in outs], positions, asked)
+
+    @property
+    def claims(self) -> Mapping[str, tuple[int, int]]:
+        """By partition, the first input and the offset to commit."""
+        return self.positions.claims
+
+    def without(self, taken: Callable[[Output], bool]) -> "Parcel":
+        """The same without some outputs."""
+        return Parcel([one for one in self.planned if not taken(one[1])], self.positions, self.asked)
+
+    def only(self, taken: Callable[[Output], bool]) -> "Parcel":
+        """These outputs alone."""
+        return self.without(lambda out: not taken(out))
+
+    def as_sends(self) -> list[list[object]]:
+        """As the journal announces them."""
+        return [
+            [out.topic, out.slot, crc, partition_key(m.topic(), m.partition()), m.offset()]
+            for m, out, crc in self.planned
+        ]
+
+    def hand_over(self, sending: Sending, journal: Journal, op: int) -> None:
+        """Give every record to the client."""
+        for n, (m, out, _) in enumerate(self.planned):
+            name = value_name(journal.name, op, n)
+            headers = output_headers(name, out.slot, [(m.topic(), m.partition(), m.offset())])
+            sending.send(n, out.topic, out.key, out.value, headers)
+
+
+class Deliverer(Protocol):
+    """A way of delivering."""
+
+    def open(self) -> None:
+        """Be ready for a batch."""
+        ...
+
+    def deliver(self, parcel: Parcel) -> Outcome:
+        """Send the outputs and move the group's offsets; say what became of it."""
+        ...
+
+
+def commit_offsets(post: Post, positions: Positions, op: int | None = None) -> Outcome:
+    """Commit by the consumer, outside any transaction. `op`: the operation whose inputs they are."""
+    outside = post.journal.number()
+    post.journal.write(Invoked("commit-offsets", post.process, outside, claims=positions.claims, txn=op))
+    outcome, told = Outcome.OK, None
+    try:
+        metadata = operation_name(post.journal.name, outside if op is None else op)
+        post.consumer.commit(positions.to_commit(metadata))
+    except ClientError as error:
+        outcome, told = Outcome.INFO, str(error)
+    post.journal.write(Completed(outcome, "commit-offsets", post.process, outside, error=told))
+    return outcome
+
+
+def digest_of(message: Record, output: Output) -> int:
+    """What the output of an input must hold, without the name of the attempt."""
+    source = (message.topic(), message.partition(), message.offset())
+    return digest(output.key, output.value, output_headers("", output.slot, [source]))

@@ -1,0 +1,66 @@
+"""orders: of each order four records, in four topics, or one dead letter; all in the transaction that moves the offset.
+
+A reader never sees an order without its payment: of the four either all are visible or none. An order that cannot
+be met is no error of the pipeline: its dead letter shares one fate with the offset, like everything else, so that
+it is neither lost nor written twice.
+"""
+
+import json
+from collections.abc import Sequence
+from random import Random
+
+from harness.expectation import Fed, Feed, Input
+from workloads.model import Output, Stage, Workload
+
+GOODS = ("apple", "book", "chair", "door", "engine")
+INVALID_SHARE = 0.08
+DEAD_LETTER = "dead-letter"
+
+
+def order(rng: Random, n: int) -> Fed:
+    """The n-th order: the customer is the key. Some ask for no pieces, some for what is not sold."""
+    customer = f"customer-{rng.randrange(500)}"
+    goods, pieces = rng.choice(GOODS), rng.randint(1, 9)
+    if rng.random() < INVALID_SHARE:
+        goods, pieces = rng.choice(((goods, 0), ("unicorn", pieces)))
+    body = {"order": n, "customer": customer, "goods": goods, "pieces": pieces, "price": rng.randint(1, 500)}
+    return Fed(customer.encode(), json.dumps(body).encode())
+
+
+def take(record: Input) -> Sequence[Output]:
+    """The four records of an order, or its dead letter."""
+    told = json.loads(record.value or b"")
+    number, goods, pieces = told["order"], told["goods"], told["pieces"]
+    if goods not in GOODS or pieces < 1:
+        why = f"{goods} is not sold" if goods not in GOODS else "no pieces are asked for"
+        letter = {"order": number, "why": why}
+        return (Output("dead-letters", DEAD_LETTER, record.key, json.dumps(letter).encode()),)
+    amount = pieces * told["price"]
+
+    def output(topic: str, slot: str, key: bytes | None, **body: object) -> Output:
+        return Output(topic, slot, key, json.dumps({"order": number, **body}).encode())
+
+    return (
+        output("orders", "order", record.key, goods=goods, pieces=pieces),
+        output("inventory", "reservation", goods.encode(), goods=goods, pieces=-pieces),
+        output("payments", "payment", record.key, amount=amount),
+        output("notifications", "notification", record.key, text=f"{pieces} {goods} for {amount}"),
+    )
+
+
+ORDERS = Workload(
+    name="orders",
+    summary="incoming -> orders + inventory + payments + notifications, or dead-letters",
+    feed=(Feed("incoming", order),),
+    stages=(
+        Stage(
+            "orders",
+            ("incoming",),
+            ("orders", "inventory", "payments", "notifications", "dead-letters"),
+            take,
+            slots=frozenset({DEAD_LETTER}),
+            ordered=True,
+        ),
+    ),
+    must_occur={"dead-letters": "no invalid order came in"},
+)

@@ -1,0 +1,91 @@
+"""Deliveries without transactions: what runs where nobody has turned exactly-once on."""
+
+from functools import partial
+
+from harness.clients.interface import ClientError, ProducerClient, ProducerSettings
+from harness.clients.sending import DeliveryFailed, Sending
+from harness.history import Outcome, Step
+from harness.record.events import Completed, Invoked
+from workloads.delivery import Parcel, Post, commit_offsets
+
+
+class Plain:
+    """Sends records by a producer without transactions, made anew where it met an error."""
+
+    def __init__(self, post: Post, *, idempotent: bool = True, retries: bool = True) -> None:
+        self._post = post
+        self._settings = ProducerSettings(post.bootstrap, idempotent, retries)
+        self._producer: ProducerClient | None = None
+
+    def open(self) -> ProducerClient:
+        """The producer."""
+        if self._producer is None:
+            self._producer = self._post.client.plain_producer(self._settings)
+        return self._producer
+
+    def send(self, parcel: Parcel) -> Outcome:
+        """Send every output, and wait until each is acknowledged. An error leaves open what has arrived."""
+        if not parcel.planned:
+            return Outcome.OK
+        post = self._post
+        op = post.journal.number()
+        post.journal.write(Invoked("send", post.process, op, sends=parcel.as_sends()))
+        producer = self.open()
+        sending = Sending(producer, len(parcel.planned))
+        outcome, told = Outcome.OK, None
+        try:
+            parcel.hand_over(sending, post.journal, op)
+            sending.flush()
+        except (ClientError, DeliveryFailed) as error:
+            outcome, told = Outcome.INFO, str(error)
+            producer.discard()
+            self._producer = None
+        post.journal.write(Completed(outcome, "send", post.process, op, acks=sending.acks, error=told))
+        return outcome
+
+
+class SendThenCommit:
+    """A `Deliverer`: at least once."""
+
+    def __init__(self, post: Post, *, idempotent: bool) -> None:
+        self._post = post
+        self._plain = Plain(post, idempotent=idempotent and post.policy.idempotent)
+
+    def open(self) -> None:
+        """Have a producer."""
+        self._plain.open()
+
+    def deliver(self, parcel: Parcel) -> Outcome:
+        """Send; and only once all is acknowledged move the offsets."""
+        post = self._post
+        reach = partial(post.control.reach, asked=parcel.asked, claims=parcel.claims)
+        outcome = self._plain.send(parcel)
+        if outcome is Outcome.OK:
+            reach(Step.AFTER_SEND)
+            outcome = commit_offsets(post, parcel.positions)
+        if outcome is Outcome.OK:
+            reach(Step.AFTER_COMMIT)
+        return outcome
+
+
+class CommitThenSend:
+    """A `Deliverer`: at most once."""
+
+    def __init__(self, post: Post) -> None:
+        self._post = post
+        self._plain = Plain(post, idempotent=False, retries=False)
+
+    def open(self) -> None:
+        """Have a producer."""
+        self._plain.open()
+
+    def deliver(self, parcel: Parcel) -> Outcome:
+        """Move the offsets; and only if that is known to have succeeded send, without a second try."""
+        post = self._post
+        reach = partial(post.control.reach, asked=parcel.asked, claims=parcel.claims)
+        outcome = commit_offsets(post, parcel.positions)
+        if outcome is Outcome.OK:
+            reach(Step.AFTER_COMMIT)
+            self._plain.send(parcel)
+            reach(Step.AFTER_SEND)
+        return outcome
