@@ -137,6 +137,7 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
         wall_ms_at_zero=evidence.plan.run.get("wall_ms_at_zero"),
         allowed=dict.fromkeys(allow, CALLER)
         | dict.fromkeys(evidence.plan.workload.get("allowed", ()), "the workload"),
+        goals=tuple(goal.counted for goal in evidence.plan.pipeline.goals),
         incomplete=evidence.incomplete,
         had_log=evidence.had_log,
         promises=evidence.plan.promises,

@@ -53,7 +53,7 @@ def draw(options: Options, workload: "Workload") -> Schedule:
         names = tuple(name for name, nemesis in nemeses.items() if nemesis.by_default)
     facts = facts_of(options, workload)
     workers = workers_of(facts)
-    ids = {worker: own for stage in facts.stages for worker, own in stage.transactional_ids.items()}
+    ids = {stage.name: tuple(stage.transactional_ids.values()) for stage in facts.stages}
     targets = FaultTargets(
         brokers=tuple(range(1, options.brokers + 1)),
         places=tuple(facts.places),
@@ -61,9 +61,7 @@ def draw(options: Options, workload: "Workload") -> Schedule:
         steps={stage.name: stage.steps for stage in facts.stages},
         held_at={stage.name: stage.held_at for stage in facts.stages},
         groups=tuple(stage.group for stage in facts.stages if stage.group is not None),
-        transactional_ids=tuple(
-            ids[worker] for stage in sorted(workers) for worker in workers[stage] if worker in ids
-        ),
+        transactional_ids=tuple(own for stage in sorted(ids) for own in ids[stage]),
         slots=tuple(f"w{n}" for n in range(sum(map(len, workers.values())))),
         can=CLUSTERS[options.cluster].can,
         stage=defect.stage_of(workload) if defect and not named else None,

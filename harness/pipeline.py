@@ -52,9 +52,7 @@ class StageFacts:
     writes: tuple[str, ...] = ()
     journaled: bool = True  # its workers write down what they do, and the input ranges that they commit
     workers: tuple[str, ...] = ()
-    transactional_ids: Mapping[str, str] = field(
-        default_factory=dict
-    )  # by worker; {}: it has no transactions
+    transactional_ids: Mapping[str, str] = field(default_factory=dict)  # by worker, or by partition; {}: none
     txn_timeout_ms: int = 0  # 0: it has no transactions
     steps: tuple[str, ...] = ()  # of its loop, where a worker can be struck
     held_at: tuple[str, ...] = ()  # the steps at which it has begun what others would have to do in its place

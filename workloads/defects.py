@@ -26,7 +26,7 @@ class Defect:
     step: Step | None = None  # where those faults must strike
     stage: int | None = None  # and in which stage, counted from 0
     stages: int = 1  # how many a workload needs at least for the defect to show
-    deliveries: frozenset[Delivery] = frozenset({Delivery.TRANSACTIONS})
+    deliveries: frozenset[Delivery] = frozenset({Delivery.TRANSACTIONS, Delivery.PINNED})
     slot: str | None = None  # of an output that a workload must have
 
     def fits(self, workload: Workload) -> bool:

@@ -10,6 +10,7 @@ from harness.clients.offsets import Positions
 from harness.clients.records import Record
 from harness.clients.sending import Sending
 from harness.history import Outcome
+from harness.pipeline import Place
 from harness.record.events import Completed, Invoked
 from harness.record.journal import Journal
 from harness.record.naming import digest, operation_name, output_headers, partition_key, value_name
@@ -52,6 +53,16 @@ class Parcel:
         """By partition, the first input and the offset to commit."""
         return self.positions.claims
 
+    def by_place(self) -> list["Parcel"]:
+        """A parcel for each input partition."""
+        parts = []
+        for key, positions in self.positions.by_key().items():
+            planned = [
+                one for one in self.planned if partition_key(one[0].topic(), one[0].partition()) == key
+            ]
+            parts.append(Parcel(planned, positions, self.asked))
+        return parts
+
     def without(self, taken: Callable[[Output], bool]) -> "Parcel":
         """The same without some outputs."""
         return Parcel([one for one in self.planned if not taken(one[1])], self.positions, self.asked)
@@ -80,6 +91,14 @@ class Deliverer(Protocol):
 
     def open(self) -> None:
         """Be ready for a batch."""
+        ...
+
+    def moved(self, gained: bool, places: Sequence[Place]) -> None:
+        """Partitions came to this worker, or were taken away."""
+        ...
+
+    def parcels(self, parcel: Parcel) -> Sequence[Parcel]:
+        """What is delivered on its own."""
         ...
 
     def deliver(self, parcel: Parcel) -> Outcome:

@@ -21,7 +21,7 @@ from workloads.delivery import Deliverer, Parcel, Post
 from workloads.model import Stage
 from workloads.plain import CommitThenSend, SendThenCommit
 from workloads.policy import Delivery, Policy
-from workloads.transactional import Transactional
+from workloads.transactional import Pinned, Transactional
 
 PROCESS_STRIDE = 1_000
 """After an info a worker goes on under a new process number, this much higher."""
@@ -113,13 +113,17 @@ class Worker:
         self.control.reach(Step.AFTER_POLL, asked=asked, claims=positions.claims)
         outputs = [(message, self.stage.transform(as_input(message))) for message in batch]
         self.control.reach(Step.AFTER_TRANSFORM, asked=asked, claims=positions.claims)
-        outcome = self.deliverer.deliver(Parcel.of(outputs, positions, asked))
-        self._after(outcome, asked, positions, len(batch))
+        for parcel in self.deliverer.parcels(Parcel.of(outputs, positions, asked)):
+            outcome = self.deliverer.deliver(parcel)
+            self._after(outcome, asked, parcel.positions, parcel.positions.count(batch))
 
     def _deliverer(self) -> Deliverer:
         match self.settings.delivery:
             case Delivery.TRANSACTIONS:
                 return Transactional(self.post, self._transactional_id())
+            case Delivery.PINNED:
+                stable = self.settings.policy.stable_id
+                return Pinned(self.post, "" if stable else f"-{self.rng.getrandbits(64):x}")
             case Delivery.AT_MOST_ONCE:
                 return CommitThenSend(self.post)
             case delivery:
@@ -162,6 +166,7 @@ class Worker:
         keys = [partition_key(place.topic, place.partition) for place in positions]
         starts = [place.offset for place in positions] if gained else None
         self.journal.write(Assigned(self.post.process, gained, keys, starts))
+        self.deliverer.moved(gained, [(place.topic, place.partition) for place in positions])
 
     def _record_poll(self, call_ns: int, batch: Sequence[Record]) -> None:
         op = self.journal.number()

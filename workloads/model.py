@@ -98,7 +98,7 @@ class Workload:
         replication = min(MOST_REPLICAS, options.brokers)
         config = {**TOPIC_CONFIG, "min.insync.replicas": str(max(1, replication - 1))}
         topics = tuple(TopicFacts(name, options.partitions, replication, config) for name in mine.topics)
-        transactions = self.delivery is Delivery.TRANSACTIONS
+        transactions = self.delivery.transactional
         workers = {
             stage.name: tuple(f"{stage.name}-{n}" for n in range(1, options.workers + 1))
             for stage in mine.stages
@@ -112,9 +112,7 @@ class Workload:
                 promised=stage.promised.value,
                 ordered=stage.ordered,
                 workers=workers[stage.name],
-                transactional_ids={
-                    worker: transactional_id(worker, tag) for worker in workers[stage.name] if transactions
-                },
+                transactional_ids=self._transactional_ids(stage, workers[stage.name], options, tag),
                 txn_timeout_ms=txn_timeout_ms if transactions else 0,
                 steps=tuple(step.value for step in steps(self.delivery, policy)),
                 held_at=tuple(step.value for step in held_at(self.delivery, policy)),
@@ -127,6 +125,19 @@ class Workload:
         )
         allowed = tuple(sorted(self.allowed))
         return PipelineFacts(self.name, topics, stages, self.guarantee, goals, allowed)
+
+    def _transactional_ids(
+        self, stage: Stage, workers: Sequence[str], options: Sizes, tag: str
+    ) -> Mapping[str, str]:
+        """By worker, or by input partition where each has a producer of its own."""
+        match self.delivery:
+            case Delivery.TRANSACTIONS:
+                return {worker: transactional_id(worker, tag) for worker in workers}
+            case Delivery.PINNED:
+                places = [pinned_id(topic, n) for topic in stage.reads for n in range(options.partitions)]
+                return {place: place for place in places}
+            case _:
+                return {}
 
     def tagged(self, tag: str) -> "Workload":
         """The same workload on topics of its own."""
@@ -181,6 +192,11 @@ class Workload:
 def group_of(stage: str, tag: str = "") -> str:
     """The consumer group of a stage."""
     return f"fencepost-{tag}-{stage}" if tag else f"fencepost-{stage}"
+
+
+def pinned_id(topic: str, number: int) -> str:
+    """The transactional id of whoever has an input partition."""
+    return f"{topic}-{number}"
 
 
 def transactional_id(worker: str, tag: str = "") -> str:

@@ -1,10 +1,12 @@
 """Deliveries without transactions: what runs where nobody has turned exactly-once on."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from harness.clients.interface import ClientError, ProducerClient, ProducerSettings
 from harness.clients.sending import DeliveryFailed, Sending
 from harness.history import Outcome, Step
+from harness.pipeline import Place
 from harness.record.events import Completed, Invoked
 from workloads.delivery import Parcel, Post, commit_offsets
 
@@ -44,7 +46,18 @@ class Plain:
         return outcome
 
 
-class SendThenCommit:
+class _Unpinned:
+    """What deliveries have in common that do not care which partition an input is from."""
+
+    def moved(self, gained: bool, places: Sequence[Place]) -> None:
+        """The producer is the same for every partition."""
+
+    def parcels(self, parcel: Parcel) -> Sequence[Parcel]:
+        """All of it at once."""
+        return (parcel,)
+
+
+class SendThenCommit(_Unpinned):
     """A `Deliverer`: at least once."""
 
     def __init__(self, post: Post, *, idempotent: bool) -> None:
@@ -68,7 +81,7 @@ class SendThenCommit:
         return outcome
 
 
-class CommitThenSend:
+class CommitThenSend(_Unpinned):
     """A `Deliverer`: at most once."""
 
     def __init__(self, post: Post) -> None:

@@ -11,9 +11,15 @@ class Delivery(StrEnum):
     """How the outputs of a batch get into Kafka, and when its inputs count as done."""
 
     TRANSACTIONS = "transactions"  # both at once, in a transaction
+    PINNED = "pinned-transactions"  # the same, by a producer for each input partition
     IDEMPOTENT = "idempotent"  # outputs, each once; then the offsets
     AT_LEAST_ONCE = "at-least-once"  # outputs, some of them twice where an answer was lost; then the offsets
     AT_MOST_ONCE = "at-most-once"  # the offsets; then outputs, none of which is sent again
+
+    @property
+    def transactional(self) -> bool:
+        """Whether there are transactions."""
+        return self in (self.TRANSACTIONS, self.PINNED)
 
 
 @dataclass(frozen=True)
@@ -38,12 +44,15 @@ RIGHT = Policy()
 _TAKING = (Step.BEFORE_POLL, Step.AFTER_POLL, Step.AFTER_TRANSFORM)
 _STEPS: Mapping[Delivery, tuple[Step, ...]] = {
     Delivery.TRANSACTIONS: tuple(Step),
+    Delivery.PINNED: tuple(Step),
     Delivery.IDEMPOTENT: (*_TAKING, Step.AFTER_SEND, Step.AFTER_COMMIT),
     Delivery.AT_LEAST_ONCE: (*_TAKING, Step.AFTER_SEND, Step.AFTER_COMMIT),
     Delivery.AT_MOST_ONCE: (*_TAKING, Step.AFTER_COMMIT, Step.AFTER_SEND),
 }
+_IN_TRANSACTION = (Step.AFTER_SEND, Step.AFTER_OFFSETS, Step.BEFORE_COMMIT)
 _HELD_AT: Mapping[Delivery, tuple[Step, ...]] = {
-    Delivery.TRANSACTIONS: (Step.AFTER_SEND, Step.AFTER_OFFSETS, Step.BEFORE_COMMIT),
+    Delivery.TRANSACTIONS: _IN_TRANSACTION,
+    Delivery.PINNED: _IN_TRANSACTION,
     Delivery.IDEMPOTENT: (Step.AFTER_SEND,),
     Delivery.AT_LEAST_ONCE: (Step.AFTER_SEND,),
     Delivery.AT_MOST_ONCE: (Step.AFTER_POLL, Step.AFTER_TRANSFORM),

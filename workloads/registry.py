@@ -6,7 +6,9 @@ from workloads.echo import ECHO
 from workloads.model import Workload
 from workloads.orders import ORDERS
 from workloads.shop import SHOP
+from workloads.square import SQUARE
 
 WORKLOADS: dict[str, Workload] = {
-    workload.name: workload for workload in (SHOP, ECHO, ORDERS, IDEMPOTENT, AT_LEAST_ONCE, AT_MOST_ONCE)
+    workload.name: workload
+    for workload in (SHOP, ECHO, ORDERS, SQUARE, IDEMPOTENT, AT_LEAST_ONCE, AT_MOST_ONCE)
 }

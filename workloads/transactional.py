@@ -1,36 +1,38 @@
 """Exactly once: one transaction for each batch, with the outputs and the offsets of its inputs (KIP-98, KIP-447)."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from harness.clients.transactions import TransactionalProducer
 from harness.history import Outcome, Step
+from harness.pipeline import Place
 from harness.record.events import Invoked
 from harness.record.naming import operation_name
 from workloads.delivery import Parcel, Post, commit_offsets
-from workloads.model import Output
+from workloads.model import Output, pinned_id
 from workloads.plain import Plain
 
 
-class Transactional:
-    """A `Deliverer` by transactions. The policy makes it wrong on purpose."""
+class Transactor:
+    """Puts batches into transactions of a producer. The policy makes it wrong on purpose."""
 
-    def __init__(self, post: Post, transactional_id: str) -> None:
+    def __init__(self, post: Post) -> None:
         self._post = post
         self._stranger = None if post.policy.member_metadata else post.client.stranger(post.consumer_settings)
-        self._producer = TransactionalProducer(
-            post.client, post.bootstrap, transactional_id, post.journal, post.control
-        )
         self._plain = Plain(post) if post.policy.outside else None
 
-    def open(self) -> None:
-        """Initialise the transactional id, unless that is done."""
-        self._producer.open(self._post.process)
+    def producer(self, transactional_id: str) -> TransactionalProducer:
+        """A producer that has this id."""
+        post = self._post
+        return TransactionalProducer(
+            post.client, post.bootstrap, transactional_id, post.journal, post.control
+        )
 
-    def deliver(self, parcel: Parcel) -> Outcome:
+    def transact(self, producer: TransactionalProducer, parcel: Parcel) -> Outcome:
         """Send the outputs and the offsets in one transaction, and end it as asked."""
         post = self._post
-        self.open()
-        if not self._producer.usable:  # told to stop before there was one: nothing was done
+        producer.open(post.process)
+        if not producer.usable:  # told to stop before there was one: nothing was done
             return Outcome.FAIL
         if post.policy.offsets == "before-transaction":
             commit_offsets(post, parcel.positions)
@@ -44,13 +46,13 @@ class Transactional:
                 post.process,
                 op,
                 asked=parcel.asked,
-                transactional_id=self._producer.transactional_id,
+                transactional_id=producer.transactional_id,
                 sends=parcel.as_sends(),
                 claims=parcel.claims,
             )
         )
         reach = partial(post.control.reach, asked=parcel.asked, claims=parcel.claims)
-        with self._producer.transaction(op, post.process, len(parcel.planned)) as txn:
+        with producer.transaction(op, post.process, len(parcel.planned)) as txn:
             parcel.hand_over(txn, post.journal, op)
             txn.flush()
             reach(Step.AFTER_SEND)
@@ -75,3 +77,67 @@ class Transactional:
 
     def _outside(self, output: Output) -> bool:
         return output.slot in self._post.policy.outside
+
+
+class Transactional:
+    """A `Deliverer`: one producer for each worker, whose transactional id outlives it."""
+
+    def __init__(self, post: Post, transactional_id: str) -> None:
+        self._post = post
+        self._transactor = Transactor(post)
+        self._producer = self._transactor.producer(transactional_id)
+
+    def open(self) -> None:
+        """Initialise the transactional id, unless that is done."""
+        self._producer.open(self._post.process)
+
+    def moved(self, gained: bool, places: Sequence[Place]) -> None:
+        """The producer is the same for every partition."""
+
+    def parcels(self, parcel: Parcel) -> Sequence[Parcel]:
+        """One transaction for all of it."""
+        return (parcel,)
+
+    def deliver(self, parcel: Parcel) -> Outcome:
+        """One transaction."""
+        return self._transactor.transact(self._producer, parcel)
+
+
+class Pinned:
+    """A `Deliverer`: one producer for each input partition, which a worker has as long as it has the partition.
+
+    It is how exactly-once was done before KIP-447: the partition's next owner takes its transactional id, and so
+    fences the last one, whatever the group knows.
+    """
+
+    def __init__(self, post: Post, suffix: str = "") -> None:
+        self._post = post
+        self._suffix = suffix  # of each transactional id
+        self._transactor = Transactor(post)
+        self._producers: dict[Place, TransactionalProducer] = {}
+
+    def open(self) -> None:
+        """There is nothing to open before the first partition comes."""
+
+    def moved(self, gained: bool, places: Sequence[Place]) -> None:
+        """Have a producer for each partition that comes, and give up that of each that goes."""
+        for place in places:
+            if gained:
+                self._of(place).open(self._post.process)
+            elif (producer := self._producers.pop(place, None)) is not None:
+                producer.close()
+
+    def parcels(self, parcel: Parcel) -> Sequence[Parcel]:
+        """One transaction for each input partition."""
+        return parcel.by_place()
+
+    def deliver(self, parcel: Parcel) -> Outcome:
+        """A transaction of the partition's own producer."""
+        (place,) = parcel.positions.partitions.values()
+        return self._transactor.transact(self._of(place), parcel)
+
+    def _of(self, place: Place) -> TransactionalProducer:
+        if place not in self._producers:
+            topic, number = place
+            self._producers[place] = self._transactor.producer(pinned_id(topic, number) + self._suffix)
+        return self._producers[place]

@@ -2,7 +2,8 @@
 
 A process initialised a transactional id, then another one did, and then the first one again. Being
 replaced once is how a worker that has gone is followed by another; taking the id back shows that both are
-alive and have the same.
+alive and have the same. A worker from which partitions were taken between its own two initialisations is not
+accused: where each partition has an id, one that comes back brings its id along.
 
 Illegal because a transactional id is one producer's: two that share it fence each other, again and again,
 and none gets on. It is a warning: nothing is lost by it.
@@ -12,13 +13,15 @@ Evidence: the initialisations that the processes were told had succeeded, in the
     W2  init id=a     ok
     W1  init id=a     ok      <- contended-id
 
-Blind spot: processes that record nothing; one that gives up when it is fenced for the first time.
+Blind spot: processes that record nothing; one that gives up when it is fenced for the first time; one whose group
+rebalanced meanwhile.
 Reference: KIP-98, "transactional.id"; KIP-447.
 """
 
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from checkers.findings.build import finding, operation
 from checkers.findings.told import Told
@@ -35,10 +38,17 @@ def contended_id(t: Tables) -> DataFrame:
             "transactional_id",
             "journal",
             "op",
+            "call_ns",
             "lag(struct(journal, op)) over (partition by run, transactional_id order by call_ns) as before",
-            "lag(op) over (partition by run, transactional_id, journal order by call_ns) as own",
+            "lag(struct(op, call_ns)) over (partition by run, transactional_id, journal order by call_ns) as last",
         )
-        .where("own is not null and before.journal != journal")
+        .where("last is not null and before.journal != journal")
+        .selectExpr("*", "last.op as own", "last.call_ns as own_ns")
+    )
+    moved = found["call_ns"] >= t.losses["time_ns"]
+    here = (found["run"] == t.losses["run"]) & (found["journal"] == t.losses["journal"])
+    found = found.join(
+        F.broadcast(t.losses), here & moved & (found["own_ns"] <= t.losses["time_ns"]), "left_anti"
     )
     return finding(
         found,

@@ -48,6 +48,9 @@ __all__ = ["Pending", "SparkSettings", "begin", "make_archive", "session"]
 
 log = logging.getLogger(__name__)
 logging.getLogger("py4j").setLevel(logging.CRITICAL)  # a traceback for each call into a JVM that has ended
+logging.getLogger().addFilter(
+    lambda told: not told.pathname.endswith("py4j/java_gateway.py")
+)  # it tells the root, too
 
 
 class Pending:

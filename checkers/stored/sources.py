@@ -34,6 +34,7 @@ class StoredRun:
     clock_drift_ms: float | None = None  # the wall clock's step against the monotonic one; None: not measured
     session_ms: int | None = None  # the session time-out of the pipeline's consumers; None: not known
     broken_premises: frozenset[Premise] = frozenset()  # by the run's faults, or by where it ran
+    goals: tuple[str, ...] = ()  # keys of the coverage that the run's goals ask for
 
     @property
     def drifted(self) -> bool:

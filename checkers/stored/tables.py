@@ -15,6 +15,7 @@ run. A checker filters them and takes their lists apart; it makes no shuffle of 
 `inputs`      by run, tp and offset of an input: what it must lead to, and what it led to
 `groups`      by run, group and tp: the first position and the last committed offset
 `inits`       the initialisations of transactional ids
+`losses`      the moments at which partitions were taken from a worker
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -57,6 +58,7 @@ class Tables:
     moves: DataFrame
     ranges: DataFrame
     inits: DataFrame
+    losses: DataFrame
     journals: DataFrame
     polls: DataFrame  # as recorded: to be joined with a few records that are suspected
     headers: DataFrame  # as recorded: every replica's batches
@@ -95,6 +97,7 @@ def make_tables(sources: Sources) -> Tables:
             moves=moves,
             ranges=ranges.result(),
             inits=sources["ops"].where(f"f = 'init' and outcome = '{Outcome.OK.value}'"),
+            losses=sources["assignments"].where("not gained").select("run", "journal", "time_ns"),
             journals=journals.result(),
             polls=sources["polls"],
             headers=sources["batches"],

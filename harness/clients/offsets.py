@@ -36,6 +36,16 @@ class Positions:
         """Where the batch began."""
         return [Position(*self.partitions[key], first) for key, (first, _) in self.claims.items()]
 
+    def count(self, batch: Sequence[Record]) -> int:
+        """How many records of a batch are from these partitions."""
+        return sum(partition_key(one.topic(), one.partition()) in self.claims for one in batch)
+
+    def by_key(self) -> dict[str, "Positions"]:
+        """Those of each partition, by its name."""
+        return {
+            key: Positions({key: claim}, {key: self.partitions[key]}) for key, claim in self.claims.items()
+        }
+
     def to_commit(self, metadata: str) -> list[Position]:
         """The offsets that say that the batch is done; the metadata names the operation."""
         return [

@@ -111,6 +111,10 @@ class TransactionalProducer:
                 self._journal.write(Completed(Outcome.OK, "init", process, op))
                 self._producer = producer
 
+    def close(self) -> None:
+        """Have no more to do with the id: whoever takes it next settles what is open."""
+        self._discard()
+
     @contextmanager
     def transaction(self, op: int, process: int, count: int) -> Iterator[Transaction]:
         """A transaction whose completion is written however it ends; swallows no cause unsaid."""

@@ -19,6 +19,27 @@ def an_id_that_is_taken_back_is_contended(h: History) -> None:
 
 
 @case()
+def an_id_that_comes_back_with_its_partition_is_not_contended(h: History) -> None:
+    h.feed(1)
+    h.op("w1", "init", transactional_id="a-0")
+    h.assign("w1", gained=False)
+    h.op("w2", "init", transactional_id="a-0")
+    h.op("w1", "init", transactional_id="a-0")
+    h.take(0, worker="w1", transactional_id="a-0")
+
+
+@case(contended_id=1)
+def a_partition_that_was_lost_before_or_by_another_excuses_nobody(h: History) -> None:
+    h.feed(1)
+    h.assign("w1", gained=False)
+    h.op("w1", "init", transactional_id="i")
+    h.assign("w2", gained=False)
+    h.op("w2", "init", transactional_id="i")
+    h.op("w1", "init", transactional_id="i")
+    h.take(0, worker="w1", transactional_id="i")
+
+
+@case()
 def an_id_that_passes_from_one_to_the_next_is_not_contended(h: History) -> None:
     h.feed(1)
     for worker in ("w1", "w1", "w2", "w2", "w3"):
