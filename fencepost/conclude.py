@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from fencepost.aims import expand, key_of
 from fencepost.evidence import KILLED, Evidence
 from harness.facts import Facts
 from harness.history import Guarantee
@@ -83,7 +84,9 @@ def _unstruck(evidence: Evidence) -> list[Reason]:
         if fault.acted and fault.end_s is None
     ]
     planned = Counter(str(injection.get("fault")) for injection in evidence.plan.schedule)
-    named = [name for name in evidence.plan.options.nemesis or () if name not in ("none", *planned)]
+    asked = expand(evidence.plan.options.nemesis or (), evidence.plan.pipeline)
+    there = {key_of(injection, asked) for injection in evidence.plan.schedule}
+    named = [name for name in asked if name not in there]
     reasons += [
         Reason("fault-not-planned", f"{name} was asked for, and the schedule has none", name, again)
         for name in named

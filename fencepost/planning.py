@@ -8,6 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from fencepost import registry
+from fencepost.aims import aimed, expand
 from fencepost.clusters import CLUSTERS
 from harness.clients.interface import SESSION_TIMEOUT_MS, TRANSACTION_TIMEOUT_MS
 from harness.cluster import Ability
@@ -45,13 +46,13 @@ def draw(options: Options, workload: "Workload") -> Schedule:
     nemeses = registry.nemeses()
     defect = registry.defects()[options.defect] if options.defect else None
     named = options.nemesis is not None
-    if options.nemesis is not None:
-        names: tuple[str, ...] = tuple(name for name in options.nemesis if name != "none")
-    elif defect is not None:
-        names = defect.nemesis
-    else:
-        names = tuple(name for name, nemesis in nemeses.items() if nemesis.by_default)
     facts = facts_of(options, workload)
+    if options.nemesis is not None:
+        names = expand(options.nemesis, facts)
+    elif defect is not None:
+        names = list(defect.nemesis)
+    else:
+        names = [name for name, nemesis in nemeses.items() if nemesis.by_default]
     workers = workers_of(facts)
     ids = {stage.name: tuple(stage.transactional_ids.values()) for stage in facts.stages}
     targets = FaultTargets(
@@ -62,13 +63,14 @@ def draw(options: Options, workload: "Workload") -> Schedule:
         held_at={stage.name: stage.held_at for stage in facts.stages},
         groups=tuple(stage.group for stage in facts.stages if stage.group is not None),
         transactional_ids=tuple(own for stage in sorted(ids) for own in ids[stage]),
+        written=frozenset(facts.written),
         slots=tuple(f"w{n}" for n in range(sum(map(len, workers.values())))),
         can=CLUSTERS[options.cluster].can,
         stage=defect.stage_of(workload) if defect and not named else None,
         step=defect.step.value if defect and defect.step and not named else None,
     )
     rng = Random(f"{options.seed}/schedule")
-    chosen: list[Nemesis] = [nemeses[name] for name in names]
+    chosen: list[Nemesis] = [aimed(name, nemeses) for name in names]
     return schedules.draw(chosen, targets, options.time_limit_s, rng, named=named or defect is not None)
 
 

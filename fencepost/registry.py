@@ -105,4 +105,11 @@ def kafka_versions() -> tuple[str, ...]:
 
 def known() -> Known:
     """All names that options may hold."""
-    return Known(workloads=workloads(), faults=nemeses(), defects=defects(), kafka=kafka_versions())
+    from fencepost.aims import require_known
+
+    return Known(
+        workloads=workloads(),
+        require_fault=lambda asked: require_known(asked, nemeses()),
+        defects=defects(),
+        kafka=kafka_versions(),
+    )

@@ -7,11 +7,14 @@ from functools import partial
 
 from harness.cluster import Broker
 from harness.errors import FaultFailed, WaitTimeout
+from harness.history import Step
 from harness.runner.faults import Effect, FaultContext, Injection
+from harness.runner.processes import Member
 from harness.waiting import wait_for
-from nemeses.targets import broker_in_role
+from nemeses.targets import broker_in_role, worker_behind
 
 MOVE_TIMEOUT_S = 30.0
+STEP_TIMEOUT_S = 45.0
 IN_SYNC_TIMEOUT_S = 90.0
 
 
@@ -30,10 +33,18 @@ def struck(
         raise FaultFailed(f"{injection.target} is broker {first}, which is not of this cluster")
     named = f"broker {broker.id}"
     effect = Effect(target=f"{named}, {injection.target.role} of {injection.target.name}", who=named)
+    held = _hold(context, injection, effect)
+    if held is None and injection.step:
+        yield effect
+        return
     begun_s = time.monotonic()
     try:
         effect.strikes()
-        proof = hit(broker)
+        try:
+            proof = hit(broker)
+        finally:
+            if held is not None:
+                held.send(go=True)
         try:
             moved = wait_for(
                 partial(_other, who, first),
@@ -51,6 +62,21 @@ def struck(
         heal(broker)
     context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
     effect.proof.append(f"in every ISR again after {time.monotonic() - begun_s:.1f} s")
+
+
+def _hold(context: FaultContext, injection: Injection, effect: Effect) -> Member | None:
+    """Have a worker wait at the step at which the fault is aimed; None: at none, or it did not come there."""
+    if injection.step is None:
+        return None
+    member = worker_behind(context, injection.target)
+    asked = None if injection.step == Step.BEFORE_POLL else "commit"
+    try:
+        context.processes.wait_at_step(member, Step(injection.step), STEP_TIMEOUT_S, asked=asked)
+    except WaitTimeout as error:  # a worker that has nothing to do comes to no step: nothing was struck
+        effect.lacking["worker-at-step"] = str(error)
+        return None
+    effect.proof.append(f"{member.journal} stood at {injection.step}")
+    return member
 
 
 def _other(who: Callable[[], int], first: int) -> int | None:

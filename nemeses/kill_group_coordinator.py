@@ -22,5 +22,6 @@ NEMESIS = Nemesis(
     hold_s=8.0,
     recovery_s=10.0,
     draw=any_group_coordinator,
+    aimable=True,
     strike=kill_group_coordinator,
 )

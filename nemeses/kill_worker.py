@@ -50,5 +50,6 @@ NEMESIS = Nemesis(
     hold_s=1.0,
     recovery_s=6.0,
     draw=draw,
+    aimable=True,
     strike=kill_worker,
 )

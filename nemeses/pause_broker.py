@@ -25,5 +25,6 @@ NEMESIS = Nemesis(
     hold_s=9.0,
     recovery_s=6.0,
     draw=any_leader,
+    aimable=True,
     strike=pause_broker,
 )

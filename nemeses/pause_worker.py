@@ -124,5 +124,6 @@ NEMESIS = Nemesis(
     recovery_s=14.0,
     keeps_slot=True,
     draw=draw,
+    aimable=True,
     strike=pause_worker,
 )

@@ -7,7 +7,7 @@ from typing import TypeVar
 from harness.cluster import Cluster
 from harness.errors import FaultFailed
 from harness.network.links import client_link
-from harness.runner.faults import Drawn, FaultTargets, NothingToStrike, Target
+from harness.runner.faults import Drawn, FaultContext, FaultTargets, NothingToStrike, Target
 from harness.runner.processes import Member, Processes
 
 T = TypeVar("T")
@@ -71,6 +71,23 @@ def worker_in_role(processes: Processes, target: Target) -> Member:
     return _busiest(
         processes.workers(stage), lambda member: member.worker == worker, f"no worker of {stage} is alive"
     )
+
+
+def worker_behind(context: FaultContext, target: Target) -> Member:
+    """The living worker that has to do with a broker's role: it has the id that the broker coordinates, is of the
+    group, or of the stage that writes the partition. Raises `FaultFailed`.
+    """
+    topic = target.name.rpartition("/")[0]
+    stages = [
+        stage
+        for stage in context.stages
+        if topic in stage.writes or target.name in (stage.group, *stage.transactional_ids.values())
+    ]
+    workers = [member for stage in stages for member in context.processes.workers(stage.name)]
+    named = {
+        worker for stage in stages for worker, own in stage.transactional_ids.items() if own == target.name
+    }
+    return _busiest(workers, lambda member: member.worker in named, f"no worker of {target} is alive")
 
 
 def worker_at(processes: Processes, slot: str) -> Member:

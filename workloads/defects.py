@@ -27,6 +27,7 @@ class Defect:
     stage: int | None = None  # and in which stage, counted from 0
     stages: int = 1  # how many a workload needs at least for the defect to show
     deliveries: frozenset[Delivery] = frozenset({Delivery.TRANSACTIONS, Delivery.PINNED})
+    stateful: bool = False  # it needs a stage that keeps sums
     slot: str | None = None  # of an output that a workload must have
 
     def fits(self, workload: Workload) -> bool:
@@ -34,6 +35,7 @@ class Defect:
         return (
             len(workload.stages) >= self.stages
             and workload.delivery in self.deliveries
+            and (not self.stateful or any(stage.aggregate for stage in workload.stages))
             and (self.slot is None or self.slot in workload.slots)
         )
 
@@ -47,6 +49,8 @@ class Defect:
             return
         if len(workload.stages) < self.stages:
             needed = f"a workload with {self.stages} stages or more"
+        elif self.stateful:
+            needed = "a workload with a stage that keeps sums"
         elif self.slot is not None:
             needed = f"a workload that writes the output {self.slot}"
         else:
@@ -125,6 +129,17 @@ _ALL = (
         policy=Policy(outside=frozenset({DEAD_LETTER})),
         anomalies=frozenset({"reprocessed-input", "offset-output-mismatch"}),
         slot=DEAD_LETTER,
+    ),
+    Defect(
+        name="state-past-commit",
+        summary="a worker restores its sums from uncommitted records as well",
+        policy=Policy(restored=Isolation.READ_UNCOMMITTED),
+        anomalies=frozenset({"aggregate-mismatch"}),
+        nemesis=("kill-worker",),
+        step=Step.AFTER_SEND,
+        stage=1,
+        stages=2,
+        stateful=True,
     ),
     Defect(
         name="no-idempotence",

@@ -34,19 +34,32 @@ class Post:
 
 
 @dataclass(frozen=True)
+class Planned:
+    """An output, and the inputs that it comes from."""
+
+    sources: Sequence[Record]
+    output: Output
+
+    @property
+    def places(self) -> list[tuple[str, int, int]]:
+        """Topic, partition and offset of each input."""
+        return [(record.topic(), record.partition(), record.offset()) for record in self.sources]
+
+    def as_send(self) -> list[object]:
+        """As the journal announces it: with the digest of what must then stand in the log."""
+        out, places = self.output, self.places
+        crc = digest(out.key, out.value, output_headers("", out.slot, places))
+        named = (cell for topic, number, offset in places for cell in (partition_key(topic, number), offset))
+        return [out.topic, out.slot, crc, *named]
+
+
+@dataclass(frozen=True)
 class Parcel:
     """A batch on its way out."""
 
-    planned: Sequence[tuple[Record, Output, int]]  # each output with its input and its digest
+    planned: Sequence[Planned]
     positions: Positions
     asked: str  # how its transaction is to end: commit or abort
-
-    @classmethod
-    def of(
-        cls, outputs: Sequence[tuple[Record, Sequence[Output]]], positions: Positions, asked: str
-    ) -> "Parcel":
-        """The outputs of these inputs."""
-        return cls([(m, out, digest_of(m, out)) for m, outs in outputs for out in outs], positions, asked)
 
     @property
     def claims(self) -> Mapping[str, tuple[int, int]]:
@@ -58,14 +71,16 @@ class Parcel:
         parts = []
         for key, positions in self.positions.by_key().items():
             planned = [
-                one for one in self.planned if partition_key(one[0].topic(), one[0].partition()) == key
+                one
+                for one in self.planned
+                if any(partition_key(topic, number) == key for topic, number, _ in one.places)
             ]
             parts.append(Parcel(planned, positions, self.asked))
         return parts
 
     def without(self, taken: Callable[[Output], bool]) -> "Parcel":
         """The same without some outputs."""
-        return Parcel([one for one in self.planned if not taken(one[1])], self.positions, self.asked)
+        return Parcel([one for one in self.planned if not taken(one.output)], self.positions, self.asked)
 
     def only(self, taken: Callable[[Output], bool]) -> "Parcel":
         """These outputs alone."""
@@ -73,16 +88,13 @@ class Parcel:
 
     def as_sends(self) -> list[list[object]]:
         """As the journal announces them."""
-        return [
-            [out.topic, out.slot, crc, partition_key(m.topic(), m.partition()), m.offset()]
-            for m, out, crc in self.planned
-        ]
+        return [one.as_send() for one in self.planned]
 
     def hand_over(self, sending: Sending, journal: Journal, op: int) -> None:
         """Give every record to the client."""
-        for n, (m, out, _) in enumerate(self.planned):
-            name = value_name(journal.name, op, n)
-            headers = output_headers(name, out.slot, [(m.topic(), m.partition(), m.offset())])
+        for n, one in enumerate(self.planned):
+            out = one.output
+            headers = output_headers(value_name(journal.name, op, n), out.slot, one.places)
             sending.send(n, out.topic, out.key, out.value, headers)
 
 
@@ -118,9 +130,3 @@ def commit_offsets(post: Post, positions: Positions, op: int | None = None) -> O
         outcome, told = Outcome.INFO, str(error)
     post.journal.write(Completed(outcome, "commit-offsets", post.process, outside, error=told))
     return outcome
-
-
-def digest_of(message: Record, output: Output) -> int:
-    """What the output of an input must hold, without the name of the attempt."""
-    source = (message.topic(), message.partition(), message.offset())
-    return digest(output.key, output.value, output_headers("", output.slot, [source]))

@@ -5,8 +5,9 @@ offsets stand, and after an outcome that nobody can say it asks the group for th
 purpose.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from harness.clients.control import Control
@@ -17,10 +18,11 @@ from harness.history import Outcome, Step
 from harness.record.events import Assigned, Noted, Polled
 from harness.record.journal import Journal
 from harness.record.naming import partition_key
-from workloads.delivery import Deliverer, Parcel, Post
+from workloads.delivery import Deliverer, Parcel, Planned, Post
 from workloads.model import Stage
 from workloads.plain import CommitThenSend, SendThenCommit
 from workloads.policy import Delivery, Policy
+from workloads.state import Sums
 from workloads.transactional import Pinned, Transactional
 
 PROCESS_STRIDE = 1_000
@@ -86,6 +88,10 @@ class Worker:
             process=settings.process,
         )
         self.deliverer = self._deliverer()
+        aggregate = stage.aggregate
+        self.sums = (
+            Sums(aggregate, client, settings.bootstrap, journal.name, policy.restored) if aggregate else None
+        )
         self.post.consumer = self._new_consumer()
 
     def run(self) -> None:
@@ -105,17 +111,27 @@ class Worker:
         if self._dead:
             self.post.consumer.close()
             self.post.consumer = self._new_consumer()
-        if not batch:
-            return
         positions = Positions.of(batch)
+        if not batch or (self.sums is not None and not self.sums.are_here(positions.partitions.values())):
+            return  # without its sums only where it was told to stop while it restored them
         self._record_poll(call_ns, batch)
         asked = "abort" if self.rng.random() < self.settings.abort_share else "commit"
         self.control.reach(Step.AFTER_POLL, asked=asked, claims=positions.claims)
-        outputs = [(message, self.stage.transform(as_input(message))) for message in batch]
+        planned = self._plan(batch)
         self.control.reach(Step.AFTER_TRANSFORM, asked=asked, claims=positions.claims)
-        for parcel in self.deliverer.parcels(Parcel.of(outputs, positions, asked)):
+        for parcel in self.deliverer.parcels(Parcel(planned, positions, asked)):
             outcome = self.deliverer.deliver(parcel)
             self._after(outcome, asked, parcel.positions, parcel.positions.count(batch))
+
+    def _plan(self, batch: Sequence[Record]) -> list[Planned]:
+        """What these inputs lead to."""
+        if self.sums is not None:
+            return self.sums.plan(batch)
+        return [
+            Planned((record,), output)
+            for record in batch
+            for output in self.stage.transform(as_input(record))
+        ]
 
     def _deliverer(self) -> Deliverer:
         match self.settings.delivery:
@@ -156,6 +172,8 @@ class Worker:
                 self.journal.write(Noted(error=str(error)))
                 self.post.consumer.close()
                 self.post.consumer = self._new_consumer()
+        if self.sums is not None:
+            self._insistently(partial(self.sums.settle, outcome))
 
     def _new_consumer(self) -> GroupConsumer:
         self._dead = False
@@ -166,7 +184,25 @@ class Worker:
         keys = [partition_key(place.topic, place.partition) for place in positions]
         starts = [place.offset for place in positions] if gained else None
         self.journal.write(Assigned(self.post.process, gained, keys, starts))
-        self.deliverer.moved(gained, [(place.topic, place.partition) for place in positions])
+        places = [(place.topic, place.partition) for place in positions]
+        self.deliverer.moved(gained, places)
+        if self.sums is not None:
+            for place in places:
+                if gained:
+                    self._insistently(partial(self.sums.restore, place))
+                else:
+                    self.sums.forget(place)
+
+    def _insistently(self, act: Callable[[], None]) -> None:
+        """Until it succeeds, or the run says stop."""
+        while not self.control.stopping:
+            self.control.listen()
+            try:
+                act()
+            except ClientError as error:
+                self.journal.write(Noted(error=str(error)))
+            else:
+                return
 
     def _record_poll(self, call_ns: int, batch: Sequence[Record]) -> None:
         op = self.journal.number()

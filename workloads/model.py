@@ -40,6 +40,7 @@ class Aggregate:
     topic: str  # of the sums
     adds: Callable[[Input], Sequence[tuple[bytes, int]]]  # what an input adds to which key
     state: Callable[[Input], int | None]  # the sum that a record of `topic` states
+    value: Callable[[int], bytes] = b"%d".__mod__  # of the record that states a sum
 
 
 @dataclass(frozen=True)
@@ -154,10 +155,11 @@ class Workload:
             return [replace(out, topic=elsewhere(out.topic)) for out in stage.transform(back(record))]
 
         def moved(aggregate: Aggregate) -> Aggregate:
-            return Aggregate(
-                elsewhere(aggregate.topic),
-                lambda record: aggregate.adds(back(record)),
-                lambda record: aggregate.state(back(record)),
+            return replace(
+                aggregate,
+                topic=elsewhere(aggregate.topic),
+                adds=lambda record: aggregate.adds(back(record)),
+                state=lambda record: aggregate.state(back(record)),
             )
 
         return replace(

@@ -32,6 +32,7 @@ class Policy:
     member_metadata: bool = True  # send_offsets bears the metadata of the consumer that polls
     idempotent: bool = True  # of a delivery that is, producers are
     outside: frozenset[str] = frozenset()  # slots of outputs that are sent outside the transaction
+    restored: Isolation = Isolation.READ_COMMITTED  # at which a stage reads its own state back
     downstream: Isolation | None = None  # the isolation of every stage but the first; None: as promised
 
     def isolation(self, place: int, promised: Isolation) -> Isolation:

@@ -5,10 +5,19 @@ from workloads.at_most_once import AT_MOST_ONCE
 from workloads.echo import ECHO
 from workloads.model import Workload
 from workloads.orders import ORDERS
+from workloads.sales import SALES
 from workloads.shop import SHOP
 from workloads.square import SQUARE
 
-WORKLOADS: dict[str, Workload] = {
-    workload.name: workload
-    for workload in (SHOP, ECHO, ORDERS, SQUARE, IDEMPOTENT, AT_LEAST_ONCE, AT_MOST_ONCE)
-}
+_FILES = (
+    SHOP,
+    ECHO,
+    ORDERS,
+    SQUARE,
+    SALES,
+    IDEMPOTENT,
+    AT_LEAST_ONCE,
+    AT_MOST_ONCE,
+)
+
+WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _FILES}

@@ -179,6 +179,14 @@ class Client(Protocol):
         """One that never joins: its membership fences nobody."""
         ...
 
+    def read_whole(
+        self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
+    ) -> list[Record]:
+        """The records of a partition to where its log ends now, open transactions included: those are waited for
+        at read_committed. Raises `ClientError`.
+        """
+        ...
+
     def producer(self, bootstrap: str, transactional_id: str) -> TransactionalClient:
         """A producer of transactions, not yet initialised."""
         ...

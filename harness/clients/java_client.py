@@ -9,10 +9,12 @@ from harness.clients.interface import (
     OnMove,
     ProducerSettings,
 )
-from harness.clients.java_consumer import JavaConsumer
+from harness.clients.java_consumer import JavaConsumer, whole_partition
 from harness.clients.java_errors import classify, translated
 from harness.clients.java_producer import JavaProducer, JavaTransactions
 from harness.clients.jvm import JvmParts, start
+from harness.clients.records import Record
+from harness.history import Isolation
 
 
 class JavaClient:
@@ -34,6 +36,12 @@ class JavaClient:
     def stranger(self, settings: ConsumerSettings) -> JavaConsumer:
         """One that never joins."""
         return JavaConsumer(settings, lambda error: None)
+
+    def read_whole(
+        self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
+    ) -> list[Record]:
+        """The records of a partition to where its log ends now."""
+        return whole_partition(bootstrap, name, place, isolation, timeout_s)
 
     def producer(self, bootstrap: str, transactional_id: str) -> JavaTransactions:
         """A producer of transactions, not yet initialised."""

@@ -1,5 +1,6 @@
 """A member of a group, on Kafka's Java client."""
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from harness.clients.interface import (
     SESSION_TIMEOUT_MS,
     ClientError,
     ConsumerSettings,
+    Failure,
     OnError,
     OnMove,
     Position,
@@ -18,6 +20,7 @@ from harness.clients.java_errors import translated
 from harness.clients.java_records import JavaRecord, offsets_of, partition, places
 from harness.clients.jvm import BYTE_ARRAY, COMMON, duration, java_class, java_list, java_map
 from harness.clients.records import Record
+from harness.history import Isolation
 
 ASSIGNED_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 10.0
@@ -121,3 +124,47 @@ class JavaConsumer:
             return self.committed(places, ASSIGNED_TIMEOUT_S)
         except ClientError:  # no coordinator answers in time: the start is not known, and is told as such
             return [Position(*place, None) for place in places]
+
+
+def whole_partition(
+    bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
+) -> list[Record]:
+    """The records of a partition up to its high watermark of this moment. Raises `ClientError`."""
+    deadline = time.monotonic() + timeout_s
+    where = partition(*place)
+    asking = _reader(bootstrap, name, Isolation.READ_UNCOMMITTED)
+    try:
+        with translated():
+            end = int(asking.endOffsets(java_list([where])).get(where).longValue())
+    finally:
+        asking.close(duration(0))
+    reader = _reader(bootstrap, name, isolation)
+    try:
+        with translated():
+            reader.assign(java_list([where]))
+            reader.seekToBeginning(java_list([where]))
+            records: list[Record] = []
+            while (reached := int(reader.position(where))) < end:
+                if time.monotonic() > deadline:
+                    raise ClientError(
+                        Failure.RETRIABLE,
+                        f"{place[0]}/{place[1]} could be read up to offset {reached} of {end} within {timeout_s:g} s",
+                    )
+                records += [JavaRecord(record) for record in reader.poll(duration(0.2))]
+        return [record for record in records if record.offset() < end]
+    finally:
+        reader.close(duration(0))
+
+
+def _reader(bootstrap: str, name: str, isolation: Isolation) -> Any:
+    """A consumer without a group."""
+    told = {
+        **COMMON,
+        "bootstrap.servers": bootstrap,
+        "client.id": f"{name}-reader",
+        "isolation.level": isolation.value,
+        "enable.auto.commit": False,
+        "key.deserializer": f"{BYTE_ARRAY}Deserializer",
+        "value.deserializer": f"{BYTE_ARRAY}Deserializer",
+    }
+    return java_class("org.apache.kafka.clients.consumer.KafkaConsumer")(java_map(told))

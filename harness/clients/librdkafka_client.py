@@ -25,7 +25,9 @@ from harness.clients.interface import (
     Position,
     ProducerSettings,
 )
+from harness.clients.librdkafka_reads import whole_partition
 from harness.clients.records import Record, consume
+from harness.history import Isolation
 from harness.record.naming import Headers
 
 ASSIGNED_TIMEOUT_S = 5.0
@@ -221,6 +223,13 @@ class LibrdkafkaClient:
     def stranger(self, settings: ConsumerSettings) -> LibrdkafkaConsumer:
         """One that never joins."""
         return LibrdkafkaConsumer(settings, lambda error: None)
+
+    def read_whole(
+        self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
+    ) -> list[Record]:
+        """The records of a partition to where its log ends now."""
+        with translated():
+            return whole_partition(bootstrap, name, place, isolation, timeout_s)
 
     def producer(self, bootstrap: str, transactional_id: str) -> LibrdkafkaTransactions:
         """A producer of transactions, not yet initialised."""

@@ -5,9 +5,9 @@ leaving puts it right. Targets are roles, drawn before a run and found out when 
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from random import Random
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from harness.cluster import Ability, Cluster
 from harness.errors import UnreadableInput
 from harness.history import Premise
-from harness.pipeline import Place
+from harness.pipeline import Place, StageFacts
 from harness.runner.processes import Processes
 
 
@@ -108,6 +108,7 @@ class FaultTargets:
     groups: tuple[str, ...]
     transactional_ids: tuple[str, ...]
     slots: tuple[str, ...]  # the client slots that workers begin in
+    written: frozenset[str] = frozenset()  # the topics that workers write
     can: frozenset[Ability] = frozenset(Ability)
     stage: str | None = None  # strike workers of this stage only
     step: str | None = None  # and at this step
@@ -165,6 +166,7 @@ class FaultContext:
     cluster: Cluster
     processes: Processes
     topics: tuple[str, ...] = ()  # of the run: a heal waits for these, and not for those of strangers
+    stages: Sequence[StageFacts] = ()
 
 
 @dataclass(frozen=True)
@@ -186,7 +188,26 @@ class Nemesis:
     needs: frozenset[Ability] = frozenset()
     breaks: frozenset[Premise] = frozenset()
     by_default: bool = True  # drawn where nobody asked for faults by name
+    aimable: bool = False  # it can be aimed at a step of a worker's loop
+    at: str | None = None  # strikes only where a worker has come to this step of its loop
     keeps_slot: bool = False  # what it strikes lives on beside its replacement, which needs a slot more
+
+    @property
+    def asked(self) -> str:
+        """How `--nemesis` asks for it: `kill-worker`, or `kill-worker@after-send`."""
+        return f"{self.name}@{self.at}" if self.at else self.name
+
+    def drawn(self, rng: Random, targets: FaultTargets) -> Drawn:
+        """A target; where it is aimed at a step, one that has to do with a worker there. Raises `NothingToStrike`."""
+        if self.at is None:
+            return self.draw(rng, targets)
+        at = {stage: (self.at,) for stage, steps in targets.steps.items() if self.at in steps}
+        if not at:
+            raise NothingToStrike(f"a pipeline whose workers come to the step {self.at}")
+        reached = {stage: at.get(stage, ()) for stage in targets.steps}
+        places = tuple(place for place in targets.places if place[0] in targets.written)
+        drawn = self.draw(rng, replace(targets, steps=reached, held_at=reached, places=places, step=None))
+        return replace(drawn, parameters={**drawn.parameters, "step": self.at})
 
     @property
     def room_s(self) -> float:

@@ -76,7 +76,7 @@ def perform(test: Test, running: Running, run_log: RunLog, ahead: Ahead) -> Quie
         running.cluster.create_topics(test.pipeline.topics, TOPICS_TIMEOUT_S)
     processes = _processes(test, running, run_log.clock)
     topics = tuple(topic.name for topic in test.pipeline.topics)
-    context = FaultContext(running.cluster, processes, topics)
+    context = FaultContext(running.cluster, processes, topics, test.pipeline.stages)
     path = test.folder / "journals" / "nemesis.jsonl"
     with Journal(path, run_log.clock.zero_ns, Begun("nemesis", role="nemesis")) as journal:
         with run_log.phase("workers"):

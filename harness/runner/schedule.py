@@ -36,13 +36,14 @@ def draw(
     name (`named`) must all fit, and the cluster must permit them, else `UsageError`; of the others, those that
     are left out are told in `unscheduled`.
     """
-    impossible = {one.name: lacks for one in nemeses if (lacks := _lacks(one, targets))}
+    impossible = {one.asked: lacks for one in nemeses if (lacks := _lacks(one, targets))}
     if named and impossible:
         raise UsageError(next(f"{name} {why}: choose another fault" for name, why in impossible.items()))
-    possible = [one for one in nemeses if one.name not in impossible]
-    injections = _place(possible, targets, time_limit_s, rng)
-    placed = {injection.fault for injection in injections}
-    missed = [one.name for one in possible if one.name not in placed]
+    possible = [one for one in nemeses if one.asked not in impossible]
+    placed = _place(possible, targets, time_limit_s, rng)
+    injections = [injection for _, injection in placed]
+    there = {asked for asked, _ in placed}
+    missed = [one.asked for one in possible if one.asked not in there]
     if missed:
         needed_s = _one_round_s(possible, targets)
         if named:
@@ -79,7 +80,7 @@ def _lacks(nemesis: Nemesis, targets: FaultTargets) -> str | None:
         missing = ", ".join(sorted(nemesis.needs - targets.can))
         return f"needs a cluster on which one can {missing}"
     try:
-        nemesis.draw(Random(0), targets)
+        nemesis.drawn(Random(0), targets)
     except NothingToStrike as error:
         return f"needs {error}"
     return None
@@ -87,16 +88,16 @@ def _lacks(nemesis: Nemesis, targets: FaultTargets) -> str | None:
 
 def _place(
     nemeses: Sequence[Nemesis], targets: FaultTargets, time_limit_s: float, rng: Random
-) -> list[Injection]:
-    """Injections, in the order in which they were drawn."""
+) -> list[tuple[str, Injection]]:
+    """Injections, each with what asked for it, in the order in which they were drawn."""
     free_s: dict[Resource, float] = defaultdict(lambda: LEAD_S)
-    placed: list[Injection] = []
+    placed: list[tuple[str, Injection]] = []
     while True:
         order = list(nemeses)
         rng.shuffle(order)
         before = len(placed)
         for nemesis in order:
-            drawn = nemesis.draw(rng, targets)
+            drawn = nemesis.drawn(rng, targets)
             injection = Injection(nemesis.name, drawn.target, 0.0, nemesis.hold_s, drawn.parameters)
             resources = nemesis.occupies(injection)
             earliest_s = max((free_s[resource] for resource in resources), default=LEAD_S)
@@ -104,9 +105,9 @@ def _place(
             if slack_s < 0:
                 continue
             # The first of each fault wastes no room.
-            fresh = nemesis.name not in {one.fault for one in placed}
+            fresh = nemesis.asked not in {asked for asked, _ in placed}
             start_s = earliest_s if fresh else earliest_s + rng.uniform(0, slack_s)
-            placed.append(replace(injection, start_s=round(start_s, 2)))
+            placed.append((nemesis.asked, replace(injection, start_s=round(start_s, 2))))
             free_s |= dict.fromkeys(resources, start_s + nemesis.room_s)
         if len(placed) == before:
             return placed
@@ -117,7 +118,7 @@ def _one_round_s(nemeses: Sequence[Nemesis], targets: FaultTargets) -> int:
     taken_s: dict[frozenset[Resource], float] = defaultdict(float)
     rng = Random(0)
     for nemesis in nemeses:
-        drawn = nemesis.draw(rng, targets)
+        drawn = nemesis.drawn(rng, targets)
         injection = Injection(nemesis.name, drawn.target, 0.0, nemesis.hold_s, drawn.parameters)
         taken_s[nemesis.occupies(injection)] += nemesis.room_s
     resources = {resource for occupied in taken_s for resource in occupied}

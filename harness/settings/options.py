@@ -6,7 +6,7 @@ A key is a field's name with hyphens and without its unit: `time_limit_s` is `ti
 
 import dataclasses
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ class Known:
     """The names that exist, handed in by the front door: this room knows no registry."""
 
     workloads: Collection[str]
-    faults: Collection[str]
+    require_fault: Callable[[str], None]  # raises `UsageError` for what no fault is called
     defects: Collection[str]
     kafka: Collection[str]
 
@@ -47,7 +47,11 @@ class Options:
 
     workload: str = _option(Text("a workload"), "shop", "the pipeline under test", flag=True)
     nemesis: tuple[str, ...] | None = _option(
-        Names(), None, "faults, with commas between them, or none; drawn by the seed if not given", flag=True
+        Names(),
+        None,
+        "faults, with commas between them (kill-worker, kill-worker@after-send, crash-points), or none; "
+        "drawn by the seed if not given",
+        flag=True,
     )
     time_limit_s: float = _option(
         Number(1, 86400, "seconds"), 60.0, "seconds of workload under faults", flag=True
@@ -142,7 +146,7 @@ class Options:
             )
         check_name("workload", self.workload, known.workloads)
         for fault in self.nemesis or ():
-            check_name("fault", fault, {*known.faults, "none"})
+            known.require_fault(fault)
         if self.defect is not None:
             check_name("defect", self.defect, known.defects)
         check_name("Kafka version", self.kafka, known.kafka)

@@ -41,7 +41,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     add(
         "from workloads.lengths import LENGTHS\n", "from workloads.model", place / "workloads" / "registry.py"
     )
-    add(", LENGTHS", ")}", place / "workloads" / "registry.py")
+    add("    LENGTHS,\n", ")\n\nWORKLOADS", place / "workloads" / "registry.py")
     anomaly, line = blocks("add-an-anomaly.md")
     (place / "checkers" / "anomalies" / "slow_transaction.py").write_text(anomaly)
     add(line, '    Checker(\n        "send_order"', place / "checkers/registry.py")

@@ -137,7 +137,7 @@ class FakeRun:
     @property
     def context(self) -> FaultContext:
         real: Cluster = self.cluster
-        return FaultContext(real, self.processes, ("in", "out"))
+        return FaultContext(real, self.processes, ("in", "out"), PIPELINE.stages)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UnreadableInput, UsageError
+from harness.names import check_name
 from harness.settings.options import (
     FIELDS,
     Known,
@@ -23,7 +24,10 @@ from harness.settings.options import (
 from harness.settings.test_toml import Plan
 
 KNOWN = Known(
-    workloads=["shop"], faults=["kill-broker", "kill-worker"], defects=["no-rewind"], kafka=["4.3.1"]
+    workloads=["shop"],
+    require_fault=lambda asked: check_name("fault", asked, ["kill-broker", "kill-worker", "none"]),
+    defects=["no-rewind"],
+    kafka=["4.3.1"],
 )
 FULL = Options(
     nemesis=("kill-broker", "kill-worker"),

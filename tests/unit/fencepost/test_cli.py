@@ -1,5 +1,6 @@
 """The command line as a user meets it: each case is a process of its own."""
 
+import json
 import os
 import re
 import subprocess
@@ -51,6 +52,22 @@ def test_each_kind_can_be_listed(kind, name):
 def test_what_is_named_alone_is_listed():
     assert fencepost("list", "defects", "no-rewind").stdout.startswith("no-rewind ")
     assert len(fencepost("list", "nemeses", "partition", "kill-broker").stdout.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    "kind", ["workloads", "nemeses", "checkers", "clusters", "anomalies", "defects", "kafka"]
+)
+def test_every_list_is_a_list_of_objects_too(kind):
+    told = json.loads(fencepost("list", kind, "--json").stdout)
+    assert told and all({"name", "summary"} <= one.keys() for one in told)
+
+
+def test_a_defect_says_which_workloads_have_it_and_what_it_may_cause():
+    (told,) = json.loads(fencepost("list", "defects", "dead-letter-outside", "--json").stdout)
+    assert told["workloads"] == ["orders"]
+    assert told["anomalies"] == ["offset-output-mismatch", "reprocessed-input"]
+    (told,) = json.loads(fencepost("list", "workloads", "idempotent", "--json").stdout)
+    assert (told["guarantee"], told["defects"]) == ("at-least-once", ["no-idempotence"])
 
 
 def test_an_anomaly_that_is_named_has_its_page():

@@ -124,3 +124,44 @@ def test_a_fault_that_was_asked_for_and_never_planned_makes_a_run_unknown() -> N
     verdict = judged(Facts(faults=[STRUCK]), options=named)
     assert verdict.valid is Validity.UNKNOWN
     assert "partition was asked for, and the schedule has none" in {r.text for r in verdict.unknown_because}
+
+
+ONCE_OR_MORE = {**WORKLOAD, "guarantee": "at-least-once", "allowed": ["reprocessed-input"], "goals": []}
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (0, "at least once held under 1 fault: no input took effect twice, and none of 10 inputs was lost"),
+        (3, "at least once held under 1 fault: 3 inputs took effect twice, and none of 10 inputs was lost"),
+    ],
+)
+def test_a_weaker_guarantee_says_how_often_it_was_needed(count: int, words: str) -> None:
+    found = {"reprocessed-input": Found(count, [], allowed=True, allowed_by="the workload")} if count else {}
+    judgement = replace(CLEAN, anomalies=found, checked=["reprocessed-input", "lost-input"])
+    plan = Plan(Options(seed=1), {"id": 5}, [STRIKE], ONCE_OR_MORE)
+    verdict = conclude(Evidence("h", Path("h"), plan, Facts(faults=[STRUCK]), incomplete=()), judgement)
+    assert (verdict.valid, verdict.summary) == (Validity.VALID, words)
+    assert ("reprocessed-input" in verdict.not_exercised) is (count == 0)
+
+
+def test_of_exactly_once_nothing_is_said_to_be_permitted() -> None:
+    assert judged(judgement=replace(CLEAN, checked=["reprocessed-input", "lost-input"])).not_exercised == {}
+
+
+def test_a_sweep_that_was_asked_for_must_have_all_its_steps() -> None:
+    stage = {**WORKLOAD["stages"][0], "steps": ["after-poll", "after-send"]}  # type: ignore[dict-item]
+    strikes = [
+        {"fault": fault, "target": "worker:s/s-1", "start_s": 3.0, "hold_s": 1.0, "step": step}
+        for fault, step in (
+            ("kill-worker", "after-poll"),
+            ("kill-worker", "after-send"),
+            ("pause-worker", "after-poll"),
+        )
+    ]
+    acted = [FaultReport(one["fault"], "w", 1.0, 2.0, True, "seen") for one in strikes]  # type: ignore[arg-type]
+    plan = Plan(
+        Options(seed=1, nemesis=("crash-points",)), {"id": 5}, strikes, {**WORKLOAD, "stages": [stage]}
+    )
+    verdict = conclude(Evidence("h", Path("h"), plan, Facts(faults=acted), incomplete=()), CLEAN)
+    assert [reason.subject for reason in verdict.unknown_because] == ["pause-worker@after-send"]

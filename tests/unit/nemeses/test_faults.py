@@ -147,6 +147,29 @@ def test_a_fault_starts_when_it_strikes_and_not_while_it_waits(tmp_path: Path) -
         assert report.end_s is not None and report.start_s < report.end_s
 
 
+def test_a_broker_is_struck_while_a_worker_stands_at_the_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = replace(AIMED["kill-txn-coordinator"], parameters={"step": "after-offsets"})
+    monkeypatch.setitem(AIMED, "kill-txn-coordinator", at)
+    with fake_run(tmp_path) as run:
+        (report,) = carried_out(run, "kill-txn-coordinator").reports
+        assert report.acted and "s-1.0 stood at after-offsets" in report.evidence
+
+
+def test_a_broker_for_which_no_worker_comes_to_the_step_is_not_struck(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(brokers, "STEP_TIMEOUT_S", 0.5)
+    at = replace(AIMED["kill-group-coordinator"], parameters={"step": "after-offsets"})
+    monkeypatch.setitem(AIMED, "kill-group-coordinator", at)
+    with fake_run(tmp_path, Script(IDLE)) as run:
+        injected = carried_out(run, "kill-group-coordinator")
+        assert not injected.reports[0].acted and not injected.errors
+        assert "s-1.0 to come to after-offsets" in injected.unmet_goals["worker-at-step"]
+        assert all(broker.running for broker in run.cluster.brokers)
+
+
 def nemesis_lines(run: FakeRun) -> list[str]:
     return (run.folder / "journals" / "nemesis.jsonl").read_text().splitlines()
 

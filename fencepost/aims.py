@@ -1,0 +1,56 @@
+"""What `--nemesis` asks for, as faults: a name, a name aimed at a step of the loop, or a whole sweep of steps."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from harness.errors import UsageError
+from harness.history import Step
+from harness.names import check_name
+from harness.pipeline import PipelineFacts
+from harness.runner.faults import Nemesis
+
+CRASH_POINTS = "crash-points"
+"""A kill at every step of the loop, and a pause at each at which a worker holds what it has not committed."""
+_BETWEEN = (Step.AFTER_POLL, Step.AFTER_TRANSFORM, Step.AFTER_SEND, Step.AFTER_OFFSETS, Step.BEFORE_COMMIT)
+
+
+def require_known(asked: str, faults: Mapping[str, Nemesis]) -> None:
+    """Raise `UsageError` where nothing is called so."""
+    name, at, step = asked.partition("@")
+    check_name("fault", name, {*faults, "none"} if at else {*faults, "none", CRASH_POINTS})
+    if not at:
+        return
+    check_name("step", step, [one.value for one in Step])
+    if name == "none" or not faults[name].aimable:
+        able = ", ".join(one for one, nemesis in faults.items() if nemesis.aimable)
+        raise UsageError(f"{name} cannot be aimed at a step; these can: {able}")
+
+
+def expand(asked: Sequence[str], pipeline: PipelineFacts) -> list[str]:
+    """The names, with every step of a sweep in the place of its name."""
+    found: list[str] = []
+    for name in asked:
+        if name == CRASH_POINTS:
+            found += sweep(pipeline)
+        elif name != "none":
+            found.append(name)
+    return list(dict.fromkeys(found))
+
+
+def sweep(pipeline: PipelineFacts) -> list[str]:
+    """What a sweep of the crash points asks for, in the order of the loop."""
+    steps = list(dict.fromkeys(step for stage in pipeline.stages for step in stage.steps))
+    kills = [f"kill-worker@{step}" for step in steps]
+    return kills + [f"pause-worker@{step}" for step in steps if step in _BETWEEN]
+
+
+def aimed(asked: str, faults: Mapping[str, Nemesis]) -> Nemesis:
+    """The fault, aimed at its step."""
+    name, _, step = asked.partition("@")
+    return replace(faults[name], at=step) if step else faults[name]
+
+
+def key_of(injection: Mapping[str, object], asked: Sequence[str]) -> str:
+    """Which of the names that were asked for an injection of the schedule is for."""
+    fault, step = str(injection.get("fault")), injection.get("step")
+    return f"{fault}@{step}" if f"{fault}@{step}" in asked else fault

@@ -1,0 +1,172 @@
+"""A client without Kafka: one partition a topic, offsets of a group, and errors as they are ordered."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.clients.interface import (
+    ClientError,
+    ConsumerSettings,
+    Failure,
+    OnDelivery,
+    OnError,
+    OnMove,
+    Position,
+    ProducerSettings,
+)
+from harness.clients.records import Record
+from harness.history import Isolation
+from harness.record.naming import Headers
+
+
+@dataclass(frozen=True)
+class FakeRecord:
+    """A record of a fake log."""
+
+    place: tuple[str, int]
+    at: int
+    content: bytes | None = b"v"
+    named: bytes | None = b"k"
+
+    def topic(self) -> str:
+        return self.place[0]
+
+    def partition(self) -> int:
+        return self.place[1]
+
+    def offset(self) -> int:
+        return self.at
+
+    def key(self) -> bytes | None:
+        return self.named
+
+    def value(self) -> bytes | None:
+        return self.content
+
+    def headers(self) -> Headers | None:
+        return []
+
+    def timestamp(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+@dataclass
+class FakeClient:
+    """What it did stands in `did`; `fails` orders errors by the name of the call."""
+
+    given: list[FakeRecord] = field(default_factory=list)
+    kept: dict[tuple[str, int], list[FakeRecord]] = field(default_factory=dict)  # for `read_whole`
+    fails: dict[str, Failure] = field(default_factory=dict)
+    unanswered: bool = False  # no record is ever acknowledged
+    did: list[tuple[Any, ...]] = field(default_factory=list)
+    name: str = "fake"
+
+    def do(self, *what: Any) -> None:
+        """Note a call, or fail as ordered."""
+        self.did.append(what)
+        if what[0] in self.fails:
+            raise ClientError(self.fails[what[0]], f"{what[0]} was to fail")
+
+    def named(self, call: str) -> list[tuple[Any, ...]]:
+        """The arguments of every call of that name."""
+        return [rest for called, *rest in self.did if called == call]
+
+    def consumer(
+        self, settings: ConsumerSettings, topics: Sequence[str], on_move: OnMove, on_error: OnError
+    ) -> "FakeConsumer":
+        return FakeConsumer(self)
+
+    def stranger(self, settings: ConsumerSettings) -> "FakeConsumer":
+        return FakeConsumer(self)
+
+    def producer(self, bootstrap: str, transactional_id: str) -> "FakeProducer":
+        return FakeProducer(self, transactional_id)
+
+    def plain_producer(self, settings: ProducerSettings) -> "FakeProducer":
+        self.do("plain", settings)
+        return FakeProducer(self, "plain")
+
+    def read_whole(
+        self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
+    ) -> list[Record]:
+        self.do("read", place, isolation)
+        return list(self.kept.get(place, ()))
+
+    def classify(self, error: Exception) -> ClientError | None:
+        return error if isinstance(error, ClientError) else None
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        yield
+
+
+@dataclass
+class FakeConsumer:
+    """Gives what its client was given."""
+
+    client: FakeClient
+
+    def poll(self, most: int, timeout_s: float) -> list[Record]:
+        given, self.client.given = self.client.given[:most], self.client.given[most:]
+        return list(given)
+
+    def membership(self) -> Any:
+        return "member"
+
+    def assigned(self) -> set[tuple[str, int]]:
+        return {("in", 0), ("in", 1)}
+
+    def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[Position]:
+        return [Position(*place, 0) for place in places]
+
+    def seek(self, position: Position) -> None:
+        self.client.do("seek", position)
+
+    def commit(self, positions: Sequence[Position]) -> None:
+        self.client.do("commit-offsets", [(p.topic, p.partition, p.offset) for p in positions])
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class FakeProducer:
+    """Acknowledges what it is sent, unless it is not to."""
+
+    client: FakeClient
+    own: str
+    sent: int = 0
+
+    def init(self, timeout_s: float) -> None:
+        self.client.do("init", self.own)
+
+    def begin(self) -> None:
+        self.client.do("begin", self.own)
+
+    def send(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, told: OnDelivery
+    ) -> bool:
+        self.client.do("send", self.own, topic, value)
+        if not self.client.unanswered:
+            told(0, self.sent, None)
+        self.sent += 1
+        return True
+
+    def poll(self, timeout_s: float) -> None:
+        pass
+
+    def flush(self, timeout_s: float) -> int:
+        return self.sent if self.client.unanswered else 0
+
+    def send_offsets(self, positions: Sequence[Position], membership: Any, timeout_s: float) -> None:
+        self.client.do("send-offsets", self.own, [(p.topic, p.partition, p.offset) for p in positions])
+
+    def commit(self, timeout_s: float) -> None:
+        self.client.do("commit", self.own)
+
+    def abort(self, timeout_s: float) -> None:
+        self.client.do("abort", self.own)
+
+    def discard(self) -> None:
+        self.client.do("discard", self.own)

@@ -1,0 +1,154 @@
+"""The loop and its deliveries, on a client without Kafka: what is done, in which order, and what is not."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+import pytest
+
+from harness.clients.control import Control
+from harness.clients.interface import Failure, Position
+from harness.history import Isolation, Step
+from harness.record.events import Begun
+from harness.record.journal import Journal
+from tests.support.fake_client import FakeClient, FakeRecord
+from workloads.loop import Settings, Worker
+from workloads.model import Aggregate, Output, Stage
+from workloads.policy import RIGHT, Delivery, Policy, held_at, steps
+
+ECHO = Stage("s", ("in",), ("out",), lambda one: (Output("out", "echo", one.key, one.value),))
+SUMS = replace(
+    ECHO,
+    transform=lambda one: (),
+    aggregate=Aggregate("sums", lambda one: ((one.key or b"", 1),), lambda one: int(one.value or b"0")),
+)
+TWO = [FakeRecord(("in", 0), 4), FakeRecord(("in", 1), 7)]
+
+
+@contextmanager
+def worker(
+    client: FakeClient, path: Path, delivery: Delivery, policy: Policy = RIGHT, stage: Stage = ECHO
+) -> Iterator[Worker]:
+    with Journal(path / "w.jsonl", 0, Begun("w")) as journal:
+        settings = Settings("b", "g", "id-1", 0, 10, 0.0, 1, policy, delivery)
+        yield Worker(stage, settings, client, journal, Control(None))
+
+
+def lines(path: Path) -> list[tuple[str, str]]:
+    """Type and kind of each line that is an operation."""
+    told = [orjson.loads(line) for line in (path / "w.jsonl").read_bytes().splitlines()]
+    return [(line["type"], line["f"]) for line in told if "f" in line]
+
+
+def calls(client: FakeClient) -> list[str]:
+    return [what[0] for what in client.did if what[0] != "plain"]
+
+
+def test_a_transaction_holds_outputs_and_offsets(tmp_path: Path) -> None:
+    client = FakeClient(given=list(TWO))
+    with worker(client, tmp_path, Delivery.TRANSACTIONS) as one:
+        one.turn()
+    assert calls(client) == ["init", "begin", "send", "send", "send-offsets", "commit"]
+    assert client.named("send-offsets") == [["id-1", [("in", 0, 5), ("in", 1, 8)]]]
+    assert one.counts.committed == 1 and one.counts.inputs == 2
+
+
+def test_a_pinned_producer_has_a_transaction_for_each_partition(tmp_path: Path) -> None:
+    client = FakeClient(given=list(TWO))
+    with worker(client, tmp_path, Delivery.PINNED) as one:
+        one._moved(True, [Position("in", 0, 4), Position("in", 1, 7)])
+        one.turn()
+        one._moved(False, [Position("in", 0, None)])
+        one._moved(True, [Position("in", 0, 5)])
+    assert client.named("init") == [["in-0"], ["in-1"], ["in-0"]]
+    assert client.named("discard") == [["in-0"]]
+    assert client.named("send-offsets") == [["in-0", [("in", 0, 5)]], ["in-1", [("in", 1, 8)]]]
+
+
+def test_at_least_once_moves_the_offsets_only_behind_what_was_acknowledged(tmp_path: Path) -> None:
+    client = FakeClient(given=list(TWO))
+    with worker(client, tmp_path, Delivery.AT_LEAST_ONCE) as one:
+        one.turn()
+        assert calls(client) == ["send", "send", "commit-offsets"]
+        client.unanswered, client.given = True, list(TWO)
+        one.turn()
+    assert calls(client)[3:] == ["send", "send", "discard", "seek", "seek"]
+    assert lines(tmp_path)[-2:] == [("invoke", "send"), ("info", "send")]
+    assert (one.counts.committed, one.counts.info) == (1, 1)
+
+
+def test_at_most_once_sends_nothing_unless_the_offsets_are_known_to_have_moved(tmp_path: Path) -> None:
+    client = FakeClient(given=list(TWO), fails={"commit-offsets": Failure.RETRIABLE})
+    with worker(client, tmp_path, Delivery.AT_MOST_ONCE) as one:
+        one.turn()
+        assert calls(client) == ["commit-offsets", "seek", "seek"]
+        client.fails, client.given = {}, list(TWO)
+        one.turn()
+    assert calls(client)[3:] == ["commit-offsets", "send", "send"]
+    assert not client.named("plain")[0][0].retries
+
+
+def test_what_differs_between_the_two_baselines_is_the_producer_alone(tmp_path: Path) -> None:
+    for n, (delivery, policy, idempotent) in enumerate(
+        (
+            (Delivery.IDEMPOTENT, RIGHT, True),
+            (Delivery.AT_LEAST_ONCE, RIGHT, False),
+            (Delivery.IDEMPOTENT, Policy(idempotent=False), False),
+        )
+    ):
+        (tmp_path / str(n)).mkdir()
+        client = FakeClient()
+        with worker(client, tmp_path / str(n), delivery, policy) as one:
+            one.deliverer.open()
+        assert client.named("plain")[0][0].idempotent is idempotent
+
+
+def test_an_output_that_is_sent_outside_is_not_in_the_transaction(tmp_path: Path) -> None:
+    client = FakeClient(given=TWO[:1])
+    with worker(client, tmp_path, Delivery.TRANSACTIONS, Policy(outside=frozenset({"echo"}))) as one:
+        one.turn()
+    assert client.named("send") == [["plain", "out", b"v"]]
+    assert lines(tmp_path)[-4:] == [("invoke", "send"), ("ok", "send"), ("invoke", "txn"), ("ok", "txn")]
+
+
+def test_offsets_that_are_committed_first_stand_before_the_transaction(tmp_path: Path) -> None:
+    client = FakeClient(given=TWO[:1])
+    with worker(client, tmp_path, Delivery.TRANSACTIONS, Policy(offsets="before-transaction")) as one:
+        one.turn()
+    assert calls(client) == ["init", "commit-offsets", "begin", "send", "commit"]
+
+
+def test_sums_are_restored_with_their_partition_and_change_with_the_transaction(tmp_path: Path) -> None:
+    client = FakeClient(
+        kept={("sums", 0): [FakeRecord(("sums", 0), 0, b"40"), FakeRecord(("sums", 0), 1, b"41")]}
+    )
+    with worker(client, tmp_path, Delivery.TRANSACTIONS, stage=SUMS) as one:
+        one._moved(True, [Position("in", 0, 4)])
+        assert client.named("read") == [[("sums", 0), Isolation.READ_COMMITTED]]
+        for fails in ({}, {"commit": Failure.ABORTABLE}, {}):
+            client.fails, client.given = fails, [FakeRecord(("in", 0), 4), FakeRecord(("in", 0), 5)]
+            one.turn()
+    # The commit that failed is info: what stands in the topic is read again, and it is 41 there.
+    assert [value for _, _, value in client.named("send")] == [b"43", b"45", b"43"]
+    assert len(client.named("read")) == 2
+
+
+def test_sums_that_an_abort_undid_are_as_they_were(tmp_path: Path) -> None:
+    client = FakeClient()
+    with worker(client, tmp_path, Delivery.TRANSACTIONS, stage=SUMS) as one:
+        one._moved(True, [Position("in", 0, 0)])
+        for fails in ({"send-offsets": Failure.ABORTABLE}, {}):
+            client.fails, client.given = fails, [FakeRecord(("in", 0), 4)]
+            one.turn()
+    assert [value for _, _, value in client.named("send")] == [b"1", b"1"]
+    assert len(client.named("read")) == 1
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_a_zombie_is_made_where_something_is_begun_and_not_yet_committed(delivery: Delivery) -> None:
+    reached = steps(delivery, RIGHT)
+    held = held_at(delivery, RIGHT)
+    assert held and set(held) <= set(reached)
+    assert reached.index(held[-1]) < reached.index(Step.AFTER_COMMIT)

@@ -1,0 +1,85 @@
+"""The state of a stage that keeps sums: restored from the topic that it writes, changed with each transaction.
+
+A worker holds the sums of the keys in its partitions, in memory alone. Whoever takes a partition over reads the
+sums' own topic, committed records alone, to where its log ended at that moment: also beyond a transaction that a
+dead worker left open, for records of a later owner may stand above it.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from harness.clients.interface import Client
+from harness.clients.records import Record, as_input
+from harness.history import Isolation, Outcome
+from harness.pipeline import Place
+from workloads.delivery import Planned
+from workloads.model import Aggregate, Output
+
+RESTORE_TIMEOUT_S = 45.0
+"""Longer than a transaction may stay open."""
+SLOT = "sum"
+
+
+class Sums:
+    """The sums of one worker's partitions."""
+
+    def __init__(
+        self, aggregate: Aggregate, client: Client, bootstrap: str, name: str, isolation: Isolation
+    ) -> None:
+        self._aggregate = aggregate
+        self._client = client
+        self._bootstrap = bootstrap
+        self._name = name
+        self._isolation = isolation
+        self._sums: dict[Place, dict[bytes, int]] = {}
+        self._changed: dict[Place, dict[bytes, int]] = {}
+
+    def restore(self, place: Place) -> None:
+        """Have the sums of the keys of an input partition, which stand in the same partition of the sums' topic.
+
+        Raises `ClientError`.
+        """
+        sums: dict[bytes, int] = {}
+        kept = (self._aggregate.topic, place[1])
+        for record in self._client.read_whole(
+            self._bootstrap, self._name, kept, self._isolation, RESTORE_TIMEOUT_S
+        ):
+            told = self._aggregate.state(as_input(record))
+            key = record.key()
+            if told is not None and key is not None:
+                sums[key] = told
+        self._sums[place] = sums
+
+    def forget(self, place: Place) -> None:
+        """A partition is another's now."""
+        self._sums.pop(place, None)
+
+    def are_here(self, places: Iterable[Place]) -> bool:
+        """Whether the sums of these input partitions are restored."""
+        return all(place in self._sums for place in places)
+
+    def plan(self, batch: Sequence[Record]) -> list[Planned]:
+        """A new sum for each key that these inputs change."""
+        self._changed = {}
+        sources: dict[tuple[Place, bytes], list[Record]] = {}
+        for record in batch:
+            place = (record.topic(), record.partition())
+            changed = self._changed.setdefault(place, {})
+            for key, amount in self._aggregate.adds(as_input(record)):
+                changed[key] = changed.get(key, self._sums[place].get(key, 0)) + amount
+                sources.setdefault((place, key), []).append(record)
+        return [
+            Planned(
+                tuple(records),
+                Output(self._aggregate.topic, SLOT, key, self._aggregate.value(self._changed[place][key])),
+            )
+            for (place, key), records in sources.items()
+        ]
+
+    def settle(self, outcome: Outcome) -> None:
+        """Keep what a transaction has changed, or drop it; raises `ClientError` where it has to be read again."""
+        changed, self._changed = self._changed, {}
+        for place, sums in changed.items():
+            if outcome is Outcome.OK:
+                self._sums[place].update(sums)
+            elif outcome is Outcome.INFO:
+                self.restore(place)
