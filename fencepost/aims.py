@@ -11,7 +11,6 @@ from harness.runner.faults import Nemesis
 
 CRASH_POINTS = "crash-points"
 """A kill at every step of the loop, and a pause at each at which a worker holds what it has not committed."""
-_BETWEEN = (Step.AFTER_POLL, Step.AFTER_TRANSFORM, Step.AFTER_SEND, Step.AFTER_OFFSETS, Step.BEFORE_COMMIT)
 
 
 def require_known(asked: str, faults: Mapping[str, Nemesis]) -> None:
@@ -41,7 +40,8 @@ def sweep(pipeline: PipelineFacts) -> list[str]:
     """What a sweep of the crash points asks for, in the order of the loop."""
     steps = list(dict.fromkeys(step for stage in pipeline.stages for step in stage.steps))
     kills = [f"kill-worker@{step}" for step in steps]
-    return kills + [f"pause-worker@{step}" for step in steps if step in _BETWEEN]
+    held = {Step.AFTER_POLL, Step.AFTER_TRANSFORM, *(step for one in pipeline.stages for step in one.held_at)}
+    return kills + [f"pause-worker@{step}" for step in steps if step in held]
 
 
 def aimed(asked: str, faults: Mapping[str, Nemesis]) -> Nemesis:

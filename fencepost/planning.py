@@ -13,7 +13,7 @@ from fencepost.clusters import CLUSTERS
 from harness.clients.interface import SESSION_TIMEOUT_MS, TRANSACTION_TIMEOUT_MS
 from harness.cluster import Ability
 from harness.pipeline import PipelineFacts
-from harness.promises import NO_WITNESS, SEGMENTS, Promises, final_readers, observer
+from harness.promises import NO_WITNESS, SEGMENTS, Promises, final_readers, observer, store_reader
 from harness.runner import schedule as schedules
 from harness.runner.faults import FaultTargets, Nemesis
 from harness.runner.processes import Clock
@@ -21,6 +21,7 @@ from harness.runner.run import Test
 from harness.runner.schedule import Schedule
 from harness.settings.options import Options
 from harness.settings.test_toml import Plan
+from harness.stores.registry import STORES
 from workloads.defects import policy_of
 from workloads.program import PythonProgram
 
@@ -97,6 +98,7 @@ def plan_test(
             "txn_size": options.txn_size,
             "abort_share": options.abort_share,
             "seed": options.seed,
+            "stores": {kind: STORES[kind].address(folder) for kind in facts.stores},
             **_jvm(options, folder, prepared),
         },
     )
@@ -154,6 +156,7 @@ def promises_of(options: Options, test: Test) -> Promises:
     """The evidence that the run will leave."""
     kind = CLUSTERS[options.cluster]
     topics = [topic.name for topic in test.pipeline.topics]
+    tables = tuple(table.name for table in test.pipeline.tables)
     segments = Ability.SEGMENTS in kind.can
     broken = {premise for one in test.injections for premise in test.nemeses[one.fault].breaks}
     return Promises(
@@ -162,7 +165,12 @@ def promises_of(options: Options, test: Test) -> Promises:
         internal_logs=test.pipeline.internal_topics if segments else (),
         transactions=test.pipeline.transactional,
         replicas=segments,
-        readers=(*final_readers(topics), observer(test.pipeline.written)),
+        readers=(
+            *final_readers(topics),
+            *((store_reader(tables),) if tables else ()),
+            observer(test.pipeline.written),
+        ),
+        tables=tables,
         broken_premises=tuple(sorted(broken)),
         one_clock=kind.one_clock,
     )

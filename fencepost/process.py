@@ -21,6 +21,9 @@ from harness.history import Isolation, Role
 from harness.record.events import Begun
 from harness.record.journal import Journal, NoJournal
 from harness.record.parts import PartWriter, folder_of, start_over
+from harness.stores.interface import Store
+from harness.stores.reader import StoreReader
+from harness.stores.registry import STORES
 from workloads.defects import policy_of
 from workloads.loop import Settings, Worker
 from workloads.model import Workload
@@ -35,6 +38,11 @@ def client_of(spec: Mapping[str, Any]) -> Client:
     from harness.clients.jvm import JvmParts
 
     return JavaClient(JvmParts.from_spec(spec["jvm"]))
+
+
+def store_of(spec: Mapping[str, Any]) -> Store | None:
+    """The store that the pipeline writes, if it has one."""
+    return next((STORES[kind].connect(address) for kind, address in spec.get("stores", {}).items()), None)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -57,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def build(
     spec: dict[str, Any], journal: Journal, control: Control
-) -> Worker | Feeder | Observer | FinalReader:
+) -> Worker | Feeder | Observer | FinalReader | StoreReader:
     """The object that does the work of a role."""
     tag = spec.get("tag", "")
     workload = WORKLOADS[spec["workload"]].tagged(tag)
@@ -73,14 +81,21 @@ def build(
                 abort_share=spec["abort_share"],
                 seed=spec["seed"],
                 policy=policy_of(spec.get("defect")),
-                delivery=workload.delivery,
+                delivery=workload.delivery_of(workload.stage(spec["stage"])),
                 place=workload.place_of(spec["stage"]),
             )
-            return Worker(workload.stage(spec["stage"]), settings, client_of(spec), journal, control)
+            stage = workload.stage(spec["stage"])
+            return Worker(stage, settings, client_of(spec), journal, control, store_of(spec))
         case Role.FEEDER:
             return Feeder(spec["bootstrap"], workload.feeds(), spec["rate"], spec["seed"], journal, control)
         case Role.OBSERVER:
             return Observer(spec["bootstrap"], places, journal, control)
+        case Role.FINAL if "tables" in spec:
+            store = store_of(spec)
+            assert store is not None, "who reads tables is told of the store"
+            parts = PartWriter(journal, folder_of(Path(spec["path"])))
+            expect, stated = workload.expectation(), stated_topics(workload)
+            return StoreReader(store, spec["tables"], journal, parts, control, expect, stated)
         case Role.FINAL:
             isolation = Isolation(spec["isolation"])
             parts = PartWriter(journal, folder_of(Path(spec["path"])))

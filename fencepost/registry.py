@@ -50,10 +50,16 @@ def workload_entries() -> list[dict[str, Any]]:
             "guarantee": one.guarantee.value,
             "delivery": one.delivery.value,
             "stages": [
-                {"name": stage.name, "reads": list(stage.reads), "writes": list(stage.writes)}
+                {
+                    "name": stage.name,
+                    "reads": list(stage.reads),
+                    "writes": list(stage.writes),
+                    "delivery": one.delivery_of(stage).value,
+                }
                 for stage in one.stages
             ],
             "topics": list(one.topics),
+            "tables": [{"name": name, "store": kind} for name, kind in one.tables.items()],
             "clients": list(CLIENTS),
             "defects": [name for name, defect in defects().items() if defect.fits(one)],
         }

@@ -34,6 +34,7 @@ from harness.runner.tabulate import Ends, rows_of, tabulate, unexpected_errors
 from harness.secrets import redact_text
 from harness.settings.options import Options
 from harness.settings.test_toml import Plan
+from harness.stores.registry import STORES
 from harness.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -132,6 +133,8 @@ def perform_run(
         return run_log.facts(interrupt.came, drawn.unscheduled, _versions(options, prepared))
 
     with ExitStack() as up:
+        for kind in test.pipeline.stores:
+            up.enter_context(STORES[kind].up(folder))
         with run_log.phase("cluster"):
             parts = ClusterParts(_cluster_of(options, test), folder, prepared, supervisor, ports.take)
             cluster = up.enter_context(CLUSTERS[options.cluster].open(parts))

@@ -41,6 +41,14 @@ class TopicFacts:
 
 
 @dataclass(frozen=True)
+class TableFacts:
+    """A table of a store that the pipeline writes: read at the end like a topic with one partition."""
+
+    name: str
+    store: str  # which kind: `harness.stores`
+
+
+@dataclass(frozen=True)
 class StageFacts:
     """One stage: what it reads and writes, in which group, and what it promises."""
 
@@ -117,6 +125,7 @@ class PipelineFacts:
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     goals: tuple[Goal, ...] = ()
     allowed: tuple[str, ...] = ()  # anomalies that the guarantee permits
+    tables: tuple[TableFacts, ...] = ()
 
     @property
     def places(self) -> list[Place]:
@@ -133,6 +142,11 @@ class PipelineFacts:
     def transactional(self) -> bool:
         """Whether any stage writes in transactions."""
         return any(stage.transactional_ids for stage in self.stages)
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The kinds of stores that it needs beside Kafka."""
+        return tuple(dict.fromkeys(table.store for table in self.tables))
 
     @property
     def internal_topics(self) -> tuple[str, ...]:
@@ -169,16 +183,8 @@ class PipelineFacts:
             guarantee=Guarantee(table.get("guarantee", Guarantee.EXACTLY_ONCE)),
             goals=tuple(Goal(**goal) for goal in table.get("goals", ())),
             allowed=tuple(table.get("allowed", ())),
+            tables=tuple(TableFacts(**body) for body in table.get("tables", ())),
         )
-
-
-class Service(Protocol):
-    """Something beside Kafka that a pipeline needs, and that may be struck: a database, a store."""
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        ...
 
 
 class Sizes(Protocol):
@@ -224,10 +230,6 @@ class Pipeline(Protocol):
 
     def feeds(self) -> Sequence[Feed]:
         """Where its inputs come from."""
-        ...
-
-    def services(self) -> Sequence[Service]:
-        """What it needs beside Kafka."""
         ...
 
     def expectation(self) -> Expectation:

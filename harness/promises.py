@@ -11,6 +11,8 @@ from typing import Any
 from harness.history import Isolation, Role
 
 SEGMENTS, FETCH, NO_WITNESS = "segments", "fetch", "none"
+STORE_READER = "final-store"
+"""The journal of the final reader of a store's tables."""
 SENTINELS, OFFSETS = "sentinels", "offsets"
 
 
@@ -40,6 +42,7 @@ class Promises:
     broken_premises: tuple[
         str, ...
     ] = ()  # what the faults of the run break: checks that rest on it are not made
+    tables: tuple[str, ...] = ()  # of a store: they stand in no broker's log
     one_clock: bool = True  # brokers and clients run on one machine
 
     @classmethod
@@ -50,7 +53,7 @@ class Promises:
             ReaderPromise(**reader | {"topics": tuple(reader["topics"])})
             for reader in body.pop("readers", ())
         )
-        for name in ("journaled", "internal_logs", "broken_premises"):
+        for name in ("journaled", "internal_logs", "broken_premises", "tables"):
             body[name] = tuple(body.get(name, ()))
         return cls(readers=readers, **body)
 
@@ -75,6 +78,11 @@ def final_readers(topics: Sequence[str]) -> tuple[ReaderPromise, ...]:
         ReaderPromise(f"final-{level.value}", Role.FINAL.value, level.value, tuple(topics))
         for level in Isolation
     )
+
+
+def store_reader(tables: Sequence[str]) -> ReaderPromise:
+    """The final reader of a store's tables."""
+    return ReaderPromise(STORE_READER, Role.FINAL.value, Isolation.READ_COMMITTED.value, tuple(tables))
 
 
 def observer(topics: Sequence[str]) -> ReaderPromise:

@@ -34,7 +34,7 @@ class Defect:
         """Whether the workload can have it."""
         return (
             len(workload.stages) >= self.stages
-            and workload.delivery in self.deliveries
+            and not self.deliveries.isdisjoint(workload.deliveries)
             and (not self.stateful or any(stage.aggregate for stage in workload.stages))
             and (self.slot is None or self.slot in workload.slots)
         )
@@ -140,6 +140,26 @@ _ALL = (
         stage=1,
         stages=2,
         stateful=True,
+    ),
+    Defect(
+        name="side-effect",
+        summary="a card is charged in a database inside the transaction, which does not take it back",
+        policy=Policy(side_effect="store.charges"),
+        anomalies=frozenset({"reprocessed-input"}),
+        nemesis=("kill-worker",),
+        step=Step.BEFORE_COMMIT,
+        stage=0,
+    ),
+    Defect(
+        name="position-apart",
+        summary="the projector leaves its position to Kafka alone, and a crash after its effects repeats them",
+        policy=Policy(position_kept=False),
+        anomalies=frozenset({"reprocessed-input", "aggregate-mismatch"}),
+        nemesis=("kill-worker",),
+        step=Step.AFTER_COMMIT,
+        stage=1,
+        stages=2,
+        deliveries=frozenset({Delivery.STORED}),
     ),
     Defect(
         name="no-idempotence",

@@ -14,6 +14,7 @@ from harness.pipeline import Place
 from harness.record.events import Completed, Invoked
 from harness.record.journal import Journal
 from harness.record.naming import digest, operation_name, output_headers, partition_key, value_name
+from harness.stores.interface import Store
 from workloads.model import Output
 from workloads.policy import Policy
 
@@ -29,6 +30,7 @@ class Post:
     control: Control
     consumer_settings: ConsumerSettings
     process: int
+    store: Store | None = None  # that the pipeline writes beside Kafka
     consumer: GroupConsumer = field(init=False)
     fenced: int = 0  # times that it was
 

@@ -18,10 +18,12 @@ from harness.history import Outcome, Step
 from harness.record.events import Assigned, Noted, Polled
 from harness.record.journal import Journal
 from harness.record.naming import partition_key
+from harness.stores.interface import Store
 from workloads.delivery import Deliverer, Parcel, Planned, Post
 from workloads.model import Stage
 from workloads.plain import CommitThenSend, SendThenCommit
 from workloads.policy import Delivery, Policy
+from workloads.projection import Projected
 from workloads.state import Sums
 from workloads.transactional import Pinned, Transactional
 
@@ -61,7 +63,13 @@ class Worker:
     """One worker of one stage."""
 
     def __init__(
-        self, stage: Stage, settings: Settings, client: Client, journal: Journal, control: Control
+        self,
+        stage: Stage,
+        settings: Settings,
+        client: Client,
+        journal: Journal,
+        control: Control,
+        store: Store | None = None,
     ) -> None:
         self.stage = stage
         self.settings = settings
@@ -86,9 +94,10 @@ class Worker:
                 auto_commit=policy.offsets == "auto",
             ),
             process=settings.process,
+            store=store,
         )
         self.deliverer = self._deliverer()
-        aggregate = stage.aggregate
+        aggregate = None if settings.delivery is Delivery.STORED else stage.aggregate
         self.sums = (
             Sums(aggregate, client, settings.bootstrap, journal.name, policy.restored) if aggregate else None
         )
@@ -135,6 +144,8 @@ class Worker:
 
     def _deliverer(self) -> Deliverer:
         match self.settings.delivery:
+            case Delivery.STORED:
+                return Projected(self.post, self.stage.aggregate.topic if self.stage.aggregate else None)
             case Delivery.TRANSACTIONS:
                 return Transactional(self.post, self._transactional_id())
             case Delivery.PINNED:

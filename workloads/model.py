@@ -11,12 +11,14 @@ from functools import cached_property, partial
 
 from harness.expectation import Adds, Due, Feed, Input
 from harness.history import Guarantee, Isolation
-from harness.pipeline import PipelineFacts, Service, Sizes, StageFacts, TopicFacts, abort_seen, output_seen
+from harness.pipeline import PipelineFacts, Sizes, StageFacts, TableFacts, TopicFacts, abort_seen, output_seen
 from harness.record.naming import digest, output_headers
 from workloads.policy import RIGHT, Delivery, Policy, held_at, steps
 
 TOPIC_CONFIG: Mapping[str, str] = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 MOST_REPLICAS = 3
+SIDE_STORE = "sqlite"
+"""The store of the tables that a defect writes on the side."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Stage:
     promised: Isolation = Isolation.READ_COMMITTED
     ordered: bool = False  # outputs of one key and slot stand in the order of their inputs of one partition
     aggregate: Aggregate | None = None
+    delivery: Delivery | None = None  # None: the workload's
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,9 @@ class Workload:
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     delivery: Delivery = Delivery.TRANSACTIONS
     allowed: frozenset[str] = frozenset()  # anomalies that the guarantee permits
+    tables: Mapping[str, str] = field(
+        default_factory=dict
+    )  # those of a store that it writes, and in which kind
     must_occur: Mapping[str, str] = field(
         default_factory=dict
     )  # by topic: what is said if nothing is written there
@@ -76,7 +82,8 @@ class Workload:
     def topics(self) -> tuple[str, ...]:
         """All topics: those that are fed, then those that the stages write."""
         fed = (feed.topic for feed in self.feed)
-        return tuple(dict.fromkeys([*fed, *(topic for stage in self.stages for topic in stage.writes)]))
+        written = (topic for stage in self.stages for topic in stage.writes if topic not in self.tables)
+        return tuple(dict.fromkeys([*fed, *written]))
 
     @property
     def slots(self) -> frozenset[str]:
@@ -86,6 +93,15 @@ class Workload:
     def stage(self, name: str) -> Stage:
         """The stage of that name."""
         return next(stage for stage in self.stages if stage.name == name)
+
+    def delivery_of(self, stage: Stage) -> Delivery:
+        """How a stage delivers."""
+        return stage.delivery or self.delivery
+
+    @property
+    def deliveries(self) -> frozenset[Delivery]:
+        """All ways in which its stages deliver."""
+        return frozenset(map(self.delivery_of, self.stages))
 
     def place_of(self, stage: str) -> int:
         """Which stage it is, from 0."""
@@ -99,7 +115,7 @@ class Workload:
         replication = min(MOST_REPLICAS, options.brokers)
         config = {**TOPIC_CONFIG, "min.insync.replicas": str(max(1, replication - 1))}
         topics = tuple(TopicFacts(name, options.partitions, replication, config) for name in mine.topics)
-        transactions = self.delivery.transactional
+        transactions = {stage.name: self.delivery_of(stage).transactional for stage in mine.stages}
         workers = {
             stage.name: tuple(f"{stage.name}-{n}" for n in range(1, options.workers + 1))
             for stage in mine.stages
@@ -114,24 +130,29 @@ class Workload:
                 ordered=stage.ordered,
                 workers=workers[stage.name],
                 transactional_ids=self._transactional_ids(stage, workers[stage.name], options, tag),
-                txn_timeout_ms=txn_timeout_ms if transactions else 0,
-                steps=tuple(step.value for step in steps(self.delivery, policy)),
-                held_at=tuple(step.value for step in held_at(self.delivery, policy)),
+                txn_timeout_ms=txn_timeout_ms if transactions[stage.name] else 0,
+                steps=tuple(step.value for step in steps(self.delivery_of(stage), policy)),
+                held_at=tuple(step.value for step in held_at(self.delivery_of(stage), policy)),
             )
             for stage in mine.stages
         )
         goals = (
-            *((abort_seen(options.abort_share),) if transactions else ()),
+            *((abort_seen(options.abort_share),) if any(transactions.values()) else ()),
             *(output_seen(topic, text) for topic, text in mine.must_occur.items()),
         )
         allowed = tuple(sorted(self.allowed))
-        return PipelineFacts(self.name, topics, stages, self.guarantee, goals, allowed)
+        tables = tuple(TableFacts(name, kind) for name, kind in mine.tables_of(policy).items())
+        return PipelineFacts(self.name, topics, stages, self.guarantee, goals, allowed, tables)
+
+    def tables_of(self, policy: Policy) -> Mapping[str, str]:
+        """The tables that it writes, also those that a defect adds, and the kind of their store."""
+        return {**self.tables, **({policy.side_effect: SIDE_STORE} if policy.side_effect else {})}
 
     def _transactional_ids(
         self, stage: Stage, workers: Sequence[str], options: Sizes, tag: str
     ) -> Mapping[str, str]:
         """By worker, or by input partition where each has a producer of its own."""
-        match self.delivery:
+        match self.delivery_of(stage):
             case Delivery.TRANSACTIONS:
                 return {worker: transactional_id(worker, tag) for worker in workers}
             case Delivery.PINNED:
@@ -165,6 +186,7 @@ class Workload:
         return replace(
             self,
             feed=tuple(replace(feed, topic=elsewhere(feed.topic)) for feed in self.feed),
+            tables={elsewhere(table): kind for table, kind in self.tables.items()},
             must_occur={elsewhere(topic): text for topic, text in self.must_occur.items()},
             stages=tuple(
                 replace(
@@ -181,10 +203,6 @@ class Workload:
     def feeds(self) -> Sequence[Feed]:
         """Where its inputs come from."""
         return self.feed
-
-    def services(self) -> Sequence[Service]:
-        """None of ours needs more than Kafka yet."""
-        return ()
 
     def expectation(self) -> "StatedByTransform":
         """What its inputs must lead to."""

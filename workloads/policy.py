@@ -15,6 +15,9 @@ class Delivery(StrEnum):
     IDEMPOTENT = "idempotent"  # outputs, each once; then the offsets
     AT_LEAST_ONCE = "at-least-once"  # outputs, some of them twice where an answer was lost; then the offsets
     AT_MOST_ONCE = "at-most-once"  # the offsets; then outputs, none of which is sent again
+    STORED = (
+        "store-transactions"  # into a store, with the position of the inputs in the store's own transaction
+    )
 
     @property
     def transactional(self) -> bool:
@@ -32,6 +35,10 @@ class Policy:
     member_metadata: bool = True  # send_offsets bears the metadata of the consumer that polls
     idempotent: bool = True  # of a delivery that is, producers are
     outside: frozenset[str] = frozenset()  # slots of outputs that are sent outside the transaction
+    side_effect: str | None = (
+        None  # the table into which it writes each input at once, inside the transaction
+    )
+    position_kept: bool = True  # a store takes its inputs' position in the transaction of their effects
     restored: Isolation = Isolation.READ_COMMITTED  # at which a stage reads its own state back
     downstream: Isolation | None = None  # the isolation of every stage but the first; None: as promised
 
@@ -49,6 +56,7 @@ _STEPS: Mapping[Delivery, tuple[Step, ...]] = {
     Delivery.IDEMPOTENT: (*_TAKING, Step.AFTER_SEND, Step.AFTER_COMMIT),
     Delivery.AT_LEAST_ONCE: (*_TAKING, Step.AFTER_SEND, Step.AFTER_COMMIT),
     Delivery.AT_MOST_ONCE: (*_TAKING, Step.AFTER_COMMIT, Step.AFTER_SEND),
+    Delivery.STORED: (*_TAKING, Step.AFTER_SEND, Step.AFTER_COMMIT),
 }
 _IN_TRANSACTION = (Step.AFTER_SEND, Step.AFTER_OFFSETS, Step.BEFORE_COMMIT)
 _HELD_AT: Mapping[Delivery, tuple[Step, ...]] = {
@@ -57,6 +65,7 @@ _HELD_AT: Mapping[Delivery, tuple[Step, ...]] = {
     Delivery.IDEMPOTENT: (Step.AFTER_SEND,),
     Delivery.AT_LEAST_ONCE: (Step.AFTER_SEND,),
     Delivery.AT_MOST_ONCE: (Step.AFTER_POLL, Step.AFTER_TRANSFORM),
+    Delivery.STORED: (Step.AFTER_POLL, Step.AFTER_TRANSFORM),  # later it holds the store's lock
 }
 
 

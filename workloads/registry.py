@@ -2,6 +2,7 @@
 
 from workloads.at_least_once import AT_LEAST_ONCE, IDEMPOTENT
 from workloads.at_most_once import AT_MOST_ONCE
+from workloads.cdc import CDC
 from workloads.echo import ECHO
 from workloads.model import Workload
 from workloads.orders import ORDERS
@@ -15,6 +16,7 @@ _FILES = (
     ORDERS,
     SQUARE,
     SALES,
+    CDC,
     IDEMPOTENT,
     AT_LEAST_ONCE,
     AT_MOST_ONCE,

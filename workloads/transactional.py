@@ -11,6 +11,7 @@ from harness.record.naming import operation_name
 from workloads.delivery import Parcel, Post, commit_offsets
 from workloads.model import Output, pinned_id
 from workloads.plain import Plain
+from workloads.side_effect import SideEffects
 
 
 class Transactor:
@@ -20,6 +21,8 @@ class Transactor:
         self._post = post
         self._stranger = None if post.policy.member_metadata else post.client.stranger(post.consumer_settings)
         self._plain = Plain(post) if post.policy.outside else None
+        table = post.policy.side_effect
+        self._side = SideEffects(post, table) if table is not None else None
 
     def producer(self, transactional_id: str) -> TransactionalProducer:
         """A producer that has this id."""
@@ -55,6 +58,8 @@ class Transactor:
         with producer.transaction(op, post.process, len(parcel.planned)) as txn:
             parcel.hand_over(txn, post.journal, op)
             txn.flush()
+            if self._side is not None:
+                self._side.write(parcel)
             reach(Step.AFTER_SEND)
             if post.policy.offsets == "in-transaction":
                 member = self._stranger or post.consumer

@@ -56,7 +56,7 @@ def completeness(facts: Facts, run: StoredRun) -> Incomplete:
     for tp, row in sorted(facts.partitions.items()):
         _edges(facts.name(tp), row, found)
     if run.has_log:
-        _logs(facts, found)
+        _logs(facts, promises, found)
     return found
 
 
@@ -193,12 +193,14 @@ def _nothing_done(facts: Facts, promises: Promises, found: Incomplete) -> None:
         )
 
 
-def _logs(facts: Facts, found: Incomplete) -> None:
+def _logs(facts: Facts, promises: Promises, found: Incomplete) -> None:
     acknowledged = facts.numbers["acknowledged"]
     if facts.partitions and not any(row["logged"] for row in facts.partitions.values()):
         found.add("replicas", "the table replicas names no leader with a whole log", "replicas", "batches")
     for tp, row in sorted(facts.partitions.items()):
         name = facts.name(tp)
+        if row["topic"] in promises.tables:
+            continue  # a store has it, and no broker
         if "replicas" not in found.reasons and not row["logged"]:
             found.add(f"log of {name}", f"the leader's log of {name} is not here, or is damaged", "replicas")
         if damaged := row.get("unreadable"):

@@ -13,6 +13,7 @@ from typing import Any
 from harness.errors import EnvironmentFailure, FencepostError
 from harness.history import Isolation, Role
 from harness.pipeline import Place
+from harness.promises import STORE_READER
 from harness.runner.processes import Member, Processes, unexpected_end
 from harness.waiting import wait_while_progressing
 
@@ -23,16 +24,21 @@ MOST_STARTS = 3
 
 
 def read_all(
-    processes: Processes, places: Sequence[Place], records: int, patience_s: float, every_s: float = 0.05
+    processes: Processes,
+    places: Sequence[Place],
+    records: int,
+    patience_s: float,
+    tables: Sequence[str] = (),
+    every_s: float = 0.05,
 ) -> None:
-    """Have every partition read at each isolation level, up to its end.
+    """Have every partition read at each isolation level, up to its end, and every table of a store.
 
     `records`: about how many there are in all. Raises `WaitTimeout` where nothing was read for `patience_s`, and
     `EnvironmentFailure` where a reader failed again and again; the others have then come as far as they could.
     """
     readers = [
         _Reader(processes, journal, spec)
-        for journal, spec in dealt_out(places, records, os.cpu_count() or 1).items()
+        for journal, spec in dealt_out(places, records, os.cpu_count() or 1, tables).items()
     ]
     try:
         wait_while_progressing(
@@ -52,8 +58,10 @@ def read_all(
             raise EnvironmentFailure(f"{reader.words()}, as it did {MOST_STARTS - 1} times before")
 
 
-def dealt_out(places: Sequence[Place], records: int, cpus: int) -> Mapping[str, Mapping[str, Any]]:
-    """By journal, what each reader is told: its isolation level and its partitions."""
+def dealt_out(
+    places: Sequence[Place], records: int, cpus: int, tables: Sequence[str] = ()
+) -> Mapping[str, Mapping[str, Any]]:
+    """By journal, what each reader is told: its isolation level and its partitions, or the tables of a store."""
     many = min(cpus, MOST_READERS) if records >= MANY_RECORDS else 1
     dealt: dict[str, Mapping[str, Any]] = {}
     for level in Isolation:
@@ -61,6 +69,8 @@ def dealt_out(places: Sequence[Place], records: int, cpus: int) -> Mapping[str, 
         for n in range(min(hands, len(places)) or 1):
             name = f"final-{level}" if n == 0 else f"final-{level}-{n + 1}"
             dealt[name] = {"isolation": level.value, "places": list(places[n::hands])}
+    if tables:
+        dealt[STORE_READER] = {"tables": list(tables)}
     return dealt
 
 

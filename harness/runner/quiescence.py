@@ -153,7 +153,8 @@ def _read_all(cluster: Cluster, processes: Processes, pipeline: PipelineFacts, p
     """Run the final readers, each until it met every end of its partitions."""
     ends = cluster.last_stable([topic.name for topic in pipeline.topics])
     records = sum(high - start for start, _, high in ends.values())
-    read_all(processes, pipeline.places, records, patience.reads_s)
+    tables = [table.name for table in pipeline.tables]
+    read_all(processes, pipeline.places, records, patience.reads_s, tables)
 
 
 def _look(cluster: Cluster, topics: Sequence[str], internal: Sequence[str], run_log: RunLog) -> Quiet:

@@ -51,7 +51,7 @@ FLOORS = {
         "expectation pipeline programs promises history_files",
         "record processes environment",
         "settings clients witness",
-        "network",
+        "network stores",
         "cluster",
         "runner",
     ),

@@ -1,0 +1,82 @@
+"""The final reader of a store: at the end of a run it reads every table whole, and writes its rows as columns.
+
+To the checkers a table of a store is a topic with one partition, of which everything is committed.
+"""
+
+from collections.abc import Collection, Sequence
+
+from harness.clients.control import Control
+from harness.expectation import Expectation, Input
+from harness.history import Isolation
+from harness.record.events import EndsRead, Polled, ReadEnd
+from harness.record.journal import Journal
+from harness.record.naming import digest, key_name, output_headers, parse_sources, partition_key
+from harness.record.parts import PartWriter
+from harness.stores.interface import Effect, State, Store
+
+
+class StoreReader:
+    """Reads the tables of a store. `stated`: those of whose rows the expectation says anything."""
+
+    def __init__(
+        self,
+        store: Store,
+        tables: Sequence[str],
+        journal: Journal,
+        parts: PartWriter,
+        control: Control,
+        expect: Expectation,
+        stated: Collection[str],
+    ) -> None:
+        self._store = store
+        self._tables = tables
+        self._journal = journal
+        self._parts = parts
+        self._control = control
+        self._expect = expect
+        self._stated = frozenset(stated)
+
+    def run(self) -> None:
+        """Read every table, and say how many rows each has."""
+        self._control.tell(ready=True)
+        ends = {partition_key(table, 0): self._read(table) for table in self._tables}
+        self._parts.finish()
+        for level in Isolation:  # a store has no aborted rows: both are the same
+            self._journal.write(EndsRead(level.value, ends))
+        self._control.tell(reached=len(ends))
+        self._store.close()
+
+    def _read(self, table: str) -> ReadEnd:
+        tp = self._parts.partitions.id(table, 0)
+        call_ns = self._journal.now_ns()
+        rows: list[tuple[object, ...]] = [
+            (tp, number, *self._effect(effect)) for number, effect in self._store.effects(table)
+        ]
+        rows += [
+            (tp, number, *self._state(table, number, state)) for number, state in self._store.states(table)
+        ]
+        op, count = self._journal.number(), len(rows)
+        return_ns = self._journal.write(Polled(0, op, call_ns))
+        if rows:
+            columns = list(map(list, zip(*rows, strict=True)))
+            self._parts.extend("records", count, *columns)
+            tps, offsets, values = columns[:3]
+            self._parts.extend("polls", count, op, list(range(count)), tps, offsets, values, return_ns)
+        self._control.tell(given=count)
+        # The end of a table is known without a mark: it is as if one stood behind the last row.
+        return ReadEnd(0, count + 1, count, count)
+
+    def _effect(self, one: Effect) -> tuple[object, ...]:
+        """A row of the table `records`, from the third column on."""
+        sources = parse_sources(one.sources)
+        headers = output_headers(one.value, one.slot, sources)
+        inputs = [(self._parts.partitions.id(topic, number), offset) for topic, number, offset in sources]
+        crc = digest(one.key, one.content, headers)
+        return (one.value, one.slot, inputs, crc, None, False, key_name(one.key), None)
+
+    def _state(self, table: str, number: int, one: State) -> tuple[object, ...]:
+        crc = digest(one.key, one.content, ())
+        stated = None
+        if table in self._stated:
+            stated = self._expect.state(Input(table, one.key, b"%d" % one.changes, 0, number))
+        return (None, None, (), crc, None, False, key_name(one.key), stated)

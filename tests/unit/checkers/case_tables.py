@@ -1,0 +1,73 @@
+"""Tables of a store stand in no broker's log: their rows are judged like outputs that are committed."""
+
+from cases import case
+
+from harness.promises import SEGMENTS, Promises
+from tests.support.histories import TRANSACTIONS, History
+from tests.support.stored_tables import OFFSETS
+
+OPTIONS = {"expects": "y"}
+
+
+def apply(h: History, *inputs: int, outcome: str = "ok", acked: bool = True) -> None:
+    """A worker writes a row of y for each input: what a store rolls back leaves none."""
+    op = h.op("w", "send", outcome)
+    for at in inputs:
+        h.send(op, "y", None, inputs=[at], slot="y")
+        h.rows["sends"][-1]["acked"] = acked
+        if outcome != "fail":
+            h.put("y", op.values[-1], slot="y", inputs=[("a", at)], digest=7)
+
+
+def store(h: History, *, promised: bool = True) -> None:
+    """y is a table: no broker has it."""
+    h.promises = Promises(
+        journaled=("s",),
+        witness=SEGMENTS,
+        internal_logs=(OFFSETS, TRANSACTIONS),
+        tables=("y",) if promised else (),
+    )
+    for table in ("replicas", "batches"):
+        h.alter(table, lambda row: None if row["tp"] == h.tp["y"] else row)
+
+
+@case(options=OPTIONS)
+def every_input_that_is_applied_once_is_right(h: History) -> None:
+    h.feed(2)
+    apply(h, 0, 1)
+    h.take(0, 1, gives="")
+    store(h)
+
+
+@case(options=OPTIONS, reprocessed_input=1)
+def an_effect_that_is_repeated_is_found(h: History) -> None:
+    h.feed(2)
+    apply(h, 0, 1)
+    apply(h, 1)
+    h.take(0, 1, gives="")
+    store(h)
+
+
+@case(options=OPTIONS)
+def an_effect_that_was_rolled_back_is_none(h: History) -> None:
+    h.feed(1)
+    apply(h, 0, outcome="fail", acked=False)
+    apply(h, 0)
+    h.take(0, gives="")
+    store(h)
+
+
+@case(options=OPTIONS, lost_input=1)
+def an_input_that_was_passed_and_never_applied_is_lost(h: History) -> None:
+    h.feed(2)
+    apply(h, 0)
+    h.take(0, 1, gives="")
+    store(h)
+
+
+@case(options=OPTIONS, broken=("the leader's log of y/0 is not here",))
+def a_topic_is_no_table_unless_the_run_says_so(h: History) -> None:
+    h.feed(1)
+    apply(h, 0)
+    h.take(0, gives="")
+    store(h, promised=False)

@@ -1,0 +1,118 @@
+"""A store takes effects and position together or not at all, and its reader says what stands in it."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.clients.control import Control
+from harness.expectation import Input
+from harness.history import Isolation
+from harness.pipeline import StageFacts
+from harness.record.events import Begun
+from harness.record.journal import Journal
+from harness.record.naming import digest, output_headers
+from harness.record.partitions import PartitionIds
+from harness.record.parts import PartWriter, folder_of
+from harness.record.tables import Tabulator
+from harness.stores.interface import Effect, Overtaken, Store, StoreError
+from harness.stores.reader import StoreReader
+from harness.stores.sqlite import Sqlite
+
+PLACE = ("in", 0)
+
+
+def effect(n: int, content: bytes | None = b"v") -> Effect:
+    return Effect("applied", f"w:{n}:0", "applied", f"in/0/{n}", b"k", content)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    kind = Sqlite()
+    with kind.up(tmp_path):
+        return kind.connect(kind.address(tmp_path))
+
+
+def test_effects_and_position_stand_together(store: Store) -> None:
+    with store.transaction() as work:
+        work.add(effect(0))
+        work.change("users", b"k", b"one")
+        work.move("g", PLACE, None, 1)
+    assert [one.value for _, one in store.effects("applied")] == ["w:0:0"]
+    assert [(one.key, one.changes) for _, one in store.states("users")] == [(b"k", 1)]
+    assert store.position("g", PLACE) == 1 and store.position("h", PLACE) is None
+
+
+@pytest.mark.parametrize("known", [None, 0, 2])
+def test_who_was_overtaken_does_nothing(store: Store, known: int | None) -> None:
+    with store.transaction() as work:
+        work.move("g", PLACE, None, 1)
+    with pytest.raises(Overtaken, match="another process has gone on"), store.transaction() as work:
+        work.add(effect(0))
+        work.change("users", b"k", None)
+        work.move("g", PLACE, known, 2)
+    assert not list(store.effects("applied")) and not list(store.states("users"))
+    assert store.position("g", PLACE) == 1
+
+
+def test_two_processes_see_each_others_transactions(store: Store, tmp_path: Path) -> None:
+    other = Sqlite().connect(Sqlite().address(tmp_path))
+    with store.transaction() as work:
+        work.change("users", b"k", b"one")
+    with other.transaction() as work:
+        work.change("users", b"k", None)
+    assert [(one.content, one.changes) for _, one in store.states("users")] == [(None, 2)]
+
+
+def test_a_store_that_nobody_made_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(StoreError):
+        Sqlite().connect(str(tmp_path / "none.sqlite"))
+
+
+class Expect:
+    def due(self, record: Input) -> tuple[()]:
+        return ()
+
+    def adds(self, record: Input) -> tuple[()]:
+        return ()
+
+    def state(self, record: Input) -> int | None:
+        return int(record.value or b"0")
+
+
+def test_the_reader_writes_rows_as_records_and_says_that_it_came_to_the_end(
+    store: Store, tmp_path: Path
+) -> None:
+    with store.transaction() as work:
+        work.add(effect(4))
+        work.add(effect(5, None))
+        work.change("users", b"k", b"one")
+        work.change("users", b"k", b"two")
+    path = tmp_path / "final-store.jsonl"
+    with Journal(path, 0, Begun("final-store", role="final")) as journal:
+        parts = PartWriter(journal, folder_of(path))
+        StoreReader(
+            store, ["applied", "users", "none"], journal, parts, Control(None), Expect(), ["users"]
+        ).run()
+    Tabulator(1, (StageFacts("s", ("in",)),), names := PartitionIds()).write([path], tmp_path / "history")
+    tps = {topic: tp for tp, topic, _ in names}
+    import pyarrow.parquet as pq
+
+    rows = pq.read_table(tmp_path / "history" / "records.parquet").to_pylist()
+    first, second, state = rows
+    assert (first["tp"], first["offset"], first["value"]) == (tps["applied"], 0, "w:4:0")
+    assert first["inputs"] == [{"tp": tps["in"], "offset": 4}]
+    assert first["digest"] == digest(b"k", b"v", output_headers("", "applied", [("in", 0, 4)]))
+    assert second["digest"] == digest(b"k", None, output_headers("", "applied", [("in", 0, 5)]))
+    assert (state["tp"], state["key"], state["state"]) == (tps["users"], "k", 2)
+    polls = pq.read_table(tmp_path / "history" / "polls.parquet").to_pylist()
+    assert [(row["tp"], row["offset"], row["role"]) for row in polls] == [
+        (row["tp"], row["offset"], "final") for row in rows
+    ]
+    ends = pq.read_table(tmp_path / "history" / "ends.parquet").to_pylist()
+    assert {
+        (row["isolation"], row["tp"]): (row["next"], row["read"], row["sentinel_offset"]) for row in ends
+    } == {
+        (level.value, tps[table]): (count + 1, count, count)
+        for level in Isolation
+        for table, count in (("applied", 2), ("users", 1), ("none", 0))
+    }

@@ -1,0 +1,111 @@
+"""A projector on a client without Kafka and a real SQLite: what is applied, and how often."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+import pytest
+
+from harness.clients.control import Control
+from harness.record.events import Begun
+from harness.record.journal import Journal
+from harness.stores.interface import Store
+from harness.stores.sqlite import Sqlite
+from tests.support.fake_client import FakeClient, FakeRecord
+from workloads.loop import Settings, Worker
+from workloads.model import Aggregate, Output, Stage
+from workloads.policy import RIGHT, Delivery, Policy
+
+STAGE = Stage(
+    "s",
+    ("in",),
+    ("applied", "users"),
+    lambda one: (Output("applied", "applied", one.key, one.value),),
+    aggregate=Aggregate("users", lambda one: ((one.key or b"", 1),), lambda one: None),
+)
+BATCH = [FakeRecord(("in", 0), 4), FakeRecord(("in", 1), 7)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    with Sqlite().up(tmp_path):
+        return Sqlite().connect(Sqlite().address(tmp_path))
+
+
+@contextmanager
+def worker(
+    client: FakeClient,
+    path: Path,
+    store: Store,
+    *,
+    name: str = "w",
+    delivery: Delivery = Delivery.STORED,
+    policy: Policy = RIGHT,
+    stage: Stage = STAGE,
+) -> Iterator[Worker]:
+    with Journal(path / f"{name}.jsonl", 0, Begun(name)) as journal:
+        settings = Settings("b", "g", "id-1", 0, 10, 0.0, 1, policy, delivery)
+        yield Worker(stage, settings, client, journal, Control(None), store)
+
+
+def sources(store: Store, table: str = "applied") -> list[str]:
+    return [effect.sources for _, effect in store.effects(table)]
+
+
+def outcomes(path: Path, name: str = "w") -> list[tuple[str, str]]:
+    told = [orjson.loads(line) for line in (path / f"{name}.jsonl").read_bytes().splitlines()]
+    return [
+        (line["f"], line["type"]) for line in told if line["type"] in ("ok", "fail", "info") and "f" in line
+    ]
+
+
+def test_inputs_are_applied_once_and_the_position_moves_with_them(tmp_path: Path, store: Store) -> None:
+    client = FakeClient(given=list(BATCH))
+    with worker(client, tmp_path, store) as one:
+        one.turn()
+    assert sources(store) == ["in/0/4", "in/1/7"]
+    assert [state.changes for _, state in store.states("users")] == [2]
+    assert store.position("g", ("in", 0)) == 5 and store.position("g", ("in", 1)) == 8
+    assert one.counts.committed == 1
+
+
+def test_what_the_store_has_already_is_left_out(tmp_path: Path, store: Store) -> None:
+    for name in ("w", "v"):  # the second: after a crash before the group's commit
+        with worker(FakeClient(given=list(BATCH)), tmp_path, store, name=name) as one:
+            one.turn()
+    assert sources(store) == ["in/0/4", "in/1/7"]
+    assert one.counts.committed == 1  # the group's offsets follow
+
+
+def test_a_zombie_is_refused_by_the_store(tmp_path: Path, store: Store) -> None:
+    late = [*BATCH, FakeRecord(("in", 0), 5)]
+    zombie = FakeClient(given=list(BATCH))
+    with worker(zombie, tmp_path, store) as one:
+        one.turn()
+        with worker(FakeClient(given=[late[2]]), tmp_path, store, name="next") as other:
+            other.turn()
+        zombie.given.append(late[2])
+        one.turn()
+    assert sources(store) == ["in/0/4", "in/1/7", "in/0/5"]
+    assert ("send", "fail") in outcomes(tmp_path)
+
+
+def test_a_position_that_is_kept_apart_repeats_effects(tmp_path: Path, store: Store) -> None:
+    for name in ("w", "v"):
+        client = FakeClient(given=list(BATCH))
+        with worker(client, tmp_path, store, name=name, policy=Policy(position_kept=False)) as one:
+            one.turn()
+    assert sources(store) == ["in/0/4", "in/1/7"] * 2
+    assert store.position("g", ("in", 0)) is None
+
+
+def test_a_side_effect_stands_though_its_transaction_is_aborted(tmp_path: Path, store: Store) -> None:
+    client = FakeClient(given=list(BATCH))
+    policy, plain = Policy(side_effect="charges"), replace(STAGE, aggregate=None)
+    with worker(client, tmp_path, store, delivery=Delivery.TRANSACTIONS, policy=policy, stage=plain) as one:
+        one.rng.random = lambda: -1.0  # type: ignore[method-assign]
+        one.turn()
+    assert one.counts.aborted == 1
+    assert sources(store, "charges") == ["in/0/4", "in/1/7"]

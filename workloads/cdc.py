@@ -1,0 +1,80 @@
+"""cdc: changes of users, to three topics in one transaction; and behind them a projector into a real store.
+
+A change sets a user or deletes it (a tombstone), several of one user in a row. The first stage writes the user, its
+entry in a search index and the word that caches must forget it. The projector applies the users to SQLite, with
+its position in SQLite's own transaction: Kafka's exactly-once ends at Kafka, and this is how it goes on.
+"""
+
+import json
+from collections.abc import Sequence
+from random import Random
+
+from harness.expectation import Fed, Feed, Input
+from workloads.model import Aggregate, Output, Stage, Workload
+from workloads.policy import Delivery
+
+USERS = 150
+APPLIED, KEPT = "store.applied", "store.users"
+_NAMES = ("Ada", "Grace", "Edsger", "Barbara", "Tony", "Leslie", "Donald", "Frances")
+
+
+def change(rng: Random, n: int) -> Fed:
+    """The n-th change: of a user that changed a moment ago, or of another; one in eight deletes."""
+    user = (n // 3) % USERS if rng.random() < 0.5 else rng.randrange(USERS)
+    kind = "delete" if rng.random() < 0.125 else "update"
+    body = {"change": n, "kind": kind, "name": rng.choice(_NAMES), "mail": f"user-{user}@example.org"}
+    return Fed(b"user-%d" % user, json.dumps(body).encode())
+
+
+def spread(record: Input) -> Sequence[Output]:
+    """The user, its entry in the index, and the word to the caches."""
+    told = json.loads(record.value or b"")
+    deleted = told["kind"] == "delete"
+    user = None if deleted else json.dumps({"name": told["name"], "mail": told["mail"]}).encode()
+    words = None if deleted else f"{told['name'].lower()} {told['mail']}".encode()
+    return (
+        Output("users", "user", record.key, user),
+        Output("user-search-index", "index", record.key, words),
+        Output("user-cache-invalidation", "forget", record.key, b"%d" % told["change"]),
+    )
+
+
+def applied(record: Input) -> Sequence[Output]:
+    """The row that says that a user's change was applied."""
+    return (Output(APPLIED, "applied", record.key, record.value),)
+
+
+def counts(record: Input) -> Sequence[tuple[bytes, int]]:
+    """Each change counts once."""
+    return ((record.key or b"", 1),)
+
+
+def changes(record: Input) -> int | None:
+    """How many changes the store has counted of a user."""
+    return int(record.value) if record.value else None
+
+
+CDC = Workload(
+    name="cdc",
+    summary="changes -> users, user-search-index, user-cache-invalidation; users -> tables in SQLite",
+    feed=(Feed("changes", change),),
+    stages=(
+        Stage(
+            "cdc",
+            ("changes",),
+            ("users", "user-search-index", "user-cache-invalidation"),
+            spread,
+            ordered=True,
+        ),
+        Stage(
+            "projector",
+            ("users",),
+            (APPLIED, KEPT),
+            applied,
+            ordered=True,
+            aggregate=Aggregate(KEPT, counts, changes),
+            delivery=Delivery.STORED,
+        ),
+    ),
+    tables={APPLIED: "sqlite", KEPT: "sqlite"},
+)
