@@ -74,6 +74,7 @@ def defect_entries() -> list[dict[str, Any]]:
             "name": one.name,
             "summary": one.summary,
             "workloads": [name for name, workload in workloads().items() if one.fits(workload)],
+            "clients": sorted(one.clients),
             "anomalies": sorted(one.anomalies),
         }
         for one in defects().values()

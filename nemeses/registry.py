@@ -2,8 +2,10 @@
 
 from harness.runner.faults import Nemesis
 from nemeses import (
+    cut_txn_coordinator,
     kill_broker,
     kill_group_coordinator,
+    kill_leader_ahead,
     kill_txn_coordinator,
     kill_worker,
     lose_answers,
@@ -21,6 +23,8 @@ _FILES = (
     kill_worker,
     pause_worker,
     lose_answers,
+    cut_txn_coordinator,
+    kill_leader_ahead,
 )
 
 NEMESES: dict[str, Nemesis] = {file.NEMESIS.name: file.NEMESIS for file in _FILES}

@@ -6,11 +6,12 @@ A run with a defect must find at least one anomaly of the set and nothing outsid
 
 from dataclasses import dataclass
 
+from harness.clients.transactions import Handling
 from harness.errors import UsageError
 from harness.history import Isolation, Step
 from harness.telling.words import listed
 from workloads.model import Workload
-from workloads.orders import DEAD_LETTER
+from workloads.orders import DEAD_LETTER, NOTIFICATION
 from workloads.policy import RIGHT, Delivery, Policy
 
 
@@ -29,6 +30,7 @@ class Defect:
     deliveries: frozenset[Delivery] = frozenset({Delivery.TRANSACTIONS, Delivery.PINNED})
     stateful: bool = False  # it needs a stage that keeps sums
     slot: str | None = None  # of an output that a workload must have
+    clients: frozenset[str] = frozenset({"librdkafka", "java"})  # with which it shows
 
     def fits(self, workload: Workload) -> bool:
         """Whether the workload can have it."""
@@ -43,8 +45,12 @@ class Defect:
         """The name of the stage in which its faults must strike; None: in any."""
         return None if self.stage is None else workload.stages[self.stage].name
 
-    def require(self, workload: Workload) -> None:
-        """Raise `UsageError` where the workload cannot have it."""
+    def require(self, workload: Workload, client: str) -> None:
+        """Raise `UsageError` where the workload cannot have it, or where the client prevents it."""
+        if self.fits(workload) and client not in self.clients:
+            raise UsageError(
+                f"the client {client} prevents the defect {self.name}: choose --client {listed(sorted(self.clients))}"
+            )
         if self.fits(workload):
             return
         if len(workload.stages) < self.stages:
@@ -160,6 +166,48 @@ _ALL = (
         stage=1,
         stages=2,
         deliveries=frozenset({Delivery.STORED}),
+    ),
+    Defect(
+        name="shared-transactional-id",
+        summary="all workers of a stage have one transactional id, and fence each other for ever",
+        policy=Policy(shared_id=True),
+        anomalies=frozenset({"contended-id", "undue-fencing"}),
+        deliveries=frozenset({Delivery.TRANSACTIONS}),
+    ),
+    Defect(
+        name="ignore-unknown-commit",
+        summary="the worker takes a commit that nobody answered for one that succeeded",
+        policy=Policy(handling=Handling(commit_patience_s=2.0), trusts_silence=True),
+        anomalies=frozenset({"lost-input"}),
+        nemesis=("cut-txn-coordinator",),
+    ),
+    Defect(
+        name="swallow-send-error",
+        summary="a record that the client refuses as too large is left out, and the rest is committed",
+        policy=Policy(handling=Handling(swallows=True), largest_bytes=1_000),
+        anomalies=frozenset({"lost-input", "torn-transaction", "offset-output-mismatch"}),
+        slot=NOTIFICATION,
+        clients=frozenset({"librdkafka"}),  # the Java client refuses to commit after that (KAFKA-9279)
+    ),
+    Defect(
+        name="acks-one",
+        summary="a record counts as written once the leader alone has it",
+        policy=Policy(acks="1", idempotent=False),
+        # What the observer was given is gone, or another record stands at its offset.
+        anomalies=frozenset(
+            {
+                "lost-write",
+                "lost-input",
+                "unseen",
+                "vanished",
+                "inconsistent-offsets",
+                "duplicate",
+                "nonmonotonic-send",
+                "int-nonmonotonic-send",
+            }
+        ),
+        nemesis=("kill-leader-ahead",),
+        deliveries=frozenset({Delivery.IDEMPOTENT}),
     ),
     Defect(
         name="no-idempotence",

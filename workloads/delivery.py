@@ -5,7 +5,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from harness.clients.control import Control
-from harness.clients.interface import Client, ClientError, ConsumerSettings, GroupConsumer
+from harness.clients.interface import (
+    Client,
+    ClientError,
+    ConsumerSettings,
+    GroupConsumer,
+    ProducerSettings,
+)
 from harness.clients.offsets import Positions
 from harness.clients.records import Record
 from harness.clients.sending import Sending
@@ -33,6 +39,13 @@ class Post:
     store: Store | None = None  # that the pipeline writes beside Kafka
     consumer: GroupConsumer = field(init=False)
     fenced: int = 0  # times that it was
+
+    @property
+    def producer_settings(self) -> ProducerSettings:
+        """What its producers are told."""
+        return ProducerSettings(
+            self.bootstrap, acks=self.policy.acks, largest_bytes=self.policy.largest_bytes
+        )
 
 
 @dataclass(frozen=True)

@@ -175,7 +175,8 @@ class Worker:
             self.post.process += PROCESS_STRIDE
         self.counts.fenced = self.post.fenced
         self.control.tell(counts=vars(self.counts))
-        if outcome is not Outcome.OK and self.settings.policy.rewind:
+        trusted = outcome is Outcome.INFO and self.settings.policy.trusts_silence
+        if outcome is not Outcome.OK and self.settings.policy.rewind and not trusted:
             known = positions.firsts if outcome is Outcome.FAIL else None
             try:
                 positions.rewind(self.post.consumer, known)

@@ -129,7 +129,7 @@ class Workload:
                 promised=stage.promised.value,
                 ordered=stage.ordered,
                 workers=workers[stage.name],
-                transactional_ids=self._transactional_ids(stage, workers[stage.name], options, tag),
+                transactional_ids=self._transactional_ids(stage, workers[stage.name], options, tag, policy),
                 txn_timeout_ms=txn_timeout_ms if transactions[stage.name] else 0,
                 steps=tuple(step.value for step in steps(self.delivery_of(stage), policy)),
                 held_at=tuple(step.value for step in held_at(self.delivery_of(stage), policy)),
@@ -149,12 +149,13 @@ class Workload:
         return {**self.tables, **({policy.side_effect: SIDE_STORE} if policy.side_effect else {})}
 
     def _transactional_ids(
-        self, stage: Stage, workers: Sequence[str], options: Sizes, tag: str
+        self, stage: Stage, workers: Sequence[str], options: Sizes, tag: str, policy: Policy
     ) -> Mapping[str, str]:
         """By worker, or by input partition where each has a producer of its own."""
         match self.delivery_of(stage):
             case Delivery.TRANSACTIONS:
-                return {worker: transactional_id(worker, tag) for worker in workers}
+                named = partial(transactional_id, tag=tag)
+                return {worker: named(stage.name if policy.shared_id else worker) for worker in workers}
             case Delivery.PINNED:
                 places = [pinned_id(topic, n) for topic in stage.reads for n in range(options.partitions)]
                 return {place: place for place in places}

@@ -14,7 +14,9 @@ from workloads.model import Output, Stage, Workload
 
 GOODS = ("apple", "book", "chair", "door", "engine")
 INVALID_SHARE = 0.08
-DEAD_LETTER = "dead-letter"
+DEAD_LETTER, NOTIFICATION = "dead-letter", "notification"
+LONG_EVERY, LONG_TERMS = 40, "All our offers are without engagement. " * 40
+"""Every so many orders have a notification that is much longer than the others."""
 
 
 def order(rng: Random, n: int) -> Fed:
@@ -36,6 +38,7 @@ def take(record: Input) -> Sequence[Output]:
         letter = {"order": number, "why": why}
         return (Output("dead-letters", DEAD_LETTER, record.key, json.dumps(letter).encode()),)
     amount = pieces * told["price"]
+    terms = {"terms": LONG_TERMS} if number % LONG_EVERY == 0 else {}
 
     def output(topic: str, slot: str, key: bytes | None, **body: object) -> Output:
         return Output(topic, slot, key, json.dumps({"order": number, **body}).encode())
@@ -44,7 +47,7 @@ def take(record: Input) -> Sequence[Output]:
         output("orders", "order", record.key, goods=goods, pieces=pieces),
         output("inventory", "reservation", goods.encode(), goods=goods, pieces=-pieces),
         output("payments", "payment", record.key, amount=amount),
-        output("notifications", "notification", record.key, text=f"{pieces} {goods} for {amount}"),
+        output("notifications", NOTIFICATION, record.key, text=f"{pieces} {goods} for {amount}", **terms),
     )
 
 
@@ -58,7 +61,7 @@ ORDERS = Workload(
             ("incoming",),
             ("orders", "inventory", "payments", "notifications", "dead-letters"),
             take,
-            slots=frozenset({DEAD_LETTER}),
+            slots=frozenset({DEAD_LETTER, NOTIFICATION}),
             ordered=True,
         ),
     ),

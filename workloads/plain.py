@@ -1,9 +1,10 @@
 """Deliveries without transactions: what runs where nobody has turned exactly-once on."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
-from harness.clients.interface import ClientError, ProducerClient, ProducerSettings
+from harness.clients.interface import ClientError, ProducerClient
 from harness.clients.sending import DeliveryFailed, Sending
 from harness.history import Outcome, Step
 from harness.pipeline import Place
@@ -16,7 +17,7 @@ class Plain:
 
     def __init__(self, post: Post, *, idempotent: bool = True, retries: bool = True) -> None:
         self._post = post
-        self._settings = ProducerSettings(post.bootstrap, idempotent, retries)
+        self._settings = replace(post.producer_settings, idempotent=idempotent, retries=retries)
         self._producer: ProducerClient | None = None
 
     def open(self) -> ProducerClient:

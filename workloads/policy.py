@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from harness.clients.transactions import RIGHT as HANDLED_RIGHT
+from harness.clients.transactions import Handling
 from harness.history import Isolation, Step
 
 
@@ -35,6 +37,11 @@ class Policy:
     member_metadata: bool = True  # send_offsets bears the metadata of the consumer that polls
     idempotent: bool = True  # of a delivery that is, producers are
     outside: frozenset[str] = frozenset()  # slots of outputs that are sent outside the transaction
+    shared_id: bool = False  # all workers of a stage have one transactional id
+    acks: str = "all"
+    largest_bytes: int | None = None  # of a record that a producer takes
+    handling: Handling = HANDLED_RIGHT  # of what goes wrong in a transaction
+    trusts_silence: bool = False  # goes on after an outcome that nobody knows as if it were ok
     side_effect: str | None = (
         None  # the table into which it writes each input at once, inside the transaction
     )

@@ -28,7 +28,12 @@ class Transactor:
         """A producer that has this id."""
         post = self._post
         return TransactionalProducer(
-            post.client, post.bootstrap, transactional_id, post.journal, post.control
+            post.client,
+            post.producer_settings,
+            transactional_id,
+            post.journal,
+            post.control,
+            post.policy.handling,
         )
 
     def transact(self, producer: TransactionalProducer, parcel: Parcel) -> Outcome:

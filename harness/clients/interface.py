@@ -108,11 +108,15 @@ class GroupConsumer(Protocol):
 
 @dataclass(frozen=True)
 class ProducerSettings:
-    """What a producer without transactions is told."""
+    """What a producer is told. One of transactions is idempotent, and its records are acknowledged by all."""
 
     bootstrap: str
     idempotent: bool = True  # the brokers drop what a retry repeats
     retries: bool = True  # a record that may not have arrived is sent again
+    acks: str = (
+        "all"  # who must have a record before it is acknowledged: all replicas in sync, or 1, the leader
+    )
+    largest_bytes: int | None = None  # of a record: a larger one is refused by the client itself
 
 
 class ProducerClient(Protocol):
@@ -187,7 +191,7 @@ class Client(Protocol):
         """
         ...
 
-    def producer(self, bootstrap: str, transactional_id: str) -> TransactionalClient:
+    def producer(self, settings: ProducerSettings, transactional_id: str) -> TransactionalClient:
         """A producer of transactions, not yet initialised."""
         ...
 

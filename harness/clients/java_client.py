@@ -17,6 +17,10 @@ from harness.clients.records import Record
 from harness.history import Isolation
 
 
+def _limits(settings: ProducerSettings) -> dict[str, object]:
+    return {} if settings.largest_bytes is None else {"max.request.size": settings.largest_bytes}
+
+
 class JavaClient:
     """The client that `--client java` means: kafka-clients of the cluster's version."""
 
@@ -43,11 +47,12 @@ class JavaClient:
         """The records of a partition to where its log ends now."""
         return whole_partition(bootstrap, name, place, isolation, timeout_s)
 
-    def producer(self, bootstrap: str, transactional_id: str) -> JavaTransactions:
+    def producer(self, settings: ProducerSettings, transactional_id: str) -> JavaTransactions:
         """A producer of transactions, not yet initialised."""
         return JavaTransactions(
             {
-                "bootstrap.servers": bootstrap,
+                "bootstrap.servers": settings.bootstrap,
+                **_limits(settings),
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
             }
@@ -55,9 +60,14 @@ class JavaClient:
 
     def plain_producer(self, settings: ProducerSettings) -> JavaProducer:
         """A producer without transactions."""
-        more = {} if settings.retries else {"retries": 0}
         return JavaProducer(
-            {"bootstrap.servers": settings.bootstrap, "enable.idempotence": settings.idempotent, **more}
+            {
+                "bootstrap.servers": settings.bootstrap,
+                "enable.idempotence": settings.idempotent,
+                "acks": settings.acks,
+                **_limits(settings),
+                **({} if settings.retries else {"retries": 0}),
+            }
         )
 
     classify = staticmethod(classify)

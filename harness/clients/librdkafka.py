@@ -14,6 +14,7 @@ from harness.clients.interface import (
     PLAIN_TIMEOUT_MS,
     SESSION_TIMEOUT_MS,
     TRANSACTION_TIMEOUT_MS,
+    ProducerSettings,
 )
 from harness.history import Isolation
 
@@ -33,11 +34,12 @@ _COMMON: dict[str, Any] = {
 }
 
 
-def transactional_producer(bootstrap: str, transactional_id: str) -> dict[str, Any]:
+def transactional_producer(settings: ProducerSettings, transactional_id: str) -> dict[str, Any]:
     """A producer of exactly-once transactions: acks=all is implied."""
     return {
         **_COMMON,
-        "bootstrap.servers": bootstrap,
+        **_limits(settings),
+        "bootstrap.servers": settings.bootstrap,
         "transactional.id": transactional_id,
         "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
         "linger.ms": 2,
@@ -56,17 +58,22 @@ def idempotent_producer(bootstrap: str) -> dict[str, Any]:
     }
 
 
-def plain_producer(bootstrap: str, *, idempotent: bool, retries: bool) -> dict[str, Any]:
-    """A producer without transactions; each record is acknowledged by all replicas in sync."""
+def plain_producer(settings: ProducerSettings) -> dict[str, Any]:
+    """A producer without transactions."""
     return {
         **_COMMON,
-        "bootstrap.servers": bootstrap,
-        "enable.idempotence": idempotent,
-        "acks": "all",
+        **_limits(settings),
+        "bootstrap.servers": settings.bootstrap,
+        "enable.idempotence": settings.idempotent,
+        "acks": settings.acks,
         "linger.ms": 2,
         "message.timeout.ms": PLAIN_TIMEOUT_MS,
-        **({} if retries else {"retries": 0}),
+        **({} if settings.retries else {"retries": 0}),
     }
+
+
+def _limits(settings: ProducerSettings) -> dict[str, Any]:
+    return {} if settings.largest_bytes is None else {"message.max.bytes": settings.largest_bytes}
 
 
 def group_consumer(bootstrap: str, group: str, client: str, isolation: Isolation) -> dict[str, Any]:

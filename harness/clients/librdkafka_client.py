@@ -231,17 +231,13 @@ class LibrdkafkaClient:
         with translated():
             return whole_partition(bootstrap, name, place, isolation, timeout_s)
 
-    def producer(self, bootstrap: str, transactional_id: str) -> LibrdkafkaTransactions:
+    def producer(self, settings: ProducerSettings, transactional_id: str) -> LibrdkafkaTransactions:
         """A producer of transactions, not yet initialised."""
-        return LibrdkafkaTransactions(librdkafka.transactional_producer(bootstrap, transactional_id))
+        return LibrdkafkaTransactions(librdkafka.transactional_producer(settings, transactional_id))
 
     def plain_producer(self, settings: ProducerSettings) -> LibrdkafkaProducer:
         """A producer without transactions."""
-        return LibrdkafkaProducer(
-            librdkafka.plain_producer(
-                settings.bootstrap, idempotent=settings.idempotent, retries=settings.retries
-            )
-        )
+        return LibrdkafkaProducer(librdkafka.plain_producer(settings))
 
     classify = staticmethod(classify)
     translated = staticmethod(translated)

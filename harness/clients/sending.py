@@ -3,8 +3,8 @@
 import time
 from functools import partial
 
-from harness.clients.interface import ProducerClient
-from harness.record.events import Ack
+from harness.clients.interface import ClientError, ProducerClient
+from harness.record.events import REFUSED, Ack
 from harness.record.naming import Headers
 
 FLUSH_TIMEOUT_S = 60.0
@@ -17,17 +17,23 @@ class DeliveryFailed(Exception):
 class Sending:
     """The records of one operation, and their acknowledgements."""
 
-    def __init__(self, producer: ProducerClient, count: int) -> None:
+    def __init__(self, producer: ProducerClient, count: int, *, lenient: bool = False) -> None:
         self._producer = producer
+        self._lenient = lenient  # what the client itself refuses is left out
         self.acks: list[Ack | None] = [None] * count
 
     def send(self, n: int, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
         """Hand the n-th record to the client; waits while its queue is full."""
         deadline = time.monotonic() + FLUSH_TIMEOUT_S
-        while not self._producer.send(topic, key, value, headers, partial(self._delivered, n)):
-            if time.monotonic() > deadline:
-                raise DeliveryFailed(f"the producer's queue stayed full for {FLUSH_TIMEOUT_S:g} s")
-            self._producer.poll(0.05)
+        try:
+            while not self._producer.send(topic, key, value, headers, partial(self._delivered, n)):
+                if time.monotonic() > deadline:
+                    raise DeliveryFailed(f"the producer's queue stayed full for {FLUSH_TIMEOUT_S:g} s")
+                self._producer.poll(0.05)
+        except ClientError:
+            if not self._lenient:
+                raise
+            self.acks[n] = REFUSED
 
     def flush(self) -> None:
         """Wait for every acknowledgement; raises DeliveryFailed."""

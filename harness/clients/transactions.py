@@ -13,7 +13,14 @@ from functools import partial
 from typing import Any, Literal
 
 from harness.clients.control import Control
-from harness.clients.interface import Client, ClientError, Failure, Position, TransactionalClient
+from harness.clients.interface import (
+    Client,
+    ClientError,
+    Failure,
+    Position,
+    ProducerSettings,
+    TransactionalClient,
+)
 from harness.clients.sending import DeliveryFailed, Sending
 from harness.history import Outcome
 from harness.record.events import Completed, EndInvoked, Invoked, Noted
@@ -22,6 +29,17 @@ from harness.record.journal import Journal
 STEP_TIMEOUT_S = 10.0
 COMMIT_PATIENCE_S = 40.0
 """How long a commit is asked for again before its outcome is called unknown."""
+
+
+@dataclass(frozen=True)
+class Handling:
+    """How a producer's owner takes what goes wrong; the default is right."""
+
+    swallows: bool = False  # a record that the client itself refuses is left out, and the rest is committed
+    commit_patience_s: float = COMMIT_PATIENCE_S
+
+
+RIGHT = Handling()
 
 
 @dataclass
@@ -36,8 +54,16 @@ class Errors:
 class Transaction(Sending):
     """One transaction: its acknowledgements, and how it ended."""
 
-    def __init__(self, producer: TransactionalClient, op: int, journal: Journal, count: int) -> None:
-        super().__init__(producer, count)
+    def __init__(
+        self,
+        producer: TransactionalClient,
+        op: int,
+        journal: Journal,
+        count: int,
+        handling: Handling = RIGHT,
+    ) -> None:
+        super().__init__(producer, count, lenient=handling.swallows)
+        self._patience_s = handling.commit_patience_s
         self._transactional = producer
         self.op = op
         self._journal = journal
@@ -60,7 +86,8 @@ class Transaction(Sending):
         """Commit; if a fault is armed on the very commit, be at that step while it is under way."""
         self._tell("commit")
         self.commit_invoked = True
-        commit = partial(self._retried, partial(self._transactional.commit, STEP_TIMEOUT_S))
+        call = partial(self._transactional.commit, min(STEP_TIMEOUT_S, self._patience_s))
+        commit = partial(retried, call, self._journal, self.op, self._patience_s)
         if struck:
             _beside(commit, reach)
         else:
@@ -79,10 +106,17 @@ class TransactionalProducer:
     """A producer of transactions, made anew after every fatal error."""
 
     def __init__(
-        self, client: Client, bootstrap: str, transactional_id: str, journal: Journal, control: Control
+        self,
+        client: Client,
+        settings: ProducerSettings,
+        transactional_id: str,
+        journal: Journal,
+        control: Control,
+        handling: Handling = RIGHT,
     ) -> None:
         self._client = client
-        self._bootstrap = bootstrap
+        self._settings = settings
+        self._handling = handling
         self.transactional_id = transactional_id
         self._journal = journal
         self._control = control
@@ -102,7 +136,7 @@ class TransactionalProducer:
             self._control.listen()
             op = self._journal.number()
             self._journal.write(Invoked("init", process, op, transactional_id=self.transactional_id))
-            producer = self._client.producer(self._bootstrap, self.transactional_id)
+            producer = self._client.producer(self._settings, self.transactional_id)
             try:
                 retried(partial(producer.init, STEP_TIMEOUT_S), self._journal, op)
             except ClientError as error:
@@ -120,7 +154,7 @@ class TransactionalProducer:
         """A transaction whose completion is written however it ends; swallows no cause unsaid."""
         if self._producer is None:
             raise AssertionError("transaction before open")
-        txn = Transaction(self._producer, op, self._journal, count)
+        txn = Transaction(self._producer, op, self._journal, count, self._handling)
         errors = Errors()
         try:
             self._producer.begin()
@@ -181,9 +215,11 @@ class TransactionalProducer:
         self._producer = None
 
 
-def retried(act: Callable[[], None], journal: Journal, op: int) -> None:
+def retried(
+    act: Callable[[], None], journal: Journal, op: int, patience_s: float = COMMIT_PATIENCE_S
+) -> None:
     """Ask again after a retriable error, for as long as the patience lasts; each is noted."""
-    deadline = time.monotonic() + COMMIT_PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while True:
         try:
             return act()

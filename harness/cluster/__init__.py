@@ -70,6 +70,10 @@ class Broker(Protocol):
         """What the broker itself printed."""
         ...
 
+    def log_bytes(self, place: tuple[str, int]) -> int:
+        """How long its log of a partition is; 0: it has none."""
+        ...
+
     def kill(self) -> str:
         """SIGKILL; returns the proof: `process 4711 ended by SIGKILL`."""
         ...

@@ -30,6 +30,10 @@ class FakeBroker:
         """Whether it is up."""
         return self.state == "up"
 
+    def log_bytes(self, place: Place) -> int:
+        """The leader's is longer, unless the cluster is idle."""
+        return 100 + 50 * (self.cluster.busy and self.cluster.leader_of(f"{place[0]}/{place[1]}") == self.id)
+
     def kill(self) -> str:
         """It is gone, and its roles pass to others."""
         self._leave("dead")
@@ -73,6 +77,7 @@ class FakeCluster:
     moves: bool = True  # roles pass to another broker when theirs goes
     heal_fails: bool = False
     stays_out_of_sync: bool = False
+    busy: bool = True  # leaders take records that followers do not have
     can: frozenset[Ability] = frozenset(Ability)
     network: FakeNetwork = field(default_factory=FakeNetwork)
     bootstrap: str = "nowhere:9092"

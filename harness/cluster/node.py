@@ -65,6 +65,11 @@ class LocalBroker:
         """Where the partitions' folders lie."""
         return self._folder / "data"
 
+    def log_bytes(self, place: tuple[str, int]) -> int:
+        """How long its log of a partition is."""
+        segments = (self.data_dir / f"{place[0]}-{place[1]}").glob("*.log")
+        return sum(segment.stat().st_size for segment in segments)
+
     @property
     def log_file(self) -> Path:
         """What the broker itself printed, over all its starts."""

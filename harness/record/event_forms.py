@@ -60,7 +60,7 @@ def _sends(value: object) -> bool:
 
 
 def _acks(value: object) -> bool:
-    """Of each: partition and offset, which may be null; null where no acknowledgement came."""
+    """Of each: partition (-1: it was never sent) and offset, which may be null; null where no answer came."""
     if type(value) is not list:
         return False
     for ack in value:
@@ -69,7 +69,7 @@ def _acks(value: object) -> bool:
         if type(ack) is not list or len(ack) != 2:
             return False
         partition, offset = ack
-        if type(partition) is not int or not 0 <= partition < _MOST_SMALL:
+        if type(partition) is not int or not -1 <= partition < _MOST_SMALL:
             return False
         if offset is not None and not is_number(offset, -MOST):
             return False

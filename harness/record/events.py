@@ -16,6 +16,9 @@ Ack = tuple[int, int | None]
 """Partition and offset that a record was acknowledged with. Without an offset: it was written before, by a request
 whose answer was lost, and the broker no longer knows where. Earlier versions wrote -1001 for that."""
 
+REFUSED: Ack = (-1, None)
+"""In the place of an acknowledgement: the client itself refused the record, and it was never sent."""
+
 Rows = Mapping[str, Sequence[Sequence[Any]]]
 """By partition."""
 

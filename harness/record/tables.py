@@ -209,6 +209,7 @@ class Tabulator:
     ) -> None:
         count = len(sends)
         answers = [*acks[:count], *[None] * (count - len(acks))]
+        answers = [None if ack is None or ack[0] < 0 else ack for ack in answers]  # refused, and never sent
         name = operation_name(read.name, op)
         self._rows(
             "sends",

@@ -80,7 +80,7 @@ class FakeClient:
     def stranger(self, settings: ConsumerSettings) -> "FakeConsumer":
         return FakeConsumer(self)
 
-    def producer(self, bootstrap: str, transactional_id: str) -> "FakeProducer":
+    def producer(self, settings: ProducerSettings, transactional_id: str) -> "FakeProducer":
         return FakeProducer(self, transactional_id)
 
     def plain_producer(self, settings: ProducerSettings) -> "FakeProducer":

@@ -13,7 +13,9 @@ from nemeses.registry import NEMESES
 from tests.unit.harness.test_schedule import GROUNDS
 
 PIPELINE = PipelineFacts(
-    "p", (), (StageFacts("s", ("in",), steps=("after-poll", "after-send", "after-commit")),)
+    "p",
+    (),
+    (StageFacts("s", ("in",), steps=("after-poll", "after-send", "after-commit"), held_at=("after-send",)),),
 )
 
 

@@ -67,7 +67,10 @@ def test_a_defect_says_which_workloads_have_it_and_what_it_may_cause():
     assert told["workloads"] == ["orders"]
     assert told["anomalies"] == ["offset-output-mismatch", "reprocessed-input"]
     (told,) = json.loads(fencepost("list", "workloads", "idempotent", "--json").stdout)
-    assert (told["guarantee"], told["defects"]) == ("at-least-once", ["no-idempotence"])
+    assert (told["guarantee"], told["defects"]) == (
+        "at-least-once",
+        ["acks-one", "no-idempotence"],
+    )
 
 
 def test_an_anomaly_that_is_named_has_its_page():

@@ -150,7 +150,8 @@ def test_of_exactly_once_nothing_is_said_to_be_permitted() -> None:
 
 
 def test_a_sweep_that_was_asked_for_must_have_all_its_steps() -> None:
-    stage = {**WORKLOAD["stages"][0], "steps": ["after-poll", "after-send"]}  # type: ignore[dict-item]
+    steps = {"steps": ["after-poll", "after-send"], "held_at": ["after-send"]}
+    stage = {**WORKLOAD["stages"][0], **steps}  # type: ignore[dict-item]
     strikes = [
         {"fault": fault, "target": "worker:s/s-1", "start_s": 3.0, "hold_s": 1.0, "step": step}
         for fault, step in (

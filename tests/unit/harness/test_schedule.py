@@ -108,6 +108,8 @@ def test_a_fault_that_finds_nothing_to_strike_is_told_and_refused_where_it_was_n
         "kill-worker": "needs a pipeline whose workers say at which step they are",
         "pause-worker": "needs a pipeline whose workers say at which step they are",
         "lose-answers": "needs a pipeline whose workers run here",
+        "cut-txn-coordinator": "needs a pipeline with a transactional id",
+        "kill-leader-ahead": "needs a topic that workers write",
     }
     with pytest.raises(UsageError, match="kill-worker needs a pipeline whose workers say"):
         draw([NEMESES["kill-worker"]], bare, 120, Random(1), named=True)

@@ -30,6 +30,8 @@ AIMED = {
     "partition": Injection("partition", Target("isolate", "1"), 0.0, 0.05),
     "kill-worker": Injection("kill-worker", Target("worker", "s/s-1"), 0.0, 0.05, {"step": "after-send"}),
     "pause-worker": Injection("pause-worker", Target("worker", "s/s-1"), 0.0, 0.05, {"step": "after-send"}),
+    "cut-txn-coordinator": Injection("cut-txn-coordinator", Target("txn-coordinator", "s-1"), 0.0, 0.05),
+    "kill-leader-ahead": Injection("kill-leader-ahead", Target("leader", "in/0"), 0.0, 0.05),
     "lose-answers": Injection("lose-answers", Target("client", "w0-1"), 0.0, 0.05),
 }
 OF_BROKERS = ("kill-broker", "pause-broker", "kill-txn-coordinator", "kill-group-coordinator")

@@ -1,0 +1,85 @@
+"""cut-txn-coordinator: a worker that is about to commit is cut off from the coordinator of its transactional id.
+
+Whether its transaction committed it cannot know: the request is lost, and no answer comes. A right one asks again until
+somebody answers, or asks the group where it stands; one that takes silence for success goes past its inputs.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from harness.cluster import Ability
+from harness.errors import FaultFailed, WaitTimeout
+from harness.history import Step
+from harness.network import LinkEffect
+from harness.network.links import client_link
+from harness.pipeline import StageFacts
+from harness.runner.faults import Effect, FaultContext, Injection, Nemesis, all_brokers
+from harness.runner.processes import Member
+from nemeses.targets import any_txn_coordinator
+
+STEP_TIMEOUT_S = 45.0
+
+
+@contextmanager
+def cut_txn_coordinator(context: FaultContext, injection: Injection) -> Iterator[Effect]:
+    """It acted if the worker stood at the step, and its link was silent while the broker answered others."""
+    member, broker = _whom(context, injection)
+    who, other = f"worker {member.journal}", f"its transaction coordinator, broker {broker}"
+    effect = Effect(target=f"{who} from {other}", who=who, other=other)
+    step = Step(injection.step or Step.BEFORE_COMMIT)
+    try:
+        context.processes.wait_at_step(member, step, STEP_TIMEOUT_S, asked="commit")
+    except WaitTimeout as error:
+        effect.lacking["worker-at-step"] = str(error)
+        yield effect
+        return
+    effect.strikes()
+    try:
+        with context.cluster.network.impose([client_link(member.slot, broker)], LinkEffect.SILENT) as cut:
+            member.send(go=True)
+            effect.proof.append(f"{member.journal} stood at {step.value}")
+            yield effect
+            effect.saw(cut.evidence())
+    finally:
+        member.send(go=True)
+
+
+def _whom(context: FaultContext, injection: Injection) -> tuple[Member, int]:
+    """A worker and the broker that coordinates its id: if there is one, of whom the group's coordinator is another,
+    so that the worker keeps its partitions. Raises `FaultFailed`.
+    """
+    cluster, named = context.cluster, injection.target.name
+    found: list[tuple[bool, bool, bool, Member, int]] = []
+    for stage in context.stages:
+        for member in context.processes.workers(stage.name):
+            own = _id_of(stage, member, named)
+            broker = cluster.txn_coordinator(own) if own is not None else -1
+            if broker > 0:
+                alone = stage.group is None or cluster.group_coordinator(stage.group) != broker
+                busy = bool(member.heard.counts.get("inputs"))
+                found.append((alone, busy, own == named, member, broker))
+    if not found:
+        raise FaultFailed(f"no worker with a transactional id is alive, or nobody coordinates {named}")
+    *_, member, broker = max(found, key=lambda one: one[:3])
+    return member, broker
+
+
+def _id_of(stage: StageFacts, member: Member, named: str) -> str | None:
+    """The worker's own id; of a stage whose ids belong to partitions the one that is named."""
+    ids = stage.transactional_ids
+    return ids.get(member.worker or "") or (named if named in ids.values() else None)
+
+
+NEMESIS = Nemesis(
+    name="cut-txn-coordinator",
+    summary="cut a worker that is about to commit off from the coordinator of its transactional id",
+    past_tense="was cut off",
+    needs=frozenset({Ability.LINKS}),
+    occupies=all_brokers,
+    hold_s=5.0,
+    recovery_s=6.0,
+    draw=any_txn_coordinator,
+    strike=cut_txn_coordinator,
+    by_default=False,
+    aimable=True,
+)

@@ -1,0 +1,114 @@
+"""kill-leader-ahead: a partition's leader dies with records that no follower has fetched yet.
+
+Its followers are cut off from it, it goes on taking records, and then ends by SIGKILL; one of the followers, still in
+sync by every rule, leads without them. Who was promised acks=all has been told of none of these records; who asked the
+leader alone (acks=1) has been told that they are safe.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from random import Random
+
+from harness.cluster import Ability, Broker
+from harness.errors import FaultFailed, WaitTimeout
+from harness.network import LinkEffect
+from harness.network.links import peer_link
+from harness.pipeline import Place
+from harness.runner.faults import (
+    Drawn,
+    Effect,
+    FaultContext,
+    FaultTargets,
+    Injection,
+    Nemesis,
+    Target,
+    all_brokers,
+)
+from harness.waiting import wait_for
+from nemeses.targets import broker_in_role, one_of
+
+MOVE_TIMEOUT_S = 30.0
+AHEAD_TIMEOUT_S = 8.0
+"""Well below the time after which a follower that does not fetch is no longer in sync."""
+IN_SYNC_TIMEOUT_S = 90.0
+
+
+def draw(rng: Random, targets: FaultTargets) -> Drawn:
+    """The leader of a partition that workers write."""
+    written = [place for place in targets.places if place[0] in targets.written]
+    topic, partition = one_of(rng, written, "a topic that workers write")
+    return Drawn(Target("leader", f"{topic}/{partition}"))
+
+
+@contextmanager
+def kill_leader_ahead(context: FaultContext, injection: Injection) -> Iterator[Effect]:
+    """It acted if the leader's log was longer than any follower's when it was killed, and another leads now."""
+    cluster = context.cluster
+    who = broker_in_role(cluster, injection.target)
+    first = wait_for(lambda: max(who(), 0), f"a broker to be {injection.target}", MOVE_TIMEOUT_S, every_s=0.2)
+    leader, followers = _parted(cluster.brokers, first, injection)
+    topic, _, number = injection.target.name.rpartition("/")
+    effect = Effect(target=f"broker {first}, leader of {injection.target.name}", who=f"broker {first}")
+    links = [peer_link(follower.id, first, "int") for follower in followers]
+    effect.strikes()
+    try:
+        with cluster.network.impose(links, LinkEffect.SILENT):
+            try:
+                ahead = _ahead(leader, followers, (topic, int(number)))
+            except WaitTimeout as error:  # nobody wrote there meanwhile
+                effect.lacking["leader-ahead"] = str(error)
+            else:
+                ending = leader.kill()
+        if not effect.lacking:
+            moved = wait_for(
+                lambda: now if (now := who()) > 0 and now != first else None,
+                f"{injection.target} to leave broker {first}",
+                MOVE_TIMEOUT_S,
+                every_s=0.2,
+            )
+            effect.saw(
+                f"its log was {ahead} bytes ahead of every follower's; {ending}; broker {moved} leads now"
+            )
+        yield effect
+    finally:
+        leader.start()
+    cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
+
+
+def _parted(brokers: Sequence[Broker], first: int, injection: Injection) -> tuple[Broker, list[Broker]]:
+    leader = next((broker for broker in brokers if broker.id == first), None)
+    if leader is None:
+        raise FaultFailed(f"{injection.target} is broker {first}, which is not of this cluster")
+    return leader, [broker for broker in brokers if broker is not leader]
+
+
+def _ahead(leader: Broker, followers: list[Broker], place: Place) -> int:
+    """Wait until the leader's log is longer than any follower's, at two looks: whoever wrote has its answer then."""
+    seen: list[int] = [0]
+
+    def ahead() -> int | None:
+        more = leader.log_bytes(place) - max((one.log_bytes(place) for one in followers), default=0)
+        before, seen[0] = seen[0], more
+        return min(before, more) if before > 0 and more > 0 else None
+
+    return wait_for(
+        ahead,
+        f"records in {place[0]}/{place[1]} that no follower has",
+        AHEAD_TIMEOUT_S,
+        every_s=0.2,
+        last_seen=lambda: f"{seen[0]} bytes",
+    )
+
+
+NEMESIS = Nemesis(
+    name="kill-leader-ahead",
+    summary="kill -9 a partition's leader while it holds records that no follower has fetched",
+    past_tense="was killed ahead of its followers",
+    needs=frozenset({Ability.KILL, Ability.LINKS, Ability.SEGMENTS}),
+    occupies=all_brokers,
+    hold_s=4.0,
+    recovery_s=12.0,
+    draw=draw,
+    strike=kill_leader_ahead,
+    by_default=False,
+)
