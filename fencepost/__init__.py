@@ -7,7 +7,7 @@ Importing this loads no other room of the house: the command runs as a process o
 the names of those rooms (`workloads`, `reports`) may well be names of yours.
 """
 
-from fencepost.api import FencepostFailed, Result, check, run
+from fencepost.api import FencepostFailed, Result, check, replay, run
 from fencepost.judges.lifetime import shared_judge
 
-__all__ = ["FencepostFailed", "Result", "check", "run", "shared_judge"]
+__all__ = ["FencepostFailed", "Result", "check", "replay", "run", "shared_judge"]

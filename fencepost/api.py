@@ -84,6 +84,23 @@ def check(
     return _call(["check", "--json", *_words(options), "--", *(os.fspath(path) for path in given)], timeout_s)
 
 
+def replay(
+    folder: str | os.PathLike[str],
+    *,
+    without_defect: bool = False,
+    store: str | os.PathLike[str] | None = None,
+    timeout_s: float | None = None,
+) -> Result:
+    """Run a stored run's options and schedule again, on a new cluster.
+
+    `without_defect` runs the pipeline right this time: the control of a run that had a defect. `store`: where the new
+    run is kept, if not beside the first. Raises as `run` does.
+    """
+    words = ["--without-defect"] if without_defect else []
+    words += ["--store", os.fspath(store)] if store is not None else []
+    return _call(["replay", "--json", *words, "--", os.fspath(folder)], timeout_s)[-1]
+
+
 def _words(options: Mapping[str, Any]) -> list[str]:
     """Options as the command line has them; the command itself says what is wrong with them."""
     words: list[str] = []

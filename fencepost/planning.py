@@ -38,7 +38,7 @@ PROCESS = "fencepost.process"
 def facts_of(options: Options, workload: "Workload") -> PipelineFacts:
     """What the workload is in a run of these options. Raises `UsageError` where it cannot have the defect."""
     if options.defect:
-        registry.defects()[options.defect].require(workload, options.client)
+        registry.defects()[options.defect].require(workload, options.client, registry.workloads().values())
     return workload.facts(options, policy=policy_of(options.defect), txn_timeout_ms=TRANSACTION_TIMEOUT_MS)
 
 

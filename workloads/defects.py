@@ -4,6 +4,7 @@ A run with a defect must find at least one anomaly of the set and nothing outsid
 `because` of another aside): this is how the harness is seen to catch something.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from harness.clients.transactions import Handling
@@ -45,8 +46,11 @@ class Defect:
         """The name of the stage in which its faults must strike; None: in any."""
         return None if self.stage is None else workload.stages[self.stage].name
 
-    def require(self, workload: Workload, client: str) -> None:
-        """Raise `UsageError` where the workload cannot have it, or where the client prevents it."""
+    def require(self, workload: Workload, client: str, workloads: Iterable[Workload]) -> None:
+        """Raise `UsageError` where the workload cannot have it, or where the client prevents it.
+
+        `workloads`: all that there are, to name one that can.
+        """
         if self.fits(workload) and client not in self.clients:
             raise UsageError(
                 f"the client {client} prevents the defect {self.name}: choose --client {listed(sorted(self.clients))}"
@@ -61,10 +65,8 @@ class Defect:
             needed = f"a workload that writes the output {self.slot}"
         else:
             needed = f"a workload that delivers by {listed(sorted(self.deliveries))}"
-        raise UsageError(
-            f"the defect {self.name} needs {needed}, and {workload.name} is none: choose another --workload or "
-            "--defect (`fencepost list defects --json` says which fit)"
-        )
+        able = " or ".join(f"--workload {one.name}" for one in workloads if self.fits(one))
+        raise UsageError(f"the defect {self.name} needs {needed}, and {workload.name} is none: choose {able}")
 
 
 _ALL = (
@@ -171,7 +173,7 @@ _ALL = (
         name="shared-transactional-id",
         summary="all workers of a stage have one transactional id, and fence each other for ever",
         policy=Policy(shared_id=True),
-        anomalies=frozenset({"contended-id", "undue-fencing"}),
+        anomalies=frozenset({"contended-id", "undue-fencing", "stalled"}),
         deliveries=frozenset({Delivery.TRANSACTIONS}),
     ),
     Defect(

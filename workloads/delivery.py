@@ -15,6 +15,7 @@ from harness.clients.interface import (
 from harness.clients.offsets import Positions
 from harness.clients.records import Record
 from harness.clients.sending import Sending
+from harness.clients.transactions import STEP_TIMEOUT_S
 from harness.history import Outcome
 from harness.pipeline import Place
 from harness.record.events import Completed, Invoked
@@ -43,8 +44,12 @@ class Post:
     @property
     def producer_settings(self) -> ProducerSettings:
         """What its producers are told."""
+        policy = self.policy
         return ProducerSettings(
-            self.bootstrap, acks=self.policy.acks, largest_bytes=self.policy.largest_bytes
+            self.bootstrap,
+            acks=policy.acks,
+            largest_bytes=policy.largest_bytes,
+            block_s=min(STEP_TIMEOUT_S, policy.handling.commit_patience_s),
         )
 
 

@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -12,7 +13,7 @@ from fencepost.progress import progress_for
 from fencepost.stores import one_run
 from harness.errors import ExitStatus, UsageError
 from harness.record.store import PLAN
-from harness.settings.options import command_line, parse_set
+from harness.settings.options import Options, command_line, parse_set
 from harness.settings.test_toml import Plan
 
 SETTABLE = frozenset({"mirror", "broker", "spark-conf"})
@@ -32,8 +33,15 @@ SETTABLE = frozenset({"mirror", "broker", "spark-conf"})
     metavar="KEY=VALUE",
     help="mirror, broker.NAME or spark.NAME, as in the run",
 )
+@click.option(
+    "--without-defect",
+    is_flag=True,
+    help="run the pipeline right this time: the control of a run with --defect",
+)
 @asking.json_flag
-def command(store: str, into: str | None, sets: tuple[str, ...], as_json: bool, **given: Any) -> ExitStatus:
+def command(
+    store: str, into: str | None, sets: tuple[str, ...], without_defect: bool, as_json: bool, **given: Any
+) -> ExitStatus:
     """Run a stored run's options and schedule again, on a new cluster.
 
     A run does not store secrets, such as passwords: give them again with --set.
@@ -43,6 +51,7 @@ def command(store: str, into: str | None, sets: tuple[str, ...], as_json: bool, 
     \b
     Example:
       fencepost replay store/latest
+      fencepost replay store/latest --without-defect
       fencepost replay store/shop/20261121T100000Z --json
     """
     plan = Plan.load(one_run(store) / PLAN)
@@ -51,6 +60,8 @@ def command(store: str, into: str | None, sets: tuple[str, ...], as_json: bool, 
         options = options.updated(values)
     if into is not None:
         options = options.updated({"store": into})
+    if without_defect:
+        options = _right(options, store, scheduled=bool(plan.schedule))
     options = asking.settled(options)
 
     from fencepost.running import run
@@ -60,6 +71,14 @@ def command(store: str, into: str | None, sets: tuple[str, ...], as_json: bool, 
         verdict, folder = run(options, progress, command=command_line(options), schedule=list(plan.schedule))
     telling.tell_run(verdict, folder, f"fencepost replay {folder}", as_json=as_json)
     return verdict.valid.exit_status
+
+
+def _right(options: Options, store: str, *, scheduled: bool) -> Options:
+    """The same without its defect. Raises `UsageError` where it had none."""
+    if options.defect is None:
+        raise UsageError(f"{store} had no defect: replay it without --without-defect")
+    # A defect may need no fault. Then none is what its control is asked for, and not a run too short for any.
+    return replace(options, defect=None, nemesis=options.nemesis if scheduled else ("none",))
 
 
 def _settable(assignment: str) -> dict[str, Any]:

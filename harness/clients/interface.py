@@ -117,6 +117,7 @@ class ProducerSettings:
         "all"  # who must have a record before it is acknowledged: all replicas in sync, or 1, the leader
     )
     largest_bytes: int | None = None  # of a record: a larger one is refused by the client itself
+    block_s: float = 10.0  # for how long a call may block, of a client whose calls have one time-out
 
 
 class ProducerClient(Protocol):

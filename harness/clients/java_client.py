@@ -18,7 +18,8 @@ from harness.history import Isolation
 
 
 def _limits(settings: ProducerSettings) -> dict[str, object]:
-    return {} if settings.largest_bytes is None else {"max.request.size": settings.largest_bytes}
+    size = {} if settings.largest_bytes is None else {"max.request.size": settings.largest_bytes}
+    return {"max.block.ms": round(1000 * settings.block_s), **size}
 
 
 class JavaClient:

@@ -13,9 +13,6 @@ from harness.clients.java_records import byte_array, offsets_of
 from harness.clients.jvm import BYTE_ARRAY, COMMON, duration, java_class, java_list, java_map
 from harness.record.naming import Headers
 
-BLOCK_MS = 10_000
-"""How long one call of a producer may block: the loop asks again."""
-
 
 class JavaProducer:
     """A producer. What became of its records is asked of their futures, so that no thread of Java's calls Python."""
@@ -25,7 +22,6 @@ class JavaProducer:
             **COMMON,
             "acks": "all",
             "linger.ms": 2,
-            "max.block.ms": BLOCK_MS,
             "delivery.timeout.ms": PLAIN_TIMEOUT_MS,
             "key.serializer": f"{BYTE_ARRAY}Serializer",
             "value.serializer": f"{BYTE_ARRAY}Serializer",

@@ -64,7 +64,10 @@ def translated() -> Iterator[None]:
         known = classify(error)
         if known is None:
             raise
-        raise known from error
+        try:
+            raise known from error
+        finally:
+            del known  # it holds this frame, and through it a producer that is to go away at once
 
 
 class LibrdkafkaConsumer:
@@ -177,6 +180,7 @@ class LibrdkafkaProducer:
     def discard(self) -> None:
         """Give it up, with all that it still holds."""
         self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+        del self._producer  # or it would still ask for a commit that was given up
 
 
 class LibrdkafkaTransactions(LibrdkafkaProducer):

@@ -102,17 +102,26 @@ def _stop(run_log: RunLog, processes: Processes, *roles: Role) -> None:
 
 
 def _drain(processes: Processes, ends: Ends, stage: StageFacts, patience: Patience) -> None:
-    """Wait until the stage has committed everything that is visible in its inputs, as long as it gets on."""
+    """Wait until the stage has committed everything that is visible in its inputs, as long as it gets on.
+
+    Workers that only abort and begin again, however busily, do not get on.
+    """
     left: list[int | None] = [None]
+    fewest: list[int] = []
 
     def drained() -> bool:
         processes.replace_dead()
         left[0] = ends.left(stage)
+        fewest[:] = [min([*fewest, left[0]])] if left[0] is not None else fewest
         return left[0] == 0
+
+    def done() -> tuple[int, ...]:
+        counts = processes.counts()
+        return (*fewest, counts.get("inputs", 0), counts.get("committed", 0))
 
     wait_while_progressing(
         drained,
-        lambda: (left[0], tuple(sorted(processes.counts().items()))),
+        done,
         f"{stage.group or stage.name} to commit all of {', '.join(stage.reads)}",
         patience.drain_s,
         every_s=patience.every_s,

@@ -35,6 +35,20 @@ for command in commands:
     if command.get("arm"):
         report(at=command["arm"], claims={"in/0": [0, 10]})
 """
+NEVER_COMMITS = """
+import threading
+def toil():
+    fenced = 0
+    while True:
+        fenced += 1
+        report(counts={"fenced": fenced, "failed": fenced})
+        time.sleep(0.01)
+report(ready=True)
+threading.Thread(target=toil, daemon=True).start()
+for command in commands:
+    if command.get("stop"):
+        break
+"""
 IDLE = """
 report(ready=True)
 for command in commands:

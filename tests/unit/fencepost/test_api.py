@@ -40,6 +40,19 @@ def test_a_verdict_is_a_result(monkeypatch, drawn):
     result.assert_valid()
 
 
+def test_a_replay_may_leave_the_defect_out(monkeypatch, drawn):
+    asked: list[list[str]] = []
+    monkeypatch.setattr(
+        api, "_call", lambda words, timeout_s: asked.append(words) or [api.Result(True, 0, {}, Path())]
+    )
+    fencepost.replay("s")
+    fencepost.replay("s", without_defect=True, store="other")
+    assert asked == [
+        ["replay", "--json", "--", "s"],
+        ["replay", "--json", "--without-defect", "--store", "other", "--", "s"],
+    ]
+
+
 def test_a_history_from_elsewhere_has_no_report(monkeypatch):
     speaking(monkeypatch, '{"history": "night.edn", "valid": true, "summary": "all well"}', 0)
     (result,) = fencepost.check("night.edn")

@@ -8,7 +8,17 @@ from harness.cluster.fake import FakeCluster
 from harness.history import Role
 from harness.network.fake import FakeNetwork
 from harness.runner.quiescence import Patience, Quiet, quiesce
-from tests.support.fake_run import DIES, DIES_LATER, IDLE, PIPELINE, FakeEnds, FakeRun, Script, fake_run
+from tests.support.fake_run import (
+    DIES,
+    DIES_LATER,
+    IDLE,
+    NEVER_COMMITS,
+    PIPELINE,
+    FakeEnds,
+    FakeRun,
+    Script,
+    fake_run,
+)
 
 SOON = Patience(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
 
@@ -61,6 +71,12 @@ def test_a_drain_goes_on_as_long_as_inputs_are_taken(tmp_path: Path) -> None:
     slow: list[int | None] = list(range(100, -1, -1))
     with fake_run(tmp_path) as run:
         assert brought_to_rest(run, FakeEnds(slow))[1] == []
+
+
+def test_workers_that_only_fence_each_other_do_not_get_on(tmp_path: Path) -> None:
+    with fake_run(tmp_path, Script(NEVER_COMMITS)) as run:
+        run.processes.await_ready([run.processes.start_worker("s", "s-1")])
+        assert brought_to_rest(run, FakeEnds([None, 7] * 1_000))[1] == ["not-drained", "inputs-left"]
 
 
 def test_a_look_up_that_fails_does_not_end_the_drain(tmp_path: Path) -> None:
