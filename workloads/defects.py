@@ -29,7 +29,7 @@ class Defect:
     stage: int | None = None  # and in which stage, counted from 0
     stages: int = 1  # how many a workload needs at least for the defect to show
     deliveries: frozenset[Delivery] = frozenset({Delivery.TRANSACTIONS, Delivery.PINNED})
-    stateful: bool = False  # it needs a stage that keeps sums
+    stateful: bool = False  # it needs a stage that restores its sums
     slot: str | None = None  # of an output that a workload must have
     clients: frozenset[str] = frozenset({"librdkafka", "java"})  # with which it shows
 
@@ -38,7 +38,7 @@ class Defect:
         return (
             len(workload.stages) >= self.stages
             and not self.deliveries.isdisjoint(workload.deliveries)
-            and (not self.stateful or any(stage.aggregate for stage in workload.stages))
+            and (not self.stateful or any(map(workload.restores, workload.stages)))
             and (self.slot is None or self.slot in workload.slots)
         )
 
@@ -60,7 +60,7 @@ class Defect:
         if len(workload.stages) < self.stages:
             needed = f"a workload with {self.stages} stages or more"
         elif self.stateful:
-            needed = "a workload with a stage that keeps sums"
+            needed = "a workload with a stage that restores its sums"
         elif self.slot is not None:
             needed = f"a workload that writes the output {self.slot}"
         else:
@@ -175,6 +175,15 @@ _ALL = (
         policy=Policy(shared_id=True),
         anomalies=frozenset({"contended-id", "undue-fencing", "stalled"}),
         deliveries=frozenset({Delivery.TRANSACTIONS}),
+    ),
+    Defect(
+        name="wrong-pin",
+        summary="a worker keeps the producer of a partition that was revoked, and uses it for the next that comes",
+        policy=Policy(keeps_pins=True),
+        anomalies=frozenset({"contended-id", "undue-fencing", "stalled"}),
+        nemesis=("kill-worker",),
+        step=Step.AFTER_SEND,
+        deliveries=frozenset({Delivery.PINNED}),
     ),
     Defect(
         name="ignore-unknown-commit",

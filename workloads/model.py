@@ -98,6 +98,10 @@ class Workload:
         """How a stage delivers."""
         return stage.delivery or self.delivery
 
+    def restores(self, stage: Stage) -> bool:
+        """Whether its workers hold sums in memory, and restore them from the topic that they write."""
+        return stage.aggregate is not None and self.delivery_of(stage) is not Delivery.STORED
+
     @property
     def deliveries(self) -> frozenset[Delivery]:
         """All ways in which its stages deliver."""

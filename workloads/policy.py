@@ -41,6 +41,7 @@ class Policy:
     acks: str = "all"
     largest_bytes: int | None = None  # of a record that a producer takes
     handling: Handling = HANDLED_RIGHT  # of what goes wrong in a transaction
+    keeps_pins: bool = False  # the producer of a partition that went away serves the next one that comes
     trusts_silence: bool = False  # goes on after an outcome that nobody knows as if it were ok
     side_effect: str | None = (
         None  # the table into which it writes each input at once, inside the transaction
