@@ -84,6 +84,7 @@ class Options:
     )
     java: str = _option(_TOOL, "auto", "auto, bundled, or a Java home")
     toxiproxy: str = _option(_TOOL, "auto", "auto, bundled, or toxiproxy's binary")
+    postgres: str = _option(_TOOL, "auto", "auto, bundled, or the folder with initdb and postgres")
     abort_share: float = _option(
         Number(0, 0.5), 0.02, "share of the transactions that are aborted on purpose"
     )
@@ -152,7 +153,7 @@ class Options:
         check_name("Kafka version", self.kafka, known.kafka)
         if self.run_name == "latest":
             raise UsageError('a run cannot be named "latest": the link to the newest run has that name')
-        for key, tool in (("java", self.java), ("toxiproxy", self.toxiproxy)):
+        for key, tool in (("java", self.java), ("toxiproxy", self.toxiproxy), ("postgres", self.postgres)):
             if tool not in ("auto", "bundled") and not Path(tool).expanduser().exists():
                 raise refuse(key, "auto, bundled, or a path that exists", tool)
         return self
