@@ -69,6 +69,7 @@ def draw(options: Options, workload: "Workload") -> Schedule:
         can=CLUSTERS[options.cluster].can,
         stage=defect.stage_of(workload) if defect and not named else None,
         step=defect.step.value if defect and defect.step and not named else None,
+        services=tuple(kind for kind in facts.stores if STORES[kind].served),
     )
     rng = Random(f"{options.seed}/schedule")
     chosen: list[Nemesis] = [aimed(name, nemeses) for name in names]

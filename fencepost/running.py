@@ -14,7 +14,7 @@ from fencepost import registry
 from fencepost.clusters import CLUSTERS, ClusterParts
 from fencepost.drawing import draw_report
 from fencepost.judges.for_a_run import Judge, judge_for
-from fencepost.planning import draw, plan_run, plan_test
+from fencepost.planning import draw, facts_of, plan_run, plan_test
 from harness.cluster import ClusterSpec
 from harness.errors import FencepostError
 from harness.facts import Facts
@@ -34,6 +34,8 @@ from harness.runner.tabulate import Ends, rows_of, tabulate, unexpected_errors
 from harness.secrets import redact_text
 from harness.settings.options import Options
 from harness.settings.test_toml import Plan
+from harness.stores.backlog import StoreBacklog
+from harness.stores.interface import StoreParts
 from harness.stores.registry import STORES
 from harness.verdict import Verdict
 
@@ -110,7 +112,7 @@ def perform_run(
     root = Path(options.store)
     progress.phase("preparing")
     cache = cache_folder()
-    prepared = _prepare(options, cache, progress.say)
+    prepared = _prepare(options, workload, cache, progress.say)
     started = datetime.now(UTC)
     folder = store.create(root, options.run_name, started)
     require(MEMORY_MB, DISK_MB + planned_mb(options), folder)
@@ -133,13 +135,23 @@ def perform_run(
         return run_log.facts(interrupt.came, drawn.unscheduled, _versions(options, prepared))
 
     with ExitStack() as up:
-        for kind in test.pipeline.stores:
-            up.enter_context(STORES[kind].up(folder))
+        with run_log.phase("stores"):
+            made = StoreParts(folder, supervisor, ports.take, prepared.postgres)
+            ups = {kind: up.enter_context(STORES[kind].up(made)) for kind in test.pipeline.stores}
+        services = {kind: service for kind, service in ups.items() if service is not None}
+        backlog = StoreBacklog(
+            {
+                table.name: STORES[table.store].inputs(STORES[table.store].address(folder))
+                for table in test.pipeline.stored_inputs
+            }
+        )
+        up.callback(backlog.close)
         with run_log.phase("cluster"):
             parts = ClusterParts(_cluster_of(options, test), folder, prepared, supervisor, ports.take)
             cluster = up.enter_context(CLUSTERS[options.cluster].open(parts))
         try:
-            running = Running(cluster, supervisor, interrupt, SentinelEnds(cluster))
+            ends = SentinelEnds(cluster, backlog)
+            running = Running(cluster, supervisor, interrupt, ends, services, backlog)
             quiet = perform(
                 test, running, run_log, Ahead(lambda: judge.begin(prepared), judge.by_s(prepared))
             )
@@ -173,14 +185,19 @@ def _cluster_of(options: Options, test: Test) -> ClusterSpec:
     )
 
 
-def _prepare(options: Options, cache: Path, say: Callable[[str], None]) -> "Prepared":
+def _prepare(options: Options, workload: "Workload", cache: Path, say: Callable[[str], None]) -> "Prepared":
     """Find or fetch what a run needs, and hold the broker settings against those that Kafka knows."""
     from fencepost.spark import prepare_archive
     from harness.cluster.broker_settings import TOOL, check_settings, documented_settings
     from harness.environment.jvm import broker_command
     from harness.environment.prepare import prepare
 
-    ready = prepare(options.kafka, options.java, options.toxiproxy, cache, say, mirror=options.mirror)
+    needed = "postgres" in facts_of(options, workload).stores
+    ready = prepare(
+        *(options.kafka, options.java, options.toxiproxy, cache, say),
+        mirror=options.mirror,
+        postgres_choice=options.postgres if needed else None,
+    )
 
     def tool(folder: Path) -> Sequence[str]:
         return broker_command(ready.java, ready.kafka, main=TOOL, args=[], folder=folder)
@@ -216,9 +233,10 @@ def _drop_segments(folder: Path) -> None:
         shutil.rmtree(data)
 
 
-def _versions(options: Options, prepared: Any) -> dict[str, str]:
+def _versions(options: Options, prepared: "Prepared") -> dict[str, str]:
     from confluent_kafka import libversion
 
+    database = prepared.postgres
     return {
         "fencepost": version("fencepost"),
         "kafka": options.kafka,
@@ -226,4 +244,5 @@ def _versions(options: Options, prepared: Any) -> dict[str, str]:
         "librdkafka": libversion()[0],
         "confluent-kafka": version("confluent-kafka"),
         "pyspark": version("pyspark"),
+        **({"postgres": f"{database.version} ({database.origin})"} if database else {}),
     }

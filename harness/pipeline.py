@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
+from harness import promises
 from harness.expectation import Expectation, Feed
 from harness.history import Guarantee, Isolation, outputs_in
 
@@ -29,6 +30,14 @@ class Identity(StrEnum):
     NONE = "none"
 
 
+class Positions(StrEnum):
+    """How a stage knows which of its inputs are done, and so what may be said of those that led to nothing."""
+
+    GROUP = "group"  # a consumer group's offsets: all below them are done
+    EACH = promises.EACH  # each input says so itself, in any order; at the end of a run none is left
+    ELSEWHERE = "elsewhere"  # in a place of its own, where nobody reads them
+
+
 @dataclass(frozen=True)
 class TopicFacts:
     """A topic of the pipeline."""
@@ -42,7 +51,7 @@ class TopicFacts:
 
 @dataclass(frozen=True)
 class TableFacts:
-    """A table of a store that the pipeline writes: read at the end like a topic with one partition."""
+    """A table of a store: read at the end like a topic with one partition. A stage may read it, too."""
 
     name: str
     store: str  # which kind: `harness.stores`
@@ -64,6 +73,15 @@ class StageFacts:
     txn_timeout_ms: int = 0  # 0: it has no transactions
     steps: tuple[str, ...] = ()  # of its loop, where a worker can be struck
     held_at: tuple[str, ...] = ()  # the steps at which it has begun what others would have to do in its place
+    positions: str | None = None  # `Positions`; None: by its group, if it has one
+    guarantee: str | None = None  # of what it does with each of its inputs; None: the pipeline's
+
+    @property
+    def kept(self) -> Positions:
+        """How it knows which of its inputs are done."""
+        if self.positions is None:
+            return Positions.ELSEWHERE if self.group is None else Positions.GROUP
+        return Positions(self.positions)
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "StageFacts":
@@ -147,6 +165,12 @@ class PipelineFacts:
     def stores(self) -> tuple[str, ...]:
         """The kinds of stores that it needs beside Kafka."""
         return tuple(dict.fromkeys(table.store for table in self.tables))
+
+    @property
+    def stored_inputs(self) -> tuple[TableFacts, ...]:
+        """The tables that a stage reads."""
+        read = {topic for stage in self.stages for topic in stage.reads}
+        return tuple(table for table in self.tables if table.name in read)
 
     @property
     def internal_topics(self) -> tuple[str, ...]:

@@ -14,6 +14,8 @@ SEGMENTS, FETCH, NO_WITNESS = "segments", "fetch", "none"
 STORE_READER = "final-store"
 """The journal of the final reader of a store's tables."""
 SENTINELS, OFFSETS = "sentinels", "offsets"
+EACH = "each"
+"""How a stage knows which of its inputs are done: each says so itself, in any order, and none is left at the end."""
 
 
 @dataclass(frozen=True)

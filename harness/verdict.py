@@ -48,6 +48,8 @@ class Validity(IntEnum):
 
 CALLER = "--allow"
 """Who permits what the command line says."""
+STAGE = "the stage"
+"""Who permits what the guarantee of one stage does, in a pipeline that promises more."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class Found:
     sentences: Sequence[str] = ()  # each example, told
     words: str = ""  # how many, of what: "3 outputs too many: their inputs took effect twice"
     meaning: str = ""  # what the anomaly is
+    permitted: int = 0  # how many more there are that the guarantee of their stage permits
 
     @property
     def example(self) -> Mapping[str, Any] | None:
@@ -73,6 +76,11 @@ class Found:
     def by_caller(self) -> bool:
         """Whether it is allowed for no other reason than that the caller said so."""
         return self.allowed_by == CALLER
+
+    @property
+    def by_stage(self) -> bool:
+        """Whether it is allowed because of what one stage promises."""
+        return self.allowed_by == STAGE
 
     def as_json(self) -> dict[str, Any]:
         """As it stands under its name in `anomalies`."""
@@ -86,6 +94,8 @@ class Found:
         for key, words in (("words", self.words), ("meaning", self.meaning)):
             if words:
                 body[key] = words
+        if self.permitted:
+            body["permitted"] = self.permitted
         body["examples"] = [dict(example) for example in self.examples]
         if self.sentences:
             body["sentences"] = list(self.sentences)

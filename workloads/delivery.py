@@ -80,6 +80,14 @@ class Parcel:
     planned: Sequence[Planned]
     positions: Positions
     asked: str  # how its transaction is to end: commit or abort
+    held: Mapping[str, tuple[int, int]] | None = (
+        None  # as `claims`, of inputs that are no range of a partition
+    )
+
+    @property
+    def in_hand(self) -> Mapping[str, tuple[int, int]]:
+        """What a fault is told that a worker has in hand."""
+        return self.claims if self.held is None else self.held
 
     @property
     def claims(self) -> Mapping[str, tuple[int, int]]:

@@ -20,6 +20,7 @@ from harness.record.journal import Journal
 from harness.record.naming import partition_key
 from harness.stores.interface import Store
 from workloads.delivery import Deliverer, Parcel, Planned, Post
+from workloads.keyed import Keyed
 from workloads.model import Stage
 from workloads.plain import CommitThenSend, SendThenCommit
 from workloads.policy import Delivery, Policy
@@ -48,7 +49,7 @@ class Settings:
     """What one worker is told at its start."""
 
     bootstrap: str
-    group: str
+    group: str  # empty: its inputs are in a place of their own
     transactional_id: str | None  # it outlives a restart; None: the worker has no transactions
     process: int
     txn_size: int
@@ -97,7 +98,7 @@ class Worker:
             store=store,
         )
         self.deliverer = self._deliverer()
-        aggregate = None if settings.delivery is Delivery.STORED else stage.aggregate
+        aggregate = None if settings.delivery.stored else stage.aggregate
         self.sums = (
             Sums(aggregate, client, settings.bootstrap, journal.name, policy.restored) if aggregate else None
         )
@@ -146,6 +147,8 @@ class Worker:
         match self.settings.delivery:
             case Delivery.STORED:
                 return Projected(self.post, self.stage.aggregate.topic if self.stage.aggregate else None)
+            case Delivery.KEYED:
+                return Keyed(self.post)
             case Delivery.TRANSACTIONS:
                 return Transactional(self.post, self._transactional_id())
             case Delivery.PINNED:

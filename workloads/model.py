@@ -11,7 +11,16 @@ from functools import cached_property, partial
 
 from harness.expectation import Adds, Due, Feed, Input
 from harness.history import Guarantee, Isolation
-from harness.pipeline import PipelineFacts, Sizes, StageFacts, TableFacts, TopicFacts, abort_seen, output_seen
+from harness.pipeline import (
+    PipelineFacts,
+    Positions,
+    Sizes,
+    StageFacts,
+    TableFacts,
+    TopicFacts,
+    abort_seen,
+    output_seen,
+)
 from harness.record.naming import digest, output_headers
 from workloads.policy import RIGHT, Delivery, Policy, held_at, steps
 
@@ -58,6 +67,12 @@ class Stage:
     ordered: bool = False  # outputs of one key and slot stand in the order of their inputs of one partition
     aggregate: Aggregate | None = None
     delivery: Delivery | None = None  # None: the workload's
+    guarantee: Guarantee | None = None  # of what it does with each of its inputs; None: the workload's
+
+    @property
+    def carries(self) -> bool:
+        """Whether its outputs name the inputs of its inputs: it does once what comes of one of those, however often."""
+        return self.delivery is Delivery.KEYED
 
 
 @dataclass(frozen=True)
@@ -81,9 +96,14 @@ class Workload:
     @property
     def topics(self) -> tuple[str, ...]:
         """All topics: those that are fed, then those that the stages write."""
-        fed = (feed.topic for feed in self.feed)
+        fed = (feed.topic for feed in self.feed if feed.topic not in self.tables)
         written = (topic for stage in self.stages for topic in stage.writes if topic not in self.tables)
         return tuple(dict.fromkeys([*fed, *written]))
+
+    @property
+    def read_tables(self) -> frozenset[str]:
+        """The tables whose rows are inputs of a stage."""
+        return frozenset(topic for stage in self.stages for topic in stage.reads if topic in self.tables)
 
     @property
     def slots(self) -> frozenset[str]:
@@ -100,7 +120,7 @@ class Workload:
 
     def restores(self, stage: Stage) -> bool:
         """Whether its workers hold sums in memory, and restore them from the topic that they write."""
-        return stage.aggregate is not None and self.delivery_of(stage) is not Delivery.STORED
+        return stage.aggregate is not None and not self.delivery_of(stage).stored
 
     @property
     def deliveries(self) -> frozenset[Delivery]:
@@ -129,7 +149,9 @@ class Workload:
                 name=stage.name,
                 reads=stage.reads,
                 writes=stage.writes,
-                group=group_of(stage.name, tag),
+                group=None if self.delivery_of(stage) is Delivery.RELAYED else group_of(stage.name, tag),
+                positions=Positions.EACH.value if self.delivery_of(stage) is Delivery.RELAYED else None,
+                guarantee=stage.guarantee.value if stage.guarantee else None,
                 promised=stage.promised.value,
                 ordered=stage.ordered,
                 workers=workers[stage.name],
@@ -157,7 +179,7 @@ class Workload:
     ) -> Mapping[str, str]:
         """By worker, or by input partition where each has a producer of its own."""
         match self.delivery_of(stage):
-            case Delivery.TRANSACTIONS:
+            case Delivery.TRANSACTIONS | Delivery.RELAYED:
                 named = partial(transactional_id, tag=tag)
                 return {worker: named(stage.name if policy.shared_id else worker) for worker in workers}
             case Delivery.PINNED:
@@ -247,8 +269,18 @@ class StatedByTransform:
     def due(self, record: Input) -> Iterator[Due]:
         """The outputs that it must lead to."""
         for stage in self._readers.get(record.topic, ()):
+            if stage.carries:
+                continue  # what it must do is stated of the inputs of its inputs
             for out in stage.transform(record):
                 yield Due(stage.name, out.slot, out.topic, partial(_held, record.topic, out))
+                yield from self._carried(record.topic, out)
+
+    def _carried(self, topic: str, out: Output) -> Iterator[Due]:
+        """What comes of an output where a stage takes it that carries its input on."""
+        for stage in self._readers.get(out.topic, ()):
+            if stage.carries:
+                for made in stage.transform(Input(out.topic, out.key, out.value)):
+                    yield Due(stage.name, made.slot, made.topic, partial(_held, topic, made), via=out.topic)
 
     def adds(self, record: Input) -> Iterator[Adds]:
         """What it adds to sums."""

@@ -6,6 +6,7 @@ from workloads.cdc import CDC
 from workloads.echo import ECHO
 from workloads.model import Workload
 from workloads.orders import ORDERS
+from workloads.outbox import OUTBOX_WORKLOAD
 from workloads.sales import SALES
 from workloads.shop import SHOP
 from workloads.square import SQUARE
@@ -17,6 +18,7 @@ _FILES = (
     SQUARE,
     SALES,
     CDC,
+    OUTBOX_WORKLOAD,
     IDEMPOTENT,
     AT_LEAST_ONCE,
     AT_MOST_ONCE,

@@ -12,7 +12,7 @@ from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.producers import TRANSACTIONS_TOPIC
 from checkers.stored.sources import StoredRun
 from harness.history import Isolation, Role
-from harness.promises import Promises
+from harness.promises import EACH, Promises
 from harness.reasons import Reason
 from harness.telling.words import several
 from harness.verdict import NO_TRANSACTIONS
@@ -28,7 +28,9 @@ def missing_needs(facts: Facts, *, healed: bool = True, transactions: bool = Tru
         "offsets-within": bool(facts.numbers["within"]),
         "transactions": bool(facts.logs(TRANSACTIONS_TOPIC)) and all(facts.logs(TRANSACTIONS_TOPIC)),
         "replicas": any(row["followers"] for row in facts.partitions.values()),
-        "group-offsets": all(stage.get("group") is not None for stage in facts.stages),
+        "group-offsets": all(
+            stage.get("group") is not None or stage.get("positions") == EACH for stage in facts.stages
+        ),
         "healed": healed,
         "expected": bool(facts.numbers["expected"]),
         "order": any(stage.get("ordered") for stage in facts.stages),

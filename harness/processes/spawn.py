@@ -79,8 +79,9 @@ class Supervisor:
     ) -> Child:
         """Start a process; what it prints is appended to `log_file`.
 
-        `env` goes on top of the run's own environment; `user`: who it runs as, if not as this process. Raises `StartFailed`, and `EnvironmentFailure` once
-        the run is ending: a fault that is still at work then may not leave a process behind.
+        `env` goes on top of the run's own environment; `user`: who it runs as, if not as this process.
+        Raises `StartFailed`, and `EnvironmentFailure` once the run is ending: a fault that is still at work then may
+        not leave a process behind.
         """
         if not self.alive:
             raise EnvironmentFailure(
@@ -102,7 +103,9 @@ class Supervisor:
                         pass_fds=tuple(pass_fds),
                         cwd=cwd,
                         start_new_session=True,
-                        **({} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": ()}),
+                        user=user.uid if user else None,
+                        group=user.gid if user else None,
+                        extra_groups=() if user else None,
                     )
             except (OSError, subprocess.SubprocessError) as error:
                 raise StartFailed(f"{name} could not be started: {error}") from error

@@ -45,6 +45,10 @@ STAGES = table(
         "whether outputs of one key keep the order of their inputs' partition",
         null="a store of an earlier version",
     ),
+    column(
+        "positions", _str, "how it knows what is done: group, each or elsewhere", null="by its group, if any"
+    ),
+    column("guarantee", _str, "what it promises of each input", null="what the pipeline does"),
 )
 
 JOURNALS = table(
@@ -177,6 +181,9 @@ EXPECTED = table(
     column("digest", _i64, "what it must hold, as a hash", null="nobody says, or the row is of a sum"),
     column("key", _str, "of a sum: the key to which the input adds", null="the row is of an output"),
     column("adds", _i64, "of a sum: how much", null="the row is of an output"),
+    column(
+        "via", _str, "the topic whose record, made of the input, the stage takes", null="it takes the input"
+    ),
 )
 
 BATCHES = table(
@@ -275,10 +282,10 @@ LOG: dict[str, pa.Schema] = {
 }
 
 LATER: dict[str, frozenset[str]] = {
-    "stages": frozenset({"ordered"}),
+    "stages": frozenset({"ordered", "positions", "guarantee"}),
     "records": frozenset({"key", "state"}),
     "ends": frozenset({"role"}),
-    "expected": frozenset({"key", "adds"}),
+    "expected": frozenset({"key", "adds", "via"}),
 }
 """Columns that stores of earlier versions lack: they are read as null."""
 

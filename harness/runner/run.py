@@ -26,6 +26,8 @@ from harness.runner.quiescence import Patience, Quiet, quiesce
 from harness.runner.run_log import RunLog
 from harness.runner.watch import Watch
 from harness.settings.options import Options
+from harness.stores.backlog import Backlog, nothing_stored
+from harness.stores.interface import Service
 
 TOPICS_TIMEOUT_S = 60.0
 OVERTIME_S = 120.0
@@ -65,6 +67,8 @@ class Running:
     supervisor: Supervisor
     interrupt: Interrupt
     ends: Ends
+    services: Mapping[str, Service] = field(default_factory=dict)  # the servers of the pipeline's stores
+    backlog: Backlog = nothing_stored
 
 
 def perform(test: Test, running: Running, run_log: RunLog, ahead: Ahead) -> Quiet:
@@ -76,7 +80,9 @@ def perform(test: Test, running: Running, run_log: RunLog, ahead: Ahead) -> Quie
         running.cluster.create_topics(test.pipeline.topics, TOPICS_TIMEOUT_S)
     processes = _processes(test, running, run_log.clock)
     topics = tuple(topic.name for topic in test.pipeline.topics)
-    context = FaultContext(running.cluster, processes, topics, test.pipeline.stages)
+    context = FaultContext(
+        running.cluster, processes, topics, test.pipeline.stages, running.services, running.backlog
+    )
     path = test.folder / "journals" / "nemesis.jsonl"
     with Journal(path, run_log.clock.zero_ns, Begun("nemesis", role="nemesis")) as journal:
         with run_log.phase("workers"):
@@ -173,3 +179,6 @@ def _require_alive(running: Running) -> None:
         raise EnvironmentFailure("the guardian process is gone, so nothing would clean up: run again")
     if not running.cluster.network.alive:
         raise EnvironmentFailure("toxiproxy, through which everything goes, has ended: run again")
+    for name, service in running.services.items():
+        if not service.well:
+            raise EnvironmentFailure(f"{name}, a store of the pipeline, has ended by itself: see {name}.log")

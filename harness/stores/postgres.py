@@ -29,7 +29,9 @@ CREATE TABLE states (id BIGSERIAL PRIMARY KEY, tab TEXT NOT NULL, key BYTEA NOT 
 CREATE TABLE positions (grp TEXT, topic TEXT, number INTEGER, next BIGINT NOT NULL,
                         PRIMARY KEY (grp, topic, number));
 """
-_ADD = "INSERT INTO effects (tab, value, slot, sources, key, content, once) VALUES (%s, %s, %s, %s, %s, %s, %s)"
+_ADD = (
+    "INSERT INTO effects (tab, value, slot, sources, key, content, once) VALUES (%s, %s, %s, %s, %s, %s, %s)"
+)
 
 
 class PostgresTransaction:

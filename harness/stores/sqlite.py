@@ -5,7 +5,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.stores.interface import CommitUnknown, Effect, Inputs, Overtaken, Place, State, StoreError, StoreParts
+from harness.stores.interface import (
+    CommitUnknown,
+    Effect,
+    Inputs,
+    Overtaken,
+    Place,
+    State,
+    StoreError,
+    StoreParts,
+)
 
 BUSY_TIMEOUT_S = 30.0
 """How long a writer waits for another one's transaction."""
