@@ -165,6 +165,7 @@ def promises_of(options: Options, test: Test) -> Promises:
         witness=SEGMENTS if segments else NO_WITNESS,
         internal_logs=test.pipeline.internal_topics if segments else (),
         transactions=test.pipeline.transactional,
+        offsets_within=any(stage.group and stage.transactional_ids for stage in test.pipeline.stages),
         replicas=segments,
         readers=(
             *final_readers(topics),

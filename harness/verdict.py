@@ -143,8 +143,11 @@ EXTERNAL_ONLY = Reason("external-only", "applies only to external histories")
 NO_ORDER = Reason("no-order", "the workload promises no order")
 NO_AGGREGATE = Reason("no-aggregate", "the workload states no aggregate")
 NO_TRANSACTIONS = Reason("no-transactions", "the workload has no transactions")
+NO_OFFSETS_WITHIN = Reason("none-within", "the workload commits no offset within a transaction")
 """And those of what the workload does not do."""
-NOT_APPLICABLE = frozenset({EXTERNAL_ONLY.code, NO_ORDER.code, NO_AGGREGATE.code, NO_TRANSACTIONS.code})
+NOT_APPLICABLE = frozenset(
+    one.code for one in (EXTERNAL_ONLY, NO_ORDER, NO_AGGREGATE, NO_TRANSACTIONS, NO_OFFSETS_WITHIN)
+)
 """Codes of reasons for which nothing is missing."""
 _EARLIER = {
     "looked for in histories from elsewhere alone": EXTERNAL_ONLY,

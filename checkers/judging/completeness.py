@@ -15,12 +15,14 @@ from harness.history import Isolation, Role
 from harness.promises import EACH, Promises
 from harness.reasons import Reason
 from harness.telling.words import several
-from harness.verdict import NO_TRANSACTIONS
+from harness.verdict import NO_OFFSETS_WITHIN, NO_TRANSACTIONS
 
 
-def missing_needs(facts: Facts, *, healed: bool = True, transactions: bool = True) -> dict[str, Reason]:
+def missing_needs(
+    facts: Facts, *, healed: bool = True, transactions: bool = True, offsets_within: bool = True
+) -> dict[str, Reason]:
     """The keys of NEEDS that this run has not, each with its reason. `healed`: its last heal is known;
-    `transactions`: its stages write in transactions.
+    `transactions`: its stages write in transactions; `offsets_within`: and move their groups' offsets in them.
     """
     has = {
         "log": any(facts.logs(None)),
@@ -37,6 +39,8 @@ def missing_needs(facts: Facts, *, healed: bool = True, transactions: bool = Tru
         "aggregate": bool(facts.numbers["sums"]),
     }
     missing = {need: NEEDS[need] for need, there in has.items() if not there}
+    if not offsets_within:
+        missing |= dict.fromkeys(missing.keys() & {"offsets-within"}, NO_OFFSETS_WITHIN)
     if not transactions:
         missing |= dict.fromkeys(missing.keys() & OF_TRANSACTIONS, NO_TRANSACTIONS)
     return missing

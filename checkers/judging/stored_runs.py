@@ -71,6 +71,7 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
         facts,
         healed=run.healed_ns is not None,
         transactions=run.promises is None or run.promises.transactions,
+        offsets_within=run.promises is None or run.promises.offsets_within,
     )
     found = completeness(facts, run)
     observe(facts, found)

@@ -14,7 +14,7 @@ from harness.record.naming import digest, output_headers
 from harness.record.partitions import PartitionIds
 from harness.record.parts import PartWriter, folder_of
 from harness.record.tables import Tabulator
-from harness.stores.interface import Effect, Overtaken, Store, StoreError
+from harness.stores.interface import Effect, Overtaken, Store, StoreError, StoreParts
 from harness.stores.reader import StoreReader
 from harness.stores.sqlite import Sqlite
 
@@ -28,7 +28,7 @@ def effect(n: int, content: bytes | None = b"v") -> Effect:
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     kind = Sqlite()
-    with kind.up(tmp_path):
+    with kind.up(StoreParts(tmp_path, None, lambda: 0)):
         return kind.connect(kind.address(tmp_path))
 
 
