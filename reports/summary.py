@@ -137,8 +137,8 @@ _NEEDED = {
 
 def _on_the_way(anomalies: Mapping[str, Found]) -> str:
     """What a stage that promises less has done, and those behind it have made good."""
-    told = listed([counted(name, found) for name, found in anomalies.items() if found.by_stage])
-    return f"; on the way there, {told}, which the guarantee of their stage permits" if told else ""
+    told = [counted(name, found) for name, found in anomalies.items() if found.by_stage]
+    return f"; on the way there, {listed(told)}, which the guarantee of their stage permits" if told else ""
 
 
 def _what_held(

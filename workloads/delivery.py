@@ -158,3 +158,12 @@ def commit_offsets(post: Post, positions: Positions, op: int | None = None) -> O
         outcome, told = Outcome.INFO, str(error)
     post.journal.write(Completed(outcome, "commit-offsets", post.process, outside, error=told))
     return outcome
+
+
+def keep_offsets(post: Post, positions: Positions, why: str | None) -> None:
+    """Write down that the offsets of these inputs are not committed, where a store did not take what came of them: the
+    worker goes back to them.
+    """
+    op = post.journal.number()
+    post.journal.write(Invoked("commit-offsets", post.process, op, claims=positions.claims))
+    post.journal.write(Completed(Outcome.FAIL, "commit-offsets", post.process, op, error=why))

@@ -16,7 +16,7 @@ from harness.pipeline import Place
 from harness.record.events import REFUSED, Ack, Completed, Invoked
 from harness.record.naming import Headers, header, parse_sources
 from harness.stores.interface import CommitUnknown, StoreError
-from workloads.delivery import Parcel, Planned, Post, commit_offsets
+from workloads.delivery import Parcel, Planned, Post, commit_offsets, keep_offsets
 from workloads.projection import effect_of, store_of
 
 RETRY_S = 0.2
@@ -95,10 +95,11 @@ class Keyed:
             post.control.listen(RETRY_S)
         answers = acks if outcome is Outcome.OK else None
         post.journal.write(Completed(outcome, "send", post.process, op, acks=answers, error=told))
-        if outcome is Outcome.OK:
-            reach(Step.AFTER_COMMIT)
-            outcome = commit_offsets(post, parcel.positions)
-        return outcome
+        if outcome is not Outcome.OK:
+            keep_offsets(post, parcel.positions, told)
+            return outcome
+        reach(Step.AFTER_COMMIT)
+        return commit_offsets(post, parcel.positions)
 
 
 def _carried(one: Planned) -> Planned:

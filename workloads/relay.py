@@ -27,6 +27,8 @@ IDLE_S = 0.05
 """How often a relay that found nothing looks again."""
 RETRY_S = 0.2
 """How long it waits before it asks a database again that could not answer."""
+MOST_BEYOND = 500
+"""How many rows are taken at once where one relay at a time takes any: so it is never far behind."""
 NOTHING = Positions({}, {})
 """A relay commits no offsets."""
 
@@ -124,7 +126,7 @@ class Relay:
 
     def _relay(self) -> None:
         policy, most, call_ns = self.settings.policy, self.settings.txn_size, self.journal.now_ns()
-        rows = self._inputs.take_beyond(most) if policy.takes_beyond else self._inputs.take(most)
+        rows = self._inputs.take_beyond(MOST_BEYOND) if policy.takes_beyond else self._inputs.take(most)
         if not rows:
             self._inputs.roll_back()  # it holds no transaction open while it waits
             self.control.listen(IDLE_S)

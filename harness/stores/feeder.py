@@ -19,9 +19,9 @@ from harness.record.naming import digest, value_name
 from harness.stores.interface import CommitUnknown, Inputs, NewRow, StoreError
 
 TICK_S = 0.05
-CONNECTIONS = 8
-LATE_SHARE = 0.05
-LATE_S = (0.1, 0.6)
+CONNECTIONS = 12
+LATE_SHARE = 0.03
+LATE_S = (0.1, 2.0)
 """For how long a transaction that stays open does, at least and at most."""
 
 
