@@ -53,7 +53,7 @@ NEMESIS = Nemesis(
     past_tense="was killed",
     occupies=all_services,
     hold_s=1.5,
-    recovery_s=4.0,
+    recovery_s=6.0,
     draw=draw,
     strike=kill_postgres,
 )

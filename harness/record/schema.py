@@ -45,9 +45,7 @@ STAGES = table(
         "whether outputs of one key keep the order of their inputs' partition",
         null="a store of an earlier version",
     ),
-    column(
-        "positions", _str, "how it knows what is done: group, each or elsewhere", null="by its group, if any"
-    ),
+    column("positions", _str, "how it knows what is done: group, each or elsewhere", null="as `group` says"),
     column("guarantee", _str, "what it promises of each input", null="what the pipeline does"),
 )
 
@@ -181,9 +179,7 @@ EXPECTED = table(
     column("digest", _i64, "what it must hold, as a hash", null="nobody says, or the row is of a sum"),
     column("key", _str, "of a sum: the key to which the input adds", null="the row is of an output"),
     column("adds", _i64, "of a sum: how much", null="the row is of an output"),
-    column(
-        "via", _str, "the topic whose record, made of the input, the stage takes", null="it takes the input"
-    ),
+    column("via", _str, "the topic whose record, made of the input, it takes", null="it takes the input"),
 )
 
 BATCHES = table(
