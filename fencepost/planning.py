@@ -23,6 +23,7 @@ from harness.settings.options import Options
 from harness.settings.test_toml import Plan
 from harness.stores.registry import STORES
 from workloads.defects import policy_of
+from workloads.padding import largest_bytes
 from workloads.program import PythonProgram
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ def facts_of(options: Options, workload: "Workload") -> PipelineFacts:
     """What the workload is in a run of these options. Raises `UsageError` where it cannot have the defect."""
     if options.defect:
         registry.defects()[options.defect].require(workload, options.client, registry.workloads().values())
-    return workload.facts(options, policy=policy_of(options.defect), txn_timeout_ms=TRANSACTION_TIMEOUT_MS)
+    facts = workload.facts(options, policy=policy_of(options.defect), txn_timeout_ms=TRANSACTION_TIMEOUT_MS)
+    limit = largest_bytes(options.record_bytes)
+    return facts if limit is None else facts.with_topics({"max.message.bytes": str(limit)})
 
 
 def draw(options: Options, workload: "Workload") -> Schedule:
@@ -97,6 +100,8 @@ def plan_test(
             "client": options.client,
             "txn_size": options.txn_size,
             "abort_share": options.abort_share,
+            "compression": options.compression,
+            "record_bytes": options.record_bytes,
             "seed": options.seed,
             "stores": {kind: STORES[kind].address(folder) for kind in facts.stores},
             **_jvm(options, folder, prepared),

@@ -88,6 +88,12 @@ SOURCE_HEADER = "fencepost-from"
 """The inputs that an output comes from: `topic/partition/offset`, separated by commas."""
 SLOT_HEADER = "fencepost-slot"
 """Which of the outputs expected of its inputs this one is."""
+TIME_HEADER = "fencepost-time"
+"""Says that the record's time stamp is its producer's own, and which: then a digest covers the time stamp, too."""
+PAD_HEADER = "fencepost-pad"
+"""Makes a record as large as a run asks for."""
+OWN_HEADERS = frozenset({VALUE_HEADER, SOURCE_HEADER, SLOT_HEADER, TIME_HEADER, PAD_HEADER})
+"""The headers of the run's own: a pipeline's transform is given all others."""
 SENTINEL_VALUE = "fencepost-sentinel"
 """Begins the value of the record that stands last in each partition."""
 

@@ -6,7 +6,7 @@ evidence asks which pipeline it is.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -158,6 +158,11 @@ class PipelineFacts:
     def stage(self, name: str) -> StageFacts:
         """The stage of that name."""
         return next(stage for stage in self.stages if stage.name == name)
+
+    def with_topics(self, config: Mapping[str, str]) -> "PipelineFacts":
+        """The same with more settings of every topic."""
+        topics = tuple(replace(one, config={**one.config, **config}) for one in self.topics)
+        return replace(self, topics=topics)
 
     def as_table(self) -> dict[str, Any]:
         """As it stands in `test.toml`, under `[workload]`."""

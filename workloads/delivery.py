@@ -1,7 +1,7 @@
 """What a worker does with a batch of outputs: the interface of its deliveries, and what they share."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from harness.clients.control import Control
@@ -20,10 +20,10 @@ from harness.history import Outcome
 from harness.pipeline import Place
 from harness.record.events import Completed, Invoked
 from harness.record.journal import Journal
-from harness.record.naming import digest, operation_name, output_headers, partition_key, value_name
+from harness.record.naming import operation_name, partition_key, value_name
 from harness.stores.interface import Store
 from workloads.model import Output
-from workloads.policy import Policy
+from workloads.policy import RIGHT, Policy
 
 
 @dataclass
@@ -38,6 +38,8 @@ class Post:
     consumer_settings: ConsumerSettings
     process: int
     store: Store | None = None  # that the pipeline writes beside Kafka
+    compression: str = "none"
+    largest_bytes: int | None = None  # of a record, where a run has large ones
     consumer: GroupConsumer = field(init=False)
     fenced: int = 0  # times that it was
 
@@ -48,7 +50,8 @@ class Post:
         return ProducerSettings(
             self.bootstrap,
             acks=policy.acks,
-            largest_bytes=policy.largest_bytes,
+            largest_bytes=policy.largest_bytes or self.largest_bytes,
+            compression=self.compression,
             block_s=min(STEP_TIMEOUT_S, policy.handling.commit_patience_s),
         )
 
@@ -68,7 +71,7 @@ class Planned:
     def as_send(self) -> list[object]:
         """As the journal announces it: with the digest of what must then stand in the log."""
         out, places = self.output, self.places
-        crc = digest(out.key, out.value, output_headers("", out.slot, places))
+        crc = out.digest(places)
         named = (cell for topic, number, offset in places for cell in (partition_key(topic, number), offset))
         return [out.topic, out.slot, crc, *named]
 
@@ -110,12 +113,12 @@ class Parcel:
         """As the journal announces them."""
         return [one.as_send() for one in self.planned]
 
-    def hand_over(self, sending: Sending, journal: Journal, op: int) -> None:
+    def hand_over(self, sending: Sending, journal: Journal, op: int, policy: Policy = RIGHT) -> None:
         """Give every record to the client."""
         for n, one in enumerate(self.planned):
-            out = one.output
-            headers = output_headers(value_name(journal.name, op, n), out.slot, one.places)
-            sending.send(n, out.topic, out.key, out.value, headers)
+            out = _as_sent(one.output, policy)
+            headers = out.record_headers(value_name(journal.name, op, n), one.places)
+            sending.send(n, out.topic, out.key, out.value, headers, out.timestamp_ms)
 
 
 class Deliverer(Protocol):
@@ -150,3 +153,12 @@ def commit_offsets(post: Post, positions: Positions, op: int | None = None) -> O
         outcome, told = Outcome.INFO, str(error)
     post.journal.write(Completed(outcome, "commit-offsets", post.process, outside, error=told))
     return outcome
+
+
+def _as_sent(out: Output, policy: Policy) -> Output:
+    """An output as it is sent: other than the journal says, where a defect spoils it."""
+    if policy.drops_headers:
+        out = replace(out, headers=())
+    if policy.null_as_empty and out.value is None:
+        out = replace(out, value=b"")
+    return out

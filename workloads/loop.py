@@ -57,6 +57,8 @@ class Settings:
     policy: Policy
     delivery: Delivery = Delivery.TRANSACTIONS
     place: int = 0  # which stage of the workload it is, from 0
+    compression: str = "none"
+    largest_bytes: int | None = None  # of a record; None: the client's own limit
 
 
 class Worker:
@@ -95,6 +97,8 @@ class Worker:
             ),
             process=settings.process,
             store=store,
+            compression=settings.compression,
+            largest_bytes=settings.largest_bytes,
         )
         self.deliverer = self._deliverer()
         aggregate = None if settings.delivery is Delivery.STORED else stage.aggregate

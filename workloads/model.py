@@ -5,18 +5,25 @@ each input must lead to exactly those outputs, once. It is stated for the checke
 digest), so they know nothing of what a workload is about.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
-from harness.expectation import Adds, Due, Feed, Input
+from harness.expectation import Adds, Due, Feed, Headers, Input
 from harness.history import Guarantee, Isolation
 from harness.pipeline import PipelineFacts, Sizes, StageFacts, TableFacts, TopicFacts, abort_seen, output_seen
+from harness.record.naming import Headers as RecordHeaders
 from harness.record.naming import digest, output_headers
 from workloads.policy import RIGHT, Delivery, Policy, held_at, steps
 
-TOPIC_CONFIG: Mapping[str, str] = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
+TOPIC_CONFIG: Mapping[str, str] = {
+    "min.insync.replicas": "2",
+    "unclean.leader.election.enable": "false",
+    "retention.ms": "-1",  # time stamps may be of long ago
+}
 MOST_REPLICAS = 3
+NULL_VALUES, HEADERS = "null values", "headers of their own"
+"""What outputs may have: see `Workload.shapes`."""
 SIDE_STORE = "sqlite"
 """The store of the tables that a defect writes on the side."""
 
@@ -29,6 +36,16 @@ class Output:
     slot: str
     key: bytes | None
     value: bytes | None
+    headers: Headers = ()  # in their order; a name may repeat, and a content be null
+    timestamp_ms: int | None = None  # of its own, above 0; None: when it is sent
+
+    def record_headers(self, name: str, sources: Iterable[tuple[str, int, int]]) -> RecordHeaders:
+        """All headers of the record that it becomes. `name`: of the attempt."""
+        return output_headers(name, self.slot, sources, self.timestamp_ms, self.headers)
+
+    def digest(self, sources: Iterable[tuple[str, int, int]]) -> int:
+        """Of the record that it becomes, where it comes from these inputs."""
+        return digest(self.key, self.value, self.record_headers("", sources), self.timestamp_ms)
 
 
 Transform = Callable[[Input], Sequence[Output]]
@@ -71,6 +88,9 @@ class Workload:
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     delivery: Delivery = Delivery.TRANSACTIONS
     allowed: frozenset[str] = frozenset()  # anomalies that the guarantee permits
+    shapes: frozenset[str] = (
+        frozenset()
+    )  # what some outputs have, where a defect asks for it: NULL_VALUES, HEADERS
     tables: Mapping[str, str] = field(
         default_factory=dict
     )  # those of a store that it writes, and in which kind
@@ -261,4 +281,4 @@ class StatedByTransform:
 
 def _held(topic: str, out: Output, partition: int, offset: int) -> int:
     """The digest of the output that the input at that place must lead to."""
-    return digest(out.key, out.value, output_headers("", out.slot, [(topic, partition, offset)]))
+    return out.digest([(topic, partition, offset)])

@@ -4,6 +4,7 @@ from workloads.at_least_once import AT_LEAST_ONCE, IDEMPOTENT
 from workloads.at_most_once import AT_MOST_ONCE
 from workloads.cdc import CDC
 from workloads.echo import ECHO
+from workloads.envelope import ENVELOPE
 from workloads.model import Workload
 from workloads.orders import ORDERS
 from workloads.sales import SALES
@@ -17,6 +18,7 @@ _FILES = (
     SQUARE,
     SALES,
     CDC,
+    ENVELOPE,
     IDEMPOTENT,
     AT_LEAST_ONCE,
     AT_MOST_ONCE,

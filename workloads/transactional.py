@@ -61,7 +61,7 @@ class Transactor:
         )
         reach = partial(post.control.reach, asked=parcel.asked, claims=parcel.claims)
         with producer.transaction(op, post.process, len(parcel.planned)) as txn:
-            parcel.hand_over(txn, post.journal, op)
+            parcel.hand_over(txn, post.journal, op, post.policy)
             txn.flush()
             if self._side is not None:
                 self._side.write(parcel)

@@ -117,6 +117,7 @@ class ProducerSettings:
         "all"  # who must have a record before it is acknowledged: all replicas in sync, or 1, the leader
     )
     largest_bytes: int | None = None  # of a record: a larger one is refused by the client itself
+    compression: str = "none"  # of the batches that it sends
     block_s: float = 10.0  # for how long a call may block, of a client whose calls have one time-out
 
 
@@ -124,9 +125,15 @@ class ProducerClient(Protocol):
     """A producer. Each call raises `ClientError`."""
 
     def send(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, told: OnDelivery
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        told: OnDelivery,
+        timestamp_ms: int | None = None,
     ) -> bool:
-        """Queue a record; False while the queue is full."""
+        """Queue a record; False while the queue is full. `timestamp_ms`: of its own, above 0; None: now."""
         ...
 
     def poll(self, timeout_s: float) -> None:

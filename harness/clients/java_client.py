@@ -19,7 +19,8 @@ from harness.history import Isolation
 
 def _limits(settings: ProducerSettings) -> dict[str, object]:
     size = {} if settings.largest_bytes is None else {"max.request.size": settings.largest_bytes}
-    return {"max.block.ms": round(1000 * settings.block_s), **size}
+    shared = {"max.block.ms": round(1000 * settings.block_s), "compression.type": settings.compression}
+    return {**shared, **size}
 
 
 class JavaClient:

@@ -47,11 +47,12 @@ def transactional_producer(settings: ProducerSettings, transactional_id: str) ->
     }
 
 
-def idempotent_producer(bootstrap: str) -> dict[str, Any]:
-    """A producer that writes each record once, or says that it could not."""
+def idempotent_producer(settings: ProducerSettings) -> dict[str, Any]:
+    """A producer of the run's own, that writes each record once, or says that it could not."""
     return {
         **_COMMON,
-        "bootstrap.servers": bootstrap,
+        **_limits(settings),
+        "bootstrap.servers": settings.bootstrap,
         "enable.idempotence": True,
         "linger.ms": 5,
         "message.timeout.ms": 120_000,
@@ -73,7 +74,9 @@ def plain_producer(settings: ProducerSettings) -> dict[str, Any]:
 
 
 def _limits(settings: ProducerSettings) -> dict[str, Any]:
-    return {} if settings.largest_bytes is None else {"message.max.bytes": settings.largest_bytes}
+    largest = settings.largest_bytes
+    limits: dict[str, Any] = {} if largest is None else {"message.max.bytes": largest}
+    return limits | {"compression.type": settings.compression}
 
 
 def group_consumer(bootstrap: str, group: str, client: str, isolation: Isolation) -> dict[str, Any]:

@@ -151,7 +151,13 @@ class LibrdkafkaProducer:
         self._producer = Producer(dict(settings))
 
     def send(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, told: OnDelivery
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        told: OnDelivery,
+        timestamp_ms: int | None = None,
     ) -> bool:
         """Queue a record; False while the queue is full."""
 
@@ -163,7 +169,9 @@ class LibrdkafkaProducer:
 
         try:
             with translated():
-                self._producer.produce(topic, value, key, headers=headers, on_delivery=delivered)
+                self._producer.produce(
+                    topic, value, key, headers=headers, on_delivery=delivered, timestamp=timestamp_ms or 0
+                )
         except BufferError:
             return False
         return True

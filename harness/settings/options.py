@@ -20,6 +20,7 @@ _PATH = Text("the path of a folder")
 _TOOL = Text("auto, bundled, or a path")
 _SPARK = Settings(r"spark\.[^\s=]+", 'one of Spark\'s, which begin with "spark."')
 CLIENTS = ("librdkafka", "java")
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 _BROKER = Settings(r"[a-z][a-z0-9._-]*", "a setting of Kafka's brokers")
 
 
@@ -86,6 +87,12 @@ class Options:
     toxiproxy: str = _option(_TOOL, "auto", "auto, bundled, or toxiproxy's binary")
     abort_share: float = _option(
         Number(0, 0.5), 0.02, "share of the transactions that are aborted on purpose"
+    )
+    compression: str = _option(
+        OneOf(COMPRESSIONS), "none", "of what workers and feeder send: none, gzip, snappy, lz4 or zstd"
+    )
+    record_bytes: int = _option(
+        Whole(0, 4_194_304), 0, "pad inputs and outputs to that many bytes; 0: as the workload makes them"
     )
     partitions: int = _option(Whole(1, 64), 6, "partitions of each topic")
     first_port: int | None = _option(

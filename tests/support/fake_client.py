@@ -60,6 +60,7 @@ class FakeClient:
     fails: dict[str, Failure] = field(default_factory=dict)
     unanswered: bool = False  # no record is ever acknowledged
     did: list[tuple[Any, ...]] = field(default_factory=list)
+    records: list[tuple[Headers, int | None]] = field(default_factory=list)  # what was sent with each record
     name: str = "fake"
 
     def do(self, *what: Any) -> None:
@@ -145,9 +146,16 @@ class FakeProducer:
         self.client.do("begin", self.own)
 
     def send(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, told: OnDelivery
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        told: OnDelivery,
+        timestamp_ms: int | None = None,
     ) -> bool:
         self.client.do("send", self.own, topic, value)
+        self.client.records.append((headers, timestamp_ms))
         if not self.client.unanswered:
             told(0, self.sent, None)
         self.sent += 1
