@@ -103,6 +103,10 @@ def outputs_in(topic: str) -> str:
     return f"outputs in {topic}"
 
 
+SEVERAL_TOPICS = "over several topics"
+"""The key of a verdict's coverage that counts the committed transactions with inputs of more than one topic."""
+
+
 class Premise(StrEnum):
     """What some checks rest on, and some faults break; then those checks are not made, and that is told."""
 

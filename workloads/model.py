@@ -11,7 +11,16 @@ from functools import cached_property, partial
 
 from harness.expectation import Adds, Due, Feed, Headers, Input
 from harness.history import Guarantee, Isolation
-from harness.pipeline import PipelineFacts, Sizes, StageFacts, TableFacts, TopicFacts, abort_seen, output_seen
+from harness.pipeline import (
+    PipelineFacts,
+    Sizes,
+    StageFacts,
+    TableFacts,
+    TopicFacts,
+    abort_seen,
+    output_seen,
+    several_topics_seen,
+)
 from harness.record.naming import Headers as RecordHeaders
 from harness.record.naming import digest, output_headers
 from workloads.policy import RIGHT, Delivery, Policy, held_at, steps
@@ -159,6 +168,7 @@ class Workload:
         goals = (
             *((abort_seen(options.abort_share),) if any(transactions.values()) else ()),
             *(output_seen(topic, text) for topic, text in mine.must_occur.items()),
+            *((several_topics_seen(),) if any(len(one.reads) > 1 for one in mine.stages) else ()),
         )
         allowed = tuple(sorted(self.allowed))
         tables = tuple(TableFacts(name, kind) for name, kind in mine.tables_of(policy).items())

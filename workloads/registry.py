@@ -5,6 +5,7 @@ from workloads.at_most_once import AT_MOST_ONCE
 from workloads.cdc import CDC
 from workloads.echo import ECHO
 from workloads.envelope import ENVELOPE
+from workloads.merge import MERGE
 from workloads.model import Workload
 from workloads.orders import ORDERS
 from workloads.sales import SALES
@@ -19,6 +20,7 @@ _FILES = (
     SALES,
     CDC,
     ENVELOPE,
+    MERGE,
     IDEMPOTENT,
     AT_LEAST_ONCE,
     AT_MOST_ONCE,

@@ -34,6 +34,7 @@ def evidence(s: Sources, t: Tables) -> DataFrame:
             _rows(s[table].groupBy("run").agg(F.expr(f"count(1) as {table}")), table)
             for table in ("transactions", "assignments", "claims")
         ),
+        _rows(_shapes(t), "shapes"),
         _rows(
             s["offsets"].groupBy("run").agg(F.expr("count(if(transactional, 1, null)) as within")), "offsets"
         ),
@@ -109,6 +110,18 @@ def _operations(t: Tables) -> DataFrame:
         "fenced": "operation.fenced",
     }
     return t.operations.where("operation.f != 'init'").groupBy("run").agg(*_counts(counts))
+
+
+def _shapes(t: Tables) -> DataFrame:
+    """Committed transactions of unusual shapes."""
+    inputs = (
+        t.operations.where("operation.f = 'txn' and settled = 'committed' and size(claims) > 1")
+        .selectExpr("run", "op", "explode(claims) as claim")
+        .selectExpr("run", "op", "claim.tp")
+        .join(F.broadcast(t.tps.select("run", "tp", "topic")), on=["run", "tp"], how="inner")
+    )
+    each = inputs.groupBy("run", "op").agg(F.expr("count(distinct topic) as topics"))
+    return each.groupBy("run").agg(*_counts({"several_topics": "topics > 1"}))
 
 
 def _values(t: Tables) -> DataFrame:
