@@ -29,6 +29,7 @@ from workloads.loop import Settings, Worker
 from workloads.model import Workload
 from workloads.padding import largest_bytes, padded
 from workloads.registry import WORKLOADS
+from workloads.unusual import Shares
 
 
 def client_of(spec: Mapping[str, Any]) -> Client:
@@ -88,6 +89,8 @@ def build(
                 place=workload.place_of(spec["stage"]),
                 compression=compression,
                 largest_bytes=limit,
+                txn_timeout_ms=spec["txn_timeout_ms"],
+                shares=Shares(spec["empty_share"], spec["overrun_share"]),
             )
             stage = workload.stage(spec["stage"])
             return Worker(stage, settings, client_of(spec), journal, control, store_of(spec))

@@ -103,8 +103,14 @@ def outputs_in(topic: str) -> str:
     return f"outputs in {topic}"
 
 
-SEVERAL_TOPICS = "over several topics"
-"""The key of a verdict's coverage that counts the committed transactions with inputs of more than one topic."""
+class Shape(StrEnum):
+    """Transactions of unusual shapes: the keys of a verdict's coverage that count them."""
+
+    SEVERAL_TOPICS = "over several topics"  # committed, with inputs of more than one topic
+    EMPTY = "empty"  # committed, with neither outputs nor offsets
+    OFFSETS_ONLY = "offsets only"  # committed without outputs
+    OUTPUTS_ONLY = "outputs only"  # committed without offsets
+    TIMED_OUT = "timed out"  # aborted by the coordinator, because they had been open for too long
 
 
 class Premise(StrEnum):

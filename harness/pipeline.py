@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from harness.expectation import Expectation, Feed
-from harness.history import SEVERAL_TOPICS, Guarantee, Isolation, outputs_in
+from harness.history import Guarantee, Isolation, Shape, outputs_in
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
@@ -119,7 +119,7 @@ def several_topics_seen() -> Goal:
     """That a transaction covered inputs of several topics."""
     return Goal(
         name="several-topics",
-        counted=SEVERAL_TOPICS,
+        counted=Shape.SEVERAL_TOPICS.value,
         text="no transaction covered inputs of more than one topic",
         remedy="a higher --rate or a larger --txn-size helps",
     )

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from harness.clients.control import Control
 from harness.clients.interface import (
+    TRANSACTION_TIMEOUT_MS,
     Client,
     ClientError,
     ConsumerSettings,
@@ -25,6 +26,9 @@ from harness.stores.interface import Store
 from workloads.model import Output
 from workloads.policy import RIGHT, Policy
 
+PROCESS_STRIDE = 1_000
+"""After an info a worker goes on under a new process number, this much higher."""
+
 
 @dataclass
 class Post:
@@ -40,6 +44,8 @@ class Post:
     store: Store | None = None  # that the pipeline writes beside Kafka
     compression: str = "none"
     largest_bytes: int | None = None  # of a record, where a run has large ones
+    txn_timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    notes: str | None = None  # the topic for outputs that come of no input
     consumer: GroupConsumer = field(init=False)
     fenced: int = 0  # times that it was
 
@@ -52,6 +58,7 @@ class Post:
             acks=policy.acks,
             largest_bytes=policy.largest_bytes or self.largest_bytes,
             compression=self.compression,
+            txn_timeout_ms=self.txn_timeout_ms,
             block_s=min(STEP_TIMEOUT_S, policy.handling.commit_patience_s),
         )
 
@@ -83,6 +90,8 @@ class Parcel:
     planned: Sequence[Planned]
     positions: Positions
     asked: str  # how its transaction is to end: commit or abort
+    beside: str | None = None  # an unusual transaction that goes before it: `workloads.unusual.Beside`
+    overruns: bool = False  # its transaction is held until its time-out has passed
 
     @property
     def claims(self) -> Mapping[str, tuple[int, int]]:
@@ -98,12 +107,12 @@ class Parcel:
                 for one in self.planned
                 if any(partition_key(topic, number) == key for topic, number, _ in one.places)
             ]
-            parts.append(Parcel(planned, positions, self.asked))
+            parts.append(replace(self, planned=planned, positions=positions))
         return parts
 
     def without(self, taken: Callable[[Output], bool]) -> "Parcel":
         """The same without some outputs."""
-        return Parcel([one for one in self.planned if not taken(one.output)], self.positions, self.asked)
+        return replace(self, planned=[one for one in self.planned if not taken(one.output)])
 
     def only(self, taken: Callable[[Output], bool]) -> "Parcel":
         """These outputs alone."""

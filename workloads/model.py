@@ -84,6 +84,7 @@ class Stage:
     ordered: bool = False  # outputs of one key and slot stand in the order of their inputs of one partition
     aggregate: Aggregate | None = None
     delivery: Delivery | None = None  # None: the workload's
+    notes: str | None = None  # of the topics that it writes, one for outputs that come of no input
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,9 @@ class Workload:
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     delivery: Delivery = Delivery.TRANSACTIONS
     allowed: frozenset[str] = frozenset()  # anomalies that the guarantee permits
+    empty_share: float = (
+        0.0  # of the batches that an empty transaction goes before, unless the run says otherwise
+    )
     shapes: frozenset[str] = (
         frozenset()
     )  # what some outputs have, where a defect asks for it: NULL_VALUES, HEADERS
@@ -226,6 +230,7 @@ class Workload:
                     writes=tuple(map(elsewhere, stage.writes)),
                     transform=partial(transform, stage),
                     aggregate=moved(stage.aggregate) if stage.aggregate else None,
+                    notes=elsewhere(stage.notes) if stage.notes else None,
                 )
                 for stage in self.stages
             ),

@@ -10,6 +10,7 @@ from workloads.model import Workload
 from workloads.orders import ORDERS
 from workloads.sales import SALES
 from workloads.shop import SHOP
+from workloads.sparse import SPARSE
 from workloads.square import SQUARE
 
 _FILES = (
@@ -21,6 +22,7 @@ _FILES = (
     CDC,
     ENVELOPE,
     MERGE,
+    SPARSE,
     IDEMPOTENT,
     AT_LEAST_ONCE,
     AT_MOST_ONCE,

@@ -13,7 +13,6 @@ from harness.clients.interface import (
     AUTO_COMMIT_MS,
     PLAIN_TIMEOUT_MS,
     SESSION_TIMEOUT_MS,
-    TRANSACTION_TIMEOUT_MS,
     ProducerSettings,
 )
 from harness.history import Isolation
@@ -24,8 +23,9 @@ AUTO_COMMIT: dict[str, Any] = {
     "auto.commit.interval.ms": AUTO_COMMIT_MS,
 }
 
+SOCKET_TIMEOUT_MS = 10_000
 _COMMON: dict[str, Any] = {
-    "socket.timeout.ms": 10_000,
+    "socket.timeout.ms": SOCKET_TIMEOUT_MS,
     "reconnect.backoff.ms": 50,
     "reconnect.backoff.max.ms": 500,
     "retry.backoff.ms": 50,
@@ -41,7 +41,8 @@ def transactional_producer(settings: ProducerSettings, transactional_id: str) ->
         **_limits(settings),
         "bootstrap.servers": settings.bootstrap,
         "transactional.id": transactional_id,
-        "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+        "transaction.timeout.ms": settings.txn_timeout_ms,
+        "socket.timeout.ms": min(SOCKET_TIMEOUT_MS, settings.txn_timeout_ms - 100),
         "linger.ms": 2,
         "queue.buffering.max.messages": 200_000,
     }

@@ -88,6 +88,18 @@ class Options:
     abort_share: float = _option(
         Number(0, 0.5), 0.02, "share of the transactions that are aborted on purpose"
     )
+    empty_share: float | None = _option(
+        Number(0, 0.9),
+        None,
+        "share of the batches before which a worker commits a transaction with nothing, or with offsets or outputs "
+        "alone; the workload's own if not given",
+    )
+    overrun_share: float = _option(
+        Number(0, 0.5), 0.0, "share of the transactions that are held until their time-out has passed"
+    )
+    txn_timeout_s: float = _option(
+        Number(2, 30, "seconds"), 30.0, "after which a coordinator aborts a transaction that is open"
+    )
     compression: str = _option(
         OneOf(COMPRESSIONS), "none", "of what workers and feeder send: none, gzip, snappy, lz4 or zstd"
     )
@@ -177,7 +189,7 @@ class Options:
 
 
 def _key(name: str) -> str:
-    keys = {"time_limit_s": "time-limit", "settings": "broker"}
+    keys = {"time_limit_s": "time-limit", "txn_timeout_s": "txn-timeout", "settings": "broker"}
     return keys.get(name, name.replace("_", "-"))
 
 

@@ -1,6 +1,6 @@
 """A client without Kafka: one partition a topic, offsets of a group, and errors as they are ordered."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,6 +93,16 @@ class FakeClient:
     ) -> list[Record]:
         self.do("read", place, isolation)
         return list(self.kept.get(place, ()))
+
+    @contextmanager
+    def stable_end(
+        self, bootstrap: str, name: str, place: tuple[str, int]
+    ) -> Iterator[Callable[[float], int]]:
+        def ask(timeout_s: float) -> int:
+            self.do("stable", place)
+            return len(self.named("stable"))
+
+        yield ask
 
     def classify(self, error: Exception) -> ClientError | None:
         return error if isinstance(error, ClientError) else None
