@@ -5,7 +5,7 @@ the run, stored in `test.toml` as `[workload]`, and read from there by whoever j
 evidence asks which pipeline it is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
@@ -64,6 +64,11 @@ class StageFacts:
     txn_timeout_ms: int = 0  # 0: it has no transactions
     steps: tuple[str, ...] = ()  # of its loop, where a worker can be struck
     held_at: tuple[str, ...] = ()  # the steps at which it has begun what others would have to do in its place
+
+    def id_of(self, worker: str, places: Iterable[Place]) -> str | None:
+        """The transactional id of a worker that has these input partitions in hand: its own, or a partition's."""
+        named = (worker, *(f"{topic}-{number}" for topic, number in places))
+        return next((self.transactional_ids[one] for one in named if one in self.transactional_ids), None)
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "StageFacts":
