@@ -65,7 +65,7 @@ FLOORS = {
     "reports": (
         "charts told",
         "summary",
-        "console junit html",
+        "console junit html trace",
         "external",
     ),
     "fencepost": (
