@@ -11,25 +11,19 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from harness.cluster import Broker, TransactionView
-from harness.errors import FaultFailed, WaitTimeout
+from harness.cluster import TransactionView
+from harness.errors import WaitTimeout
 from harness.history import Step
 from harness.network import LinkEffect
 from harness.network.links import peer_link
-from harness.pipeline import Place, StageFacts
-from harness.record.naming import split_partition
 from harness.runner.faults import Effect, FaultContext, Injection
-from harness.runner.processes import Member
 from harness.waiting import wait_for
 from nemeses.brokers import another
-from nemeses.targets import worker_behind
+from nemeses.in_transaction import GOAL, Held, broker_of, hold, leader_of
 
-STEP_TIMEOUT_S = 60.0
-"""One transaction in fifty aborts: that takes a while."""
 STATE_TIMEOUT_S = 10.0
 MOVE_TIMEOUT_S = 30.0
 IN_SYNC_TIMEOUT_S = 90.0
-GOAL = "transaction-state"
 
 
 @dataclass(frozen=True)
@@ -48,26 +42,17 @@ AIMS: Mapping[str, Aim] = {
 }
 
 
-@dataclass(frozen=True)
-class Held:
-    """A worker that stands before the end of its transaction, and who coordinates that."""
-
-    member: Member
-    own: str  # its transactional id
-    coordinator: Broker
-    view: TransactionView
-
-
 @contextmanager
 def kill_in_state(context: FaultContext, injection: Injection) -> Iterator[Effect]:
     """It acted if the coordinator said that the transaction was in the state, and was killed, and another took over."""
     cluster, aim = context.cluster, AIMS[injection.state or "ongoing"]
     effect = Effect(target=f"coordinator of {injection.target.name}")
-    held = _hold(context, injection, aim, effect)
+    held = hold(context, injection, aim.asked, aim.steps, effect)
     if held is None:
         yield effect
         return
-    broker, own = held.coordinator, held.own
+    own = held.own
+    broker = broker_of(context, held.coordinator, f"the coordinator of {own}")
     effect.who = f"broker {broker.id}"
     effect.target = f"broker {broker.id}, transaction coordinator of {own}, in {aim.state}"
     effect.strikes()
@@ -99,42 +84,12 @@ def kill_in_state(context: FaultContext, injection: Injection) -> Iterator[Effec
     cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
 
 
-def _hold(context: FaultContext, injection: Injection, aim: Aim, effect: Effect) -> Held | None:
-    """A worker that stands before the end of its transaction; None, and a note, where none comes there."""
-    member = worker_behind(context, injection.target)
-    stage = next(stage for stage in context.stages if stage.name == member.stage)
-    try:
-        claims = context.processes.wait_at_step(member, _step(stage, aim), STEP_TIMEOUT_S, asked=aim.asked)
-    except WaitTimeout as error:  # a worker that has nothing to do comes to no step: nothing was struck
-        effect.lacking["worker-at-step"] = str(error)
-        return None
-    own = stage.id_of(member.worker or "", map(split_partition, claims))
-    view = context.cluster.transaction(own) if own is not None else None
-    if own is None or view is None or view.state != "Ongoing":
-        member.send(go=True)
-        effect.lacking[GOAL] = (
-            f"{member.journal} stood in a transaction of {own}, of which its coordinator says {view}"
-        )
-        return None
-    number = context.cluster.txn_coordinator(own)
-    coordinator = next((broker for broker in context.cluster.brokers if broker.id == number), None)
-    if coordinator is None:
-        member.send(go=True)
-        raise FaultFailed(f"the coordinator of {own} is broker {number}, which is not of this cluster")
-    return Held(member, own, coordinator, view)
-
-
-def _step(stage: StageFacts, aim: Aim) -> Step:
-    reached = [step for step in aim.steps if step.value in stage.steps]
-    return (reached or aim.steps)[-1]
-
-
 def _prepared(
     context: FaultContext, held: Held, aim: Aim, effect: Effect, cut: ExitStack
 ) -> TransactionView | None:
     """Let the transaction come into Prepare and no further; None, and a note, where it does not."""
-    cluster, coordinator = context.cluster, held.coordinator.id
-    leaders = {_leader(context, place) for place in held.view.places} - {coordinator, -1}
+    cluster, coordinator = context.cluster, held.coordinator
+    leaders = {leader_of(context, place) for place in held.view.places} - {coordinator, -1}
     if not leaders:
         effect.lacking[GOAL] = (
             f"broker {coordinator} leads all that the transaction of {held.own} has written"
@@ -162,15 +117,10 @@ def _prepared(
         return None
 
 
-def _leader(context: FaultContext, place: Place) -> int:
-    view = context.cluster.describe(place[0]).get(place[1])
-    return view.leader if view is not None else -1
-
-
 def _described(held: Held, view: TransactionView) -> str:
     topic, number = view.places[0]
     more = f" and {len(view.places) - 1} more" if len(view.places) > 1 else ""
     return (
-        f"broker {held.coordinator.id} said that {held.own} was in {view.state}, with no marker yet in "
+        f"broker {held.coordinator} said that {held.own} was in {view.state}, with no marker yet in "
         f"{topic}/{number}{more}"
     )

@@ -196,9 +196,9 @@ class Nemesis:
     by_default: bool = True  # drawn where nobody asked for faults by name
     aimable: bool = False  # it can be aimed at a step of a worker's loop
     states: frozenset[str] = frozenset()  # of a transaction, at which it can be aimed as well
-    at: str | None = (
-        None  # strikes only where a worker has come to this step, or a transaction into this state
-    )
+    at: str | None = None
+    """Strikes only where a worker has come to this step (`STAGE:STEP`: a worker of that stage), or a transaction into
+    this state."""
     keeps_slot: bool = False  # what it strikes lives on beside its replacement, which needs a slot more
 
     @property
@@ -211,15 +211,22 @@ class Nemesis:
         if self.at is None:
             return self.draw(rng, targets)
         if self.at in self.states:
-            drawn = self.draw(rng, targets)
+            if not targets.transactional_ids:
+                raise NothingToStrike("a pipeline with a transactional id")
+            written = tuple(place for place in targets.places if place[0] in targets.written)
+            drawn = self.draw(rng, replace(targets, places=written))
             return replace(drawn, parameters={**drawn.parameters, "state": self.at})
-        at = {stage: (self.at,) for stage, steps in targets.steps.items() if self.at in steps}
+        only, _, step = self.at.rpartition(":")
+        at = {
+            stage: (step,) for stage, steps in targets.steps.items() if step in steps and only in ("", stage)
+        }
         if not at:
-            raise NothingToStrike(f"a pipeline whose workers come to the step {self.at}")
+            whose = f"a stage {only}" if only else "a pipeline"
+            raise NothingToStrike(f"{whose} whose workers come to the step {step}")
         reached = {stage: at.get(stage, ()) for stage in targets.steps}
         places = tuple(place for place in targets.places if place[0] in targets.written)
         drawn = self.draw(rng, replace(targets, steps=reached, held_at=reached, places=places, step=None))
-        return replace(drawn, parameters={**drawn.parameters, "step": self.at})
+        return replace(drawn, parameters={**drawn.parameters, "step": step})
 
     @property
     def room_s(self) -> float:

@@ -45,6 +45,17 @@ def test_a_coordinator_is_aimed_at_by_the_state_of_a_transaction() -> None:
     assert "in prepare-commit" in str(schedule.injections[0])
 
 
+def test_a_fault_is_aimed_at_a_step_of_one_stage() -> None:
+    stage = sorted(GROUNDS.workers)[-1]
+    asked = f"kill-worker@{stage}:after-send"
+    require_known(asked, NEMESES)
+    schedule = draw([aimed(asked, NEMESES)], GROUNDS, 60, Random(1), named=True)
+    assert {str(one.target).partition("/")[0] for one in schedule.injections} == {f"worker:{stage}"}
+    assert {key_of(one.as_table(), [asked]) for one in schedule.injections} == {asked}
+    with pytest.raises(UsageError, match="needs a stage nowhere whose workers come to the step after-send"):
+        draw([aimed("kill-worker@nowhere:after-send", NEMESES)], GROUNDS, 60, Random(1), named=True)
+
+
 def test_a_sweep_is_a_kill_at_every_step_and_a_pause_between_poll_and_commit() -> None:
     assert expand(["crash-points", "none", "partition"], PIPELINE) == [
         "kill-worker@after-poll",

@@ -9,7 +9,7 @@ from harness.cluster.fake import FakeCluster
 from harness.network import LinkEffect
 from harness.network.links import peer_link
 from harness.runner.faults import Effect, Injection, Target
-from nemeses import transaction_states
+from nemeses import around_markers, in_transaction, transaction_states
 from nemeses.registry import NEMESES
 from tests.support.fake_run import IDLE, FakeRun, Script, fake_run
 
@@ -26,8 +26,11 @@ PREPARED = view("PrepareCommit")
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("STEP_TIMEOUT_S", "STATE_TIMEOUT_S", "MOVE_TIMEOUT_S"):
-        monkeypatch.setattr(transaction_states, name, 0.5)
+    monkeypatch.setattr(in_transaction, "STEP_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(around_markers, "STEP_TIMEOUT_S", 0.5)
+    for file in (transaction_states, around_markers):
+        for name in ("STATE_TIMEOUT_S", "MOVE_TIMEOUT_S"):
+            monkeypatch.setattr(file, name, 0.5)
 
 
 def cluster(*told: TransactionView, leader: int = 2) -> FakeCluster:
@@ -37,12 +40,11 @@ def cluster(*told: TransactionView, leader: int = 2) -> FakeCluster:
     return made
 
 
-def struck(run: FakeRun, state: str) -> Effect:
+def struck(run: FakeRun, state: str, fault: str = "kill-txn-coordinator") -> Effect:
     run.processes.await_ready([run.processes.start_worker("s", "s-1")])
-    injection = Injection(
-        "kill-txn-coordinator", Target("txn-coordinator", "s-1"), 0.0, 0.05, {"state": state}
-    )
-    with NEMESES["kill-txn-coordinator"].strike(run.context, injection) as effect:
+    target = Target("leader", "out/0") if fault == "kill-broker" else Target("txn-coordinator", "s-1")
+    injection = Injection(fault, target, 0.0, 0.05, {"state": state})
+    with NEMESES[fault].strike(run.context, injection) as effect:
         pass
     assert all(broker.running for broker in run.cluster.brokers)
     assert run.cluster.network.on == []
@@ -87,3 +89,34 @@ def test_a_worker_that_ends_no_transaction_leaves_nothing_to_strike(tmp_path: Pa
     with fake_run(tmp_path, Script(IDLE), cluster(ONGOING)) as run:
         effect = struck(run, "prepare-abort")
         assert not effect.acted and list(effect.lacking) == ["worker-at-step"]
+
+
+@pytest.mark.parametrize(
+    ("state", "told", "words"),
+    [
+        ("before-markers", (ONGOING,), "s-1 was Ongoing, with records in out/0 and no marker yet"),
+        ("after-markers", (ONGOING, PREPARED, DONE), "s-1 was CompleteCommit: out/0 had its marker"),
+    ],
+)
+def test_a_leader_dies_on_either_side_of_the_marker(
+    state: str, told: tuple[TransactionView, ...], words: str, tmp_path: Path
+) -> None:
+    with fake_run(tmp_path, cluster=cluster(*told)) as run:
+        effect = struck(run, state, "kill-broker")
+        assert effect.acted and effect.proof[0] == words
+        assert effect.who == "broker 2" and effect.proof[-1] == "broker 1 leads out/0 now"
+
+
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        ("after-markers", (ONGOING, PREPARED)),  # it is never complete
+        ("before-markers", (view("Ongoing", (("__consumer_offsets", 0),)),)),  # it has no output
+    ],
+)
+def test_a_leader_lives_where_the_state_was_not_seen(
+    state: str, told: tuple[TransactionView, ...], tmp_path: Path
+) -> None:
+    with fake_run(tmp_path, cluster=cluster(*told)) as run:
+        effect = struck(run, state, "kill-broker")
+        assert not effect.acted and list(effect.lacking) == ["transaction-state"]
