@@ -14,7 +14,7 @@ from typing import Any
 from harness.clients.control import Control
 from harness.clients.feeder import Feeder
 from harness.clients.final_reader import FinalReader
-from harness.clients.interface import Client
+from harness.clients.interface import Client, GroupSettings
 from harness.clients.librdkafka_client import LibrdkafkaClient
 from harness.clients.readers import Observer
 from harness.history import Isolation, Role
@@ -38,6 +38,13 @@ def client_of(spec: Mapping[str, Any]) -> Client:
     from harness.clients.jvm import JvmParts
 
     return JavaClient(JvmParts.from_spec(spec["jvm"]))
+
+
+def member_of(spec: Mapping[str, Any]) -> GroupSettings:
+    """How a worker belongs to its group: a static member goes by the worker's name, which its replacement has too."""
+    told: dict[str, Any] = spec.get("membership", {})
+    instance = spec.get("worker") if told.get("static") else None
+    return GroupSettings(told.get("protocol", "classic"), told.get("assignor"), instance)
 
 
 def store_of(spec: Mapping[str, Any]) -> Store | None:
@@ -83,6 +90,7 @@ def build(
                 policy=policy_of(spec.get("defect")),
                 delivery=workload.delivery_of(workload.stage(spec["stage"])),
                 place=workload.place_of(spec["stage"]),
+                as_member=member_of(spec),
             )
             stage = workload.stage(spec["stage"])
             return Worker(stage, settings, client_of(spec), journal, control, store_of(spec))

@@ -11,9 +11,11 @@ from confluent_kafka import KafkaError, KafkaException
 
 from harness.clients.interface import (
     AUTO_COMMIT_MS,
+    HEARTBEAT_MS,
     PLAIN_TIMEOUT_MS,
     SESSION_TIMEOUT_MS,
     TRANSACTION_TIMEOUT_MS,
+    ConsumerSettings,
     ProducerSettings,
 )
 from harness.history import Isolation
@@ -76,6 +78,24 @@ def _limits(settings: ProducerSettings) -> dict[str, Any]:
     return {} if settings.largest_bytes is None else {"message.max.bytes": settings.largest_bytes}
 
 
+def member(settings: ConsumerSettings) -> dict[str, Any]:
+    """A member of a group, as its settings say. The consumer protocol (KIP-848) leaves time-outs to the brokers."""
+    told = group_consumer(settings.bootstrap, settings.group, settings.name, settings.isolation)
+    group = settings.as_member
+    if group.assigned_by_broker:
+        told = {name: value for name, value in told.items() if name not in _OF_BROKER}
+        told["group.protocol"] = group.protocol
+    elif group.assignor is not None:
+        told["partition.assignment.strategy"] = _ASSIGNORS[group.assignor]
+    if group.instance_id is not None:
+        told["group.instance.id"] = group.instance_id
+    return told | (AUTO_COMMIT if settings.auto_commit else {})
+
+
+_OF_BROKER = frozenset({"session.timeout.ms", "heartbeat.interval.ms"})
+_ASSIGNORS = {"eager": "range", "cooperative": "cooperative-sticky"}
+
+
 def group_consumer(bootstrap: str, group: str, client: str, isolation: Isolation) -> dict[str, Any]:
     """A member of a consumer group that commits nothing by itself."""
     return {
@@ -88,7 +108,7 @@ def group_consumer(bootstrap: str, group: str, client: str, isolation: Isolation
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "session.timeout.ms": SESSION_TIMEOUT_MS,
-        "heartbeat.interval.ms": 300,
+        "heartbeat.interval.ms": HEARTBEAT_MS,
         "fetch.wait.max.ms": 50,
         "fetch.error.backoff.ms": 50,
     }

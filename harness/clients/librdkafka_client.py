@@ -74,10 +74,7 @@ class LibrdkafkaConsumer:
     """A member of a group."""
 
     def __init__(self, settings: ConsumerSettings, on_error: OnError) -> None:
-        told = librdkafka.group_consumer(
-            settings.bootstrap, settings.group, settings.name, settings.isolation
-        )
-        self._consumer = Consumer(told | (librdkafka.AUTO_COMMIT if settings.auto_commit else {}))
+        self._consumer = Consumer(librdkafka.member(settings))
         self._on_error = on_error
 
     def subscribe(self, topics: Sequence[str], on_move: OnMove) -> None:
@@ -226,7 +223,7 @@ class LibrdkafkaClient:
 
     def stranger(self, settings: ConsumerSettings) -> LibrdkafkaConsumer:
         """One that never joins."""
-        return LibrdkafkaConsumer(settings, lambda error: None)
+        return LibrdkafkaConsumer(settings.as_stranger(), lambda error: None)
 
     def read_whole(
         self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float

@@ -14,7 +14,8 @@ from typing import Any
 from harness.errors import UsageError
 from harness.names import check_name, unknown
 from harness.secrets import REDACTED, redact_setting
-from harness.settings.kinds import Kind, Names, Number, OneOf, Settings, Text, Whole, refuse
+from harness.settings.groups import ASSIGNORS, PROTOCOLS
+from harness.settings.kinds import Kind, Names, Number, OneOf, Settings, Switch, Text, Whole, refuse
 
 _PATH = Text("the path of a folder")
 _TOOL = Text("auto, bundled, or a path")
@@ -65,6 +66,15 @@ class Options:
     client: str = _option(
         OneOf(CLIENTS), "librdkafka", "the client of the pipeline: librdkafka or java", flag=True
     )
+    group_protocol: str = _option(
+        OneOf(PROTOCOLS),
+        "classic",
+        "the protocol of consumer groups: classic or consumer (KIP-848)",
+        flag=True,
+    )
+    assignor: str | None = _option(
+        OneOf(ASSIGNORS), None, "of the classic protocol: eager or cooperative; eager if not given", flag=True
+    )
     cluster: str = _option(OneOf(("local",)), "local", "the kind of cluster", flag=True)
     brokers: int = _option(Whole(3, 3), 3, "how many brokers the cluster has", flag=True)
     kafka: str = _option(Text("a version of Kafka"), "4.3.1", "the version of Kafka", flag=True)
@@ -88,6 +98,9 @@ class Options:
         Number(0, 0.5), 0.02, "share of the transactions that are aborted on purpose"
     )
     partitions: int = _option(Whole(1, 64), 6, "partitions of each topic")
+    static_membership: bool = _option(
+        Switch(), False, "workers have a group.instance.id, which outlives a restart: true or false"
+    )
     first_port: int | None = _option(
         Whole(1024, 65_000), None, "ports are taken from here up; free ones if not given"
     )
@@ -262,6 +275,8 @@ def command_line(options: Options) -> str:
 def _as_text(value: object) -> str:
     if isinstance(value, tuple):
         return ",".join(value)
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)
