@@ -12,6 +12,7 @@ from random import Random
 
 from harness.clients.control import Control
 from harness.clients.interface import (
+    DEFAULT_GROUP,
     Client,
     ClientError,
     ConsumerSettings,
@@ -65,7 +66,7 @@ class Settings:
     policy: Policy
     delivery: Delivery = Delivery.TRANSACTIONS
     place: int = 0  # which stage of the workload it is, from 0
-    as_member: GroupSettings = GroupSettings()
+    as_member: GroupSettings = DEFAULT_GROUP
 
 
 class Worker:

@@ -71,6 +71,9 @@ class GroupSettings:
         return self.protocol == "consumer"
 
 
+DEFAULT_GROUP = GroupSettings()
+
+
 @dataclass(frozen=True)
 class ConsumerSettings:
     """What a member of a consumer group is told."""
@@ -81,11 +84,11 @@ class ConsumerSettings:
     isolation: Isolation
     most: int = 500  # records that one poll may give
     auto_commit: bool = False  # the client commits what it has given, now and then
-    as_member: GroupSettings = GroupSettings()
+    as_member: GroupSettings = DEFAULT_GROUP
 
     def as_stranger(self) -> "ConsumerSettings":
         """The same for one that never joins: an instance id would name the member that has."""
-        return replace(self, as_member=GroupSettings())
+        return replace(self, as_member=DEFAULT_GROUP)
 
 
 OnMove = Callable[[bool, Sequence[Position]], None]

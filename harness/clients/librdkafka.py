@@ -1,4 +1,4 @@
-"""Settings of the librdkafka clients, and the table that says what their errors prove.
+"""Settings of the librdkafka clients, and what they say of an error.
 
 librdkafka raises an unset `socket.timeout.ms` of a transactional producer to nearly its
 transaction time-out; then a producer whose coordinator was stopped commits nothing for a minute,
@@ -141,18 +141,3 @@ def words(error: KafkaError) -> str:
         if holds
     ]
     return f"{error.name()}{' (' + ', '.join(kinds) + ')' if kinds else ''}: {error.str()}"
-
-
-_FENCED = frozenset(
-    {
-        KafkaError._FENCED,
-        KafkaError.PRODUCER_FENCED,
-        KafkaError.INVALID_PRODUCER_EPOCH,
-        KafkaError.FENCED_INSTANCE_ID,
-    }
-)
-
-
-def is_fencing(error: KafkaError) -> bool:
-    """Whether the words are those of fencing; a transaction that timed out is told the same."""
-    return error.code() in _FENCED

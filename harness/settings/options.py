@@ -14,7 +14,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.names import check_name, unknown
 from harness.secrets import REDACTED, redact_setting
-from harness.settings.groups import ASSIGNORS, PROTOCOLS
+from harness.settings.groups import ASSIGNORS, PROTOCOLS, check_group
 from harness.settings.kinds import Kind, Names, Number, OneOf, Settings, Switch, Text, Whole, refuse
 
 _PATH = Text("the path of a folder")
@@ -163,6 +163,7 @@ class Options:
         if self.defect is not None:
             check_name("defect", self.defect, known.defects)
         check_name("Kafka version", self.kafka, known.kafka)
+        check_group(self.group_protocol, self.assignor)
         if self.run_name == "latest":
             raise UsageError('a run cannot be named "latest": the link to the newest run has that name')
         for key, tool in (("java", self.java), ("toxiproxy", self.toxiproxy)):
