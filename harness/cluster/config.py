@@ -79,6 +79,10 @@ class Layout:
         """Where the harness asks a node as a controller, with no proxy between."""
         return self.listeners[broker, f"CTL_{broker}"]
 
+    def listener_of(self, slot: str) -> str:
+        """The name of a slot's listener, on every broker."""
+        return _slot_listener(self.slots.index(slot))
+
     def bootstrap(self) -> str:
         """The harness's own listeners."""
         return ",".join(f"{HOST}:{self.harness_port(broker)}" for broker in self.brokers)
