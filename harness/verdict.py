@@ -206,6 +206,7 @@ class Verdict:
     coverage: Mapping[str, int] = field(default_factory=dict)
     stats: Mapping[str, int] = field(default_factory=dict)
     unsettled: Unsettled = field(default_factory=Unsettled)
+    requests: Mapping[str, Sequence[int]] = field(default_factory=dict)  # the versions that the workers spoke
 
     def as_json(self) -> dict[str, Any]:
         """The document."""
@@ -227,6 +228,7 @@ class Verdict:
             "coverage": dict(self.coverage),
             "stats": dict(self.stats),
             "unsettled": self.unsettled.as_json(),
+            "requests": {name: list(versions) for name, versions in self.requests.items()},
         }
 
     @classmethod
@@ -252,6 +254,7 @@ class Verdict:
                 coverage=body["coverage"],
                 stats=body["stats"],
                 unsettled=Unsettled(**body.get("unsettled", {})),  # older runs do not say
+                requests=body.get("requests", {}),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise UnreadableInput(

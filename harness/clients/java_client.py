@@ -41,7 +41,7 @@ class JavaClient:
 
     def stranger(self, settings: ConsumerSettings) -> JavaConsumer:
         """One that never joins."""
-        return JavaConsumer(settings, lambda error: None)
+        return JavaConsumer(settings.as_stranger(), lambda error: None)
 
     def read_whole(
         self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
