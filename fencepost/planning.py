@@ -98,6 +98,7 @@ def plan_test(
             "txn_size": options.txn_size,
             "abort_share": options.abort_share,
             "seed": options.seed,
+            "partitions": workload.partitions(options),
             "stores": {kind: STORES[kind].address(folder) for kind in facts.stores},
             **_jvm(options, folder, prepared),
         },
@@ -171,6 +172,8 @@ def promises_of(options: Options, test: Test) -> Promises:
             observer(test.pipeline.written),
         ),
         tables=tables,
+        free_stages=test.pipeline.free_stages,
+        history=bool(test.pipeline.free_stages),
         broken_premises=tuple(sorted(broken)),
         one_clock=kind.one_clock,
     )

@@ -26,8 +26,13 @@ from harness.stores.reader import StoreReader
 from harness.stores.registry import STORES
 from workloads.defects import policy_of
 from workloads.loop import Settings, Worker
+from workloads.mixed import MixedWorker
 from workloads.model import Workload
+from workloads.policy import Delivery
 from workloads.registry import WORKLOADS
+
+LOOPS: Mapping[Delivery, type[Worker] | type[MixedWorker]] = {Delivery.MIXED: MixedWorker}
+"""The loop of a stage, by how it delivers; all others are the one that takes inputs and makes outputs of them."""
 
 
 def client_of(spec: Mapping[str, Any]) -> Client:
@@ -65,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def build(
     spec: dict[str, Any], journal: Journal, control: Control
-) -> Worker | Feeder | Observer | FinalReader | StoreReader:
+) -> Worker | MixedWorker | Feeder | Observer | FinalReader | StoreReader:
     """The object that does the work of a role."""
     tag = spec.get("tag", "")
     workload = WORKLOADS[spec["workload"]].tagged(tag)
@@ -74,7 +79,7 @@ def build(
         case Role.WORKER:
             settings = Settings(
                 bootstrap=spec["bootstrap"],
-                group=spec["group"],
+                group=spec.get("group"),
                 transactional_id=spec.get("transactional_id"),
                 process=spec["process"],
                 txn_size=spec["txn_size"],
@@ -83,9 +88,11 @@ def build(
                 policy=policy_of(spec.get("defect")),
                 delivery=workload.delivery_of(workload.stage(spec["stage"])),
                 place=workload.place_of(spec["stage"]),
+                partitions=spec.get("partitions", 0),
             )
             stage = workload.stage(spec["stage"])
-            return Worker(stage, settings, client_of(spec), journal, control, store_of(spec))
+            kind = LOOPS.get(settings.delivery, Worker)
+            return kind(stage, settings, client_of(spec), journal, control, store_of(spec))
         case Role.FEEDER:
             return Feeder(spec["bootstrap"], workload.feeds(), spec["rate"], spec["seed"], journal, control)
         case Role.OBSERVER:

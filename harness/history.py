@@ -104,3 +104,9 @@ class Premise(StrEnum):
     NO_LATE_BYTES = "no-late-bytes"  # no request arrives after its connection has ended
     ONE_CLOCK = "one-clock"  # brokers and clients agree on the time
     WHOLE_LOGS = "whole-logs"  # no log loses what was written to it
+
+
+READ_WITHIN = "read within transactions"
+"""The key of a verdict's coverage that counts what committed transactions were given of the records of others."""
+GIVEN_UP = "partitions given up"
+"""And the one that counts how often a consumer had a partition no longer."""

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from harness.expectation import Expectation, Feed
-from harness.history import Guarantee, Isolation, outputs_in
+from harness.history import GIVEN_UP, READ_WITHIN, Guarantee, Isolation, outputs_in
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
@@ -64,6 +64,7 @@ class StageFacts:
     txn_timeout_ms: int = 0  # 0: it has no transactions
     steps: tuple[str, ...] = ()  # of its loop, where a worker can be struck
     held_at: tuple[str, ...] = ()  # the steps at which it has begun what others would have to do in its place
+    transforms: bool = True  # what it reads leads to what it writes; False: it reads and sends as it likes
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "StageFacts":
@@ -115,6 +116,20 @@ def output_seen(topic: str, text: str) -> Goal:
     )
 
 
+def mixed_seen() -> tuple[Goal, ...]:
+    """That transactions were given what others had written, and that keys came and went."""
+    remedy = "a longer --time-limit helps"
+    return (
+        Goal(
+            name="read within a transaction",
+            counted=READ_WITHIN,
+            text="no committed transaction was given a record of another one",
+            remedy=remedy,
+        ),
+        Goal(name="retired key", counted=GIVEN_UP, text="no key has retired", remedy=remedy),
+    )
+
+
 @dataclass(frozen=True)
 class PipelineFacts:
     """All that others need to know of a pipeline in one run."""
@@ -142,6 +157,11 @@ class PipelineFacts:
     def transactional(self) -> bool:
         """Whether any stage writes in transactions."""
         return any(stage.transactional_ids for stage in self.stages)
+
+    @property
+    def free_stages(self) -> tuple[str, ...]:
+        """The stages that read and send as they like: no input of theirs has to lead to anything."""
+        return tuple(stage.name for stage in self.stages if not stage.transforms)
 
     @property
     def stores(self) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ class Settings:
     """What one worker is told at its start."""
 
     bootstrap: str
-    group: str
+    group: str | None  # None: its stage has none
     transactional_id: str | None  # it outlives a restart; None: the worker has no transactions
     process: int
     txn_size: int
@@ -57,6 +57,7 @@ class Settings:
     policy: Policy
     delivery: Delivery = Delivery.TRANSACTIONS
     place: int = 0  # which stage of the workload it is, from 0
+    partitions: int = 0  # of each topic
 
 
 class Worker:
@@ -87,7 +88,7 @@ class Worker:
             control=control,
             consumer_settings=ConsumerSettings(
                 settings.bootstrap,
-                settings.group,
+                settings.group or "",
                 journal.name,
                 isolation,
                 most=settings.txn_size,

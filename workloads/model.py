@@ -11,7 +11,16 @@ from functools import cached_property, partial
 
 from harness.expectation import Adds, Due, Feed, Input
 from harness.history import Guarantee, Isolation
-from harness.pipeline import PipelineFacts, Sizes, StageFacts, TableFacts, TopicFacts, abort_seen, output_seen
+from harness.pipeline import (
+    PipelineFacts,
+    Sizes,
+    StageFacts,
+    TableFacts,
+    TopicFacts,
+    abort_seen,
+    mixed_seen,
+    output_seen,
+)
 from harness.record.naming import digest, output_headers
 from workloads.policy import RIGHT, Delivery, Policy, held_at, steps
 
@@ -74,6 +83,7 @@ class Workload:
     tables: Mapping[str, str] = field(
         default_factory=dict
     )  # those of a store that it writes, and in which kind
+    spread: int = 1  # partitions of each topic, for each that the options ask for
     must_occur: Mapping[str, str] = field(
         default_factory=dict
     )  # by topic: what is said if nothing is written there
@@ -107,6 +117,10 @@ class Workload:
         """All ways in which its stages deliver."""
         return frozenset(map(self.delivery_of, self.stages))
 
+    def partitions(self, options: Sizes) -> int:
+        """Of each topic."""
+        return self.spread * options.partitions
+
     def place_of(self, stage: str) -> int:
         """Which stage it is, from 0."""
         return [one.name for one in self.stages].index(stage)
@@ -118,7 +132,9 @@ class Workload:
         mine = self.tagged(tag)
         replication = min(MOST_REPLICAS, options.brokers)
         config = {**TOPIC_CONFIG, "min.insync.replicas": str(max(1, replication - 1))}
-        topics = tuple(TopicFacts(name, options.partitions, replication, config) for name in mine.topics)
+        topics = tuple(
+            TopicFacts(name, self.partitions(options), replication, config) for name in mine.topics
+        )
         transactions = {stage.name: self.delivery_of(stage).transactional for stage in mine.stages}
         workers = {
             stage.name: tuple(f"{stage.name}-{n}" for n in range(1, options.workers + 1))
@@ -129,7 +145,7 @@ class Workload:
                 name=stage.name,
                 reads=stage.reads,
                 writes=stage.writes,
-                group=group_of(stage.name, tag),
+                group=group_of(stage.name, tag) if self.delivery_of(stage).transforms else None,
                 promised=stage.promised.value,
                 ordered=stage.ordered,
                 workers=workers[stage.name],
@@ -137,11 +153,13 @@ class Workload:
                 txn_timeout_ms=txn_timeout_ms if transactions[stage.name] else 0,
                 steps=tuple(step.value for step in steps(self.delivery_of(stage), policy)),
                 held_at=tuple(step.value for step in held_at(self.delivery_of(stage), policy)),
+                transforms=self.delivery_of(stage).transforms,
             )
             for stage in mine.stages
         )
         goals = (
             *((abort_seen(options.abort_share),) if any(transactions.values()) else ()),
+            *(() if all(stage.transforms for stage in stages) else mixed_seen()),
             *(output_seen(topic, text) for topic, text in mine.must_occur.items()),
         )
         allowed = tuple(sorted(self.allowed))
@@ -157,7 +175,7 @@ class Workload:
     ) -> Mapping[str, str]:
         """By worker, or by input partition where each has a producer of its own."""
         match self.delivery_of(stage):
-            case Delivery.TRANSACTIONS:
+            case Delivery.TRANSACTIONS | Delivery.MIXED:
                 named = partial(transactional_id, tag=tag)
                 return {worker: named(stage.name if policy.shared_id else worker) for worker in workers}
             case Delivery.PINNED:

@@ -9,6 +9,7 @@ from workloads.orders import ORDERS
 from workloads.sales import SALES
 from workloads.shop import SHOP
 from workloads.square import SQUARE
+from workloads.txn import TXN
 
 _FILES = (
     SHOP,
@@ -17,6 +18,7 @@ _FILES = (
     SQUARE,
     SALES,
     CDC,
+    TXN,
     IDEMPOTENT,
     AT_LEAST_ONCE,
     AT_MOST_ONCE,

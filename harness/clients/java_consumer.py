@@ -1,7 +1,7 @@
 """A member of a group, on Kafka's Java client."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jpype
@@ -132,13 +132,13 @@ def whole_partition(
     """The records of a partition up to its high watermark of this moment. Raises `ClientError`."""
     deadline = time.monotonic() + timeout_s
     where = partition(*place)
-    asking = _reader(bootstrap, name, Isolation.READ_UNCOMMITTED)
+    asking = groupless(bootstrap, name, Isolation.READ_UNCOMMITTED)
     try:
         with translated():
             end = int(asking.endOffsets(java_list([where])).get(where).longValue())
     finally:
         asking.close(duration(0))
-    reader = _reader(bootstrap, name, isolation)
+    reader = groupless(bootstrap, name, isolation)
     try:
         with translated():
             reader.assign(java_list([where]))
@@ -156,8 +156,8 @@ def whole_partition(
         reader.close(duration(0))
 
 
-def _reader(bootstrap: str, name: str, isolation: Isolation) -> Any:
-    """A consumer without a group."""
+def groupless(bootstrap: str, name: str, isolation: Isolation, more: Mapping[str, Any] | None = None) -> Any:
+    """A consumer without a group. `more`: settings beyond those."""
     told = {
         **COMMON,
         "bootstrap.servers": bootstrap,
@@ -166,5 +166,6 @@ def _reader(bootstrap: str, name: str, isolation: Isolation) -> Any:
         "enable.auto.commit": False,
         "key.deserializer": f"{BYTE_ARRAY}Deserializer",
         "value.deserializer": f"{BYTE_ARRAY}Deserializer",
+        **(more or {}),
     }
     return java_class("org.apache.kafka.clients.consumer.KafkaConsumer")(java_map(told))

@@ -25,12 +25,15 @@ from harness.clients.interface import (
     Position,
     ProducerSettings,
 )
+from harness.clients.librdkafka_assigned import AssignedLibrdkafka, log_ends
 from harness.clients.librdkafka_reads import whole_partition
 from harness.clients.records import Record, consume
 from harness.history import Isolation
 from harness.record.naming import Headers
 
 ASSIGNED_TIMEOUT_S = 5.0
+ANY_PARTITION = -1
+"""The library's own word for a partition that it chooses."""
 
 
 def failure_of(error: KafkaError) -> Failure:
@@ -151,7 +154,14 @@ class LibrdkafkaProducer:
         self._producer = Producer(dict(settings))
 
     def send(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, told: OnDelivery
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        told: OnDelivery,
+        *,
+        partition: int | None = None,
     ) -> bool:
         """Queue a record; False while the queue is full."""
 
@@ -163,7 +173,14 @@ class LibrdkafkaProducer:
 
         try:
             with translated():
-                self._producer.produce(topic, value, key, headers=headers, on_delivery=delivered)
+                self._producer.produce(
+                    topic,
+                    value,
+                    key,
+                    headers=headers,
+                    on_delivery=delivered,
+                    partition=ANY_PARTITION if partition is None else partition,
+                )
         except BufferError:
             return False
         return True
@@ -227,6 +244,17 @@ class LibrdkafkaClient:
     def stranger(self, settings: ConsumerSettings) -> LibrdkafkaConsumer:
         """One that never joins."""
         return LibrdkafkaConsumer(settings, lambda error: None)
+
+    def assigned_consumer(self, settings: ConsumerSettings, on_error: OnError) -> AssignedLibrdkafka:
+        """One that reads what it is told."""
+        return AssignedLibrdkafka(settings, lambda error: on_error(client_error(error)), translated)
+
+    def ends(
+        self, bootstrap: str, name: str, places: Sequence[tuple[str, int]], timeout_s: float
+    ) -> dict[tuple[str, int], int]:
+        """Where the log of each partition ends now."""
+        with translated():
+            return log_ends(bootstrap, name, places, timeout_s)
 
     def read_whole(
         self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float

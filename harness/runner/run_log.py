@@ -26,6 +26,7 @@ class RunLog:
     counts: dict[str, int] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
     compacted: Mapping[str, bool] = field(default_factory=dict)
+    history_crc: int | None = None
     clock_drift_ms: float | None = None
 
     def now_s(self) -> float:
@@ -77,5 +78,6 @@ class RunLog:
             versions=versions,
             rows=self.rows,
             compacted=self.compacted,
+            history_crc=self.history_crc,
             clock_drift_ms=self.clock_drift_ms,
         )
