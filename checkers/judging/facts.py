@@ -97,18 +97,15 @@ ASSIGNED = {"assignments": "true", "given_up": "not gained"}
 
 def _read_within(s: Sources, t: Tables) -> DataFrame:
     """read_within: records of others that transactions were given by polls of theirs, and have committed."""
-    ended = t.operations.where("settled = 'committed'").selectExpr(
-        "run", "op as txn", "operation.name as own"
-    )
-    within = (
+    committed = t.operations.where("settled = 'committed'").selectExpr("run", "op as txn")
+    named = s["ops"].selectExpr("run", "op as txn", "name as own")
+    return (
         s["ops"]
         .where("txn is not null")
         .select("run", "op", "txn")
-        .join(ended, on=["run", "txn"], how="inner")
-    )
-    return (
-        s["polls"]
-        .join(within, on=["run", "op"], how="inner")
+        .join(committed, on=["run", "txn"], how="inner")
+        .join(named, on=["run", "txn"], how="inner")
+        .join(s["polls"].select("run", "op", "value"), on=["run", "op"], how="inner")
         .where("substring_index(value, ':', 2) != own")
         .groupBy("run")
         .agg(F.expr("count(1) as read_within"))

@@ -122,7 +122,7 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
         broken={**brought.crashed, **found.reasons, **undecided},
         checked=[name for checker in STORE_CHECKERS for name in checker.anomalies if name not in not_checked],
         coverage={
-            "inputs": facts.total("inputs"),
+            "inputs": 0 if "inputs" in lacking else facts.total("inputs"),
             "outputs": facts.total("outputs"),
             **{name: numbers[name] for name in ("committed", "aborted", "fenced")},
             **{key: count for key, count in facts.outputs_by_topic().items() if key in run.goals},
