@@ -104,6 +104,11 @@ class Workload:
         """The stage of that name."""
         return next(stage for stage in self.stages if stage.name == name)
 
+    @property
+    def depth(self) -> int:
+        """How many stages a record may pass; one that reads what it writes counts twice."""
+        return len(self.stages) + any(set(stage.reads) & set(stage.writes) for stage in self.stages)
+
     def delivery_of(self, stage: Stage) -> Delivery:
         """How a stage delivers."""
         return stage.delivery or self.delivery

@@ -57,7 +57,7 @@ class Policy:
     downstream: Isolation | None = None  # the isolation of every stage but the first; None: as promised
 
     def isolation(self, place: int, promised: Isolation) -> Isolation:
-        """At which isolation the stage at that place reads."""
+        """At which isolation the stage at that place reads; one that reads what it writes is behind the first."""
         return self.downstream if self.downstream and place > 0 else promised
 
 
