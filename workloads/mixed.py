@@ -6,34 +6,26 @@ on purpose. At its end it reads every key to the end of its log, so that nothing
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
 
 from harness.clients.control import Control
-from harness.clients.interface import (
-    AssignedConsumer,
-    Client,
-    ClientError,
-    ConsumerSettings,
-    Position,
-    ProducerSettings,
-)
-from harness.clients.offsets import Positions
+from harness.clients.interface import Client, ClientError, ConsumerSettings, ProducerSettings
 from harness.clients.records import Record
 from harness.clients.transactions import Transaction, TransactionalProducer
 from harness.history import VALUE_HEADER, Outcome, Step
 from harness.pipeline import Place
-from harness.record.events import Assigned, Invoked, Noted, Polled
+from harness.record.events import Invoked, Noted
 from harness.record.journal import Journal
 from harness.record.naming import digest, partition_key, value_name
 from harness.stores.interface import Store
 from workloads.keys import Keys
 from workloads.loop import PROCESS_STRIDE, Counts, Settings
 from workloads.model import Stage
+from workloads.reading import Reading
 
-POLL_S = 0.1
 POLL_SHARE = 0.5
 """Of the micro-operations."""
 SIZE_OF_MICRO = 5
@@ -73,18 +65,18 @@ class MixedWorker:
         self.journal = journal
         self.control = control
         self.counts = Counts()
-        self.process = settings.process
         self.keys = Keys([(topic, number) for number in range(settings.partitions) for topic in stage.writes])
-        self._client = client
-        self._rng = Random(f"{settings.seed}/{journal.name}")
-        self._consumer_settings = ConsumerSettings(
+        consumer_settings = ConsumerSettings(
             settings.bootstrap,
             settings.group or "",
             journal.name,
-            # What it reads was written by its like: it is downstream of itself.
+            # What it reads was written by its like: it is behind the first stage, which is itself.
             policy.isolation(settings.place + 1, stage.promised),
             most=settings.txn_size,
         )
+        self.reading = Reading(client, consumer_settings, journal, settings.process)
+        self._client = client
+        self._rng = Random(f"{settings.seed}/{journal.name}")
         self._producer = TransactionalProducer(
             client,
             ProducerSettings(settings.bootstrap, acks=policy.acks),
@@ -93,13 +85,10 @@ class MixedWorker:
             control,
             policy.handling,
         )
-        self._next: dict[Place, int] = {}  # where each key is read on, after the reads that have committed
-        self._assigned: tuple[Place, ...] = ()
-        self._consumer = self._new_consumer()
 
     def run(self) -> None:
         """Work until told to stop, or until replaced; then read every key to its end."""
-        self._producer.open(self.process)
+        self._producer.open(self.reading.process)
         self._look_around()
         self.control.tell(ready=True)
         while not self.control.stopping and not self.control.replaced:
@@ -107,19 +96,20 @@ class MixedWorker:
             self.turn()
         if not self.control.replaced:
             self.finish()
-        self._consumer.close()
+        self.reading.close()
 
     def turn(self) -> None:
         """One transaction."""
-        self._producer.open(self.process)
-        if not self._producer.usable or not self._follow():
+        process = self.reading.process
+        self._producer.open(process)
+        if not self._producer.usable or not self.reading.follow(self.keys.window()):
             return
         drawn = self._draw()
         op = self.journal.number()
         self.journal.write(
             Invoked(
                 "txn",
-                self.process,
+                process,
                 op,
                 asked=drawn.asked,
                 transactional_id=self._producer.transactional_id,
@@ -129,7 +119,7 @@ class MixedWorker:
         )
         reach = partial(self.control.reach, asked=drawn.asked)
         given: list[Record] = []
-        with self._producer.transaction(op, self.process, len(drawn.sends)) as txn:
+        with self._producer.transaction(op, process, len(drawn.sends)) as txn:
             self._carry_out(txn, drawn, given)
             if drawn.asked == "abort":
                 txn.abort()
@@ -144,20 +134,20 @@ class MixedWorker:
     def finish(self) -> None:
         """Read every key to where its log ends now, by polls that are in no transaction."""
         deadline = time.monotonic() + FINAL_POLLS_S
-        ends: dict[Place, int] = {}
-        behind: Sequence[Place] = self.keys.places
+        ends: dict[Place, int] | None = None
+        wanted: list[Place] = list(self.keys.places)
+        behind = wanted
         while behind and time.monotonic() < deadline:
             try:
-                if not ends or self._dead:
+                if ends is None:
                     ends = self._ends()
-                    self._assign([place for place, end in ends.items() if self._next.get(place, 0) < end])
-                call_ns = self.journal.now_ns()
-                batch = self._consumer.poll(self.settings.txn_size, POLL_S)
-                if batch:
-                    self._record(call_ns, batch)
-                    self._read(batch)
-                reached = self._consumer.reached()
-                behind = [place for place in self._assigned if reached.get(place, 0) < ends[place]]
+                    wanted = [
+                        place for place, end in ends.items() if self.reading.read_to.get(place, 0) < end
+                    ]
+                    behind = wanted
+                if behind and self.reading.follow(wanted):
+                    self.reading.count(self.reading.poll())
+                    behind = self.reading.behind(ends)
             except ClientError as error:
                 self.journal.write(Noted(error=str(error)))
         if behind:
@@ -179,10 +169,7 @@ class MixedWorker:
         for at, place in enumerate(drawn.micro):
             if place is None:
                 reach(Step.BEFORE_POLL)
-                call_ns = self.journal.now_ns()
-                batch = self._consumer.poll(self.settings.txn_size, POLL_S)
-                given += batch
-                self._record(call_ns, batch, txn.op, at)
+                given += self.reading.poll(txn.op, at)
                 reach(Step.AFTER_POLL)
                 continue
             name = value_name(self.journal.name, txn.op, sent)
@@ -201,7 +188,7 @@ class MixedWorker:
         return digest(*self._content(op, n), ())
 
     def _after(self, txn: Transaction, drawn: Drawn, given: Sequence[Record]) -> None:
-        """Count, and stand where the reads that have committed end."""
+        """Count, and stand where the reads that count end."""
         for place, ack in zip(drawn.sends, txn.acks, strict=True):
             if ack is not None and ack[1] is not None:
                 self.keys.saw(place, ack[1])
@@ -209,9 +196,9 @@ class MixedWorker:
             self.keys.saw((record.topic(), record.partition()), record.offset())
         committed = txn.outcome is Outcome.OK
         if committed or not self.settings.policy.rewind:
-            self._read(given)
+            self.reading.count(given)
         else:
-            self._safely(partial(self._go_to, self._assigned))
+            self.reading.go_back()
         if committed:
             self.counts.committed += 1
             self.counts.inputs += len(given)
@@ -220,21 +207,9 @@ class MixedWorker:
             self.counts.failed += drawn.asked != "abort"
         else:
             self.counts.info += 1
-            self.process += PROCESS_STRIDE
-            self._tell_assigned(True, self._assigned)
+            self.reading.be(self.reading.process + PROCESS_STRIDE)
         self.counts.fenced += txn.fenced
         self.control.tell(counts=vars(self.counts))
-
-    def _read(self, batch: Iterable[Record]) -> None:
-        """These reads count."""
-        for record in batch:
-            self._next[record.topic(), record.partition()] = record.offset() + 1
-
-    def _record(
-        self, call_ns: int, batch: Sequence[Record], txn: int | None = None, at: int | None = None
-    ) -> None:
-        op = self.journal.number()
-        self.journal.write(Polled(self.process, op, call_ns, Positions.delivered(batch), txn, at))
 
     def _look_around(self) -> None:
         """Know how long the keys are: another incarnation may have worked before."""
@@ -249,50 +224,5 @@ class MixedWorker:
                 return
 
     def _ends(self) -> dict[Place, int]:
+        """Where the log of each key ends."""
         return self._client.ends(self.settings.bootstrap, self.journal.name, self.keys.places, ENDS_TIMEOUT_S)
-
-    def _follow(self) -> bool:
-        """Have the keys assigned that are to be read now; whether that went well."""
-        window = self.keys.window()
-        if self._dead or set(window) != set(self._assigned):
-            self._safely(partial(self._assign, window))
-        return not self._dead
-
-    def _safely(self, act: Callable[[], None]) -> None:
-        """Move the consumer; one that cannot be moved stands nobody knows where, and there is a new one."""
-        try:
-            act()
-        except ClientError as error:
-            self.journal.write(Noted(error=str(error)))
-            self._dead = True
-
-    def _assign(self, places: Sequence[Place]) -> None:
-        """Have these keys and no others. Raises `ClientError`."""
-        if self._dead:
-            self._consumer.close()
-            self._consumer = self._new_consumer()
-        gone = [place for place in self._assigned if place not in places]
-        come = [place for place in places if place not in self._assigned]
-        self._go_to(places)
-        self._assigned = tuple(places)
-        self._tell_assigned(False, gone)
-        self._tell_assigned(True, come)
-
-    def _go_to(self, places: Iterable[Place]) -> None:
-        """Read each key from behind the reads that have committed. Raises `ClientError`."""
-        self._consumer.assign([Position(*place, self._next.get(place, 0)) for place in places])
-
-    def _tell_assigned(self, gained: bool, places: Sequence[Place]) -> None:
-        if places:
-            starts = [self._next.get(place, 0) for place in places] if gained else None
-            keys = [partition_key(*place) for place in places]
-            self.journal.write(Assigned(self.process, gained, keys, starts))
-
-    def _new_consumer(self) -> AssignedConsumer:
-        self._dead = False
-        return self._client.assigned_consumer(self._consumer_settings, self._met)
-
-    def _met(self, error: ClientError) -> None:
-        """A consumer's error is noted; after a fatal one there is a new consumer."""
-        self.journal.write(Noted(error=str(error)))
-        self._dead = self._dead or error.ends_client

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from alterations import Copy
 
 import fencepost
@@ -137,7 +136,9 @@ def test_a_right_run_is_valid_and_cycles_were_looked_for(run: Result, judged: di
 
 
 @pytest.mark.parametrize("name", sorted(PLANTED))
-def test_what_was_planted_is_found_in_the_run_and_in_its_history(name: str, judged: dict[str, Result]) -> None:
+def test_what_was_planted_is_found_in_the_run_and_in_its_history(
+    name: str, judged: dict[str, Result]
+) -> None:
     for result in (judged[name], judged[f"{name}-file"]):
         assert result.valid is False, result.explain()
         assert PLANTED[name][1] in found(result), result.explain()
@@ -146,7 +147,9 @@ def test_what_was_planted_is_found_in_the_run_and_in_its_history(name: str, judg
 
 
 @pytest.mark.parametrize("name", ["missing", "cut-off", "touched"])
-def test_a_history_that_is_not_as_the_run_wrote_it_is_never_valid(name: str, judged: dict[str, Result]) -> None:
+def test_a_history_that_is_not_as_the_run_wrote_it_is_never_valid(
+    name: str, judged: dict[str, Result]
+) -> None:
     result = judged[name]
     assert result.valid is None, result.explain()
     assert "history-damaged" in {reason["code"] for reason in result.verdict["unknown_because"]}

@@ -44,7 +44,9 @@ def test_where_both_look_the_tables_decide():
 
 def test_of_the_order_of_polls_each_tells_what_it_has_seen():
     own = Found(3, [{"told": "by the tables"}])
-    both = with_history(replace(STORED, anomalies={"poll-skip": own}), told(poll_skip=ONE, int_poll_skip=ONE), {})
+    both = with_history(
+        replace(STORED, anomalies={"poll-skip": own}), told(poll_skip=ONE, int_poll_skip=ONE), {}
+    )
     assert both.anomalies == {"poll-skip": own, "int-poll-skip": ONE}
 
 

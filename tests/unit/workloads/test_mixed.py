@@ -75,13 +75,15 @@ def test_a_read_counts_once_its_transaction_has_committed(tmp_path: Path):
     with worker(client, tmp_path) as one:
         for _ in range(10):
             one.turn()
-        read = dict(one._next)
+        read = dict(one.reading.read_to)
         assert read
         client.fails = {"commit": Failure.ABORTABLE}
         one.turn()
-        assert one._next == read and one.process == PROCESS_STRIDE
+        assert one.reading.read_to == read and one.reading.process == PROCESS_STRIDE
         client.fails = {}
-        assert client.named("assign")[-1] == [[(*place, read.get(place, 0)) for place in one._assigned]]
+        assert client.named("assign")[-1] == [
+            [(*place, read.get(place, 0)) for place in one.reading.assigned]
+        ]
         one.turn()
     assert lines(tmp_path)[-2]["process"] == PROCESS_STRIDE
 
@@ -92,7 +94,9 @@ def test_a_worker_that_does_not_rewind_goes_on_behind_what_it_read_in_vain(tmp_p
         for _ in range(40):
             one.turn()
         assert len(client.named("assign")) == 1 and one.counts.aborted
-        assert all(offset == one._consumer.reached()[place] for place, offset in one._next.items())
+        assert all(
+            offset == one.reading._consumer.reached()[place] for place, offset in one.reading.read_to.items()
+        )
 
 
 def test_at_its_end_a_worker_has_read_every_key_to_the_end(tmp_path: Path):
@@ -101,7 +105,7 @@ def test_at_its_end_a_worker_has_read_every_key_to_the_end(tmp_path: Path):
         for _ in range(20):
             one.turn()
         one.finish()
-        assert one._next == {place: len(log) for place, log in client.kept.items()}
+        assert one.reading.read_to == {place: len(log) for place, log in client.kept.items()}
     last = lines(tmp_path)[-2]
     assert (last["type"], last["f"]) == ("ok", "poll") and "txn" not in last
 
