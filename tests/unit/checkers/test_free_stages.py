@@ -24,6 +24,7 @@ def facts(**numbers: int) -> Facts:
         "read": 3,
         "logged": False,
         "compacted": False,
+        "followers": 0,
     }
     found.numbers |= {"effective_of_stages": 1, **numbers}
     return found
