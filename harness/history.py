@@ -88,6 +88,12 @@ SOURCE_HEADER = "fencepost-from"
 """The inputs that an output comes from: `topic/partition/offset`, separated by commas."""
 SLOT_HEADER = "fencepost-slot"
 """Which of the outputs expected of its inputs this one is."""
+TIME_HEADER = "fencepost-time"
+"""Says that the record's time stamp is its producer's own, and which: then a digest covers the time stamp, too."""
+PAD_HEADER = "fencepost-pad"
+"""Makes a record as large as a run asks for."""
+OWN_HEADERS = frozenset({VALUE_HEADER, SOURCE_HEADER, SLOT_HEADER, TIME_HEADER, PAD_HEADER})
+"""The headers of the run's own: a pipeline's transform is given all others."""
 SENTINEL_VALUE = "fencepost-sentinel"
 """Begins the value of the record that stands last in each partition."""
 
@@ -97,6 +103,20 @@ def outputs_in(topic: str) -> str:
     return f"outputs in {topic}"
 
 
+class Shape(StrEnum):
+    """What only some runs ask to be counted: the keys of a verdict's coverage that count it."""
+
+    SEVERAL_TOPICS = "over several topics"  # committed, with inputs of more than one topic
+    EMPTY = "empty"  # committed, with neither outputs nor offsets
+    OFFSETS_ONLY = "offsets only"  # committed without outputs
+    OUTPUTS_ONLY = "outputs only"  # committed without offsets
+    TIMED_OUT = "timed out"  # aborted by the coordinator, because they had been open for too long
+    READ_WITHIN = (
+        "read within transactions"  # records of others that committed ones were given by their own polls
+    )
+    GIVEN_UP = "partitions given up"  # how often a consumer had a partition no longer
+
+
 class Premise(StrEnum):
     """What some checks rest on, and some faults break; then those checks are not made, and that is told."""
 
@@ -104,9 +124,3 @@ class Premise(StrEnum):
     NO_LATE_BYTES = "no-late-bytes"  # no request arrives after its connection has ended
     ONE_CLOCK = "one-clock"  # brokers and clients agree on the time
     WHOLE_LOGS = "whole-logs"  # no log loses what was written to it
-
-
-READ_WITHIN = "read within transactions"
-"""The key of a verdict's coverage that counts what committed transactions were given of the records of others."""
-GIVEN_UP = "partitions given up"
-"""And the one that counts how often a consumer had a partition no longer."""

@@ -5,13 +5,13 @@ the run, stored in `test.toml` as `[workload]`, and read from there by whoever j
 evidence asks which pipeline it is.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
 from harness.expectation import Expectation, Feed
-from harness.history import GIVEN_UP, READ_WITHIN, Guarantee, Isolation, outputs_in
+from harness.history import Guarantee, Isolation, Shape, outputs_in
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
@@ -65,6 +65,11 @@ class StageFacts:
     steps: tuple[str, ...] = ()  # of its loop, where a worker can be struck
     held_at: tuple[str, ...] = ()  # the steps at which it has begun what others would have to do in its place
     transforms: bool = True  # what it reads leads to what it writes; False: it reads and sends as it likes
+
+    def id_of(self, worker: str, places: Iterable[Place]) -> str | None:
+        """The transactional id of a worker that has these input partitions in hand: its own, or a partition's."""
+        named = (worker, *(f"{topic}-{number}" for topic, number in places))
+        return next((self.transactional_ids[one] for one in named if one in self.transactional_ids), None)
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "StageFacts":
@@ -122,11 +127,21 @@ def mixed_seen() -> tuple[Goal, ...]:
     return (
         Goal(
             name="read within a transaction",
-            counted=READ_WITHIN,
+            counted=Shape.READ_WITHIN.value,
             text="no committed transaction was given a record of another one",
             remedy=remedy,
         ),
-        Goal(name="retired key", counted=GIVEN_UP, text="no key has retired", remedy=remedy),
+        Goal(name="retired key", counted=Shape.GIVEN_UP.value, text="no key has retired", remedy=remedy),
+    )
+
+
+def several_topics_seen() -> Goal:
+    """That a transaction covered inputs of several topics."""
+    return Goal(
+        name="several-topics",
+        counted=Shape.SEVERAL_TOPICS.value,
+        text="no transaction covered inputs of more than one topic",
+        remedy="a higher --rate or a larger --txn-size helps",
     )
 
 
@@ -178,6 +193,11 @@ class PipelineFacts:
     def stage(self, name: str) -> StageFacts:
         """The stage of that name."""
         return next(stage for stage in self.stages if stage.name == name)
+
+    def with_topics(self, config: Mapping[str, str]) -> "PipelineFacts":
+        """The same with more settings of every topic."""
+        topics = tuple(replace(one, config={**one.config, **config}) for one in self.topics)
+        return replace(self, topics=topics)
 
     def as_table(self) -> dict[str, Any]:
         """As it stands in `test.toml`, under `[workload]`."""

@@ -47,7 +47,7 @@ def struck(
                 held.send(go=True)
         try:
             moved = wait_for(
-                partial(_other, who, first),
+                partial(another, who, first),
                 f"{injection.target} to leave broker {first}",
                 MOVE_TIMEOUT_S,
                 every_s=0.2,
@@ -79,7 +79,7 @@ def _hold(context: FaultContext, injection: Injection, effect: Effect) -> Member
     return member
 
 
-def _other(who: Callable[[], int], first: int) -> int | None:
+def another(who: Callable[[], int], first: int) -> int | None:
     """Who fills the role now, if it is another; broker 0 does not exist."""
     now = who()
     return now if now > 0 and now != first else None

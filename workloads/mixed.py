@@ -21,8 +21,9 @@ from harness.record.events import Invoked, Noted
 from harness.record.journal import Journal
 from harness.record.naming import digest, partition_key, value_name
 from harness.stores.interface import Store
+from workloads.delivery import PROCESS_STRIDE
 from workloads.keys import Keys
-from workloads.loop import PROCESS_STRIDE, Counts, Settings
+from workloads.loop import Counts, Settings
 from workloads.model import Stage
 from workloads.reading import Reading
 
@@ -79,7 +80,12 @@ class MixedWorker:
         self._rng = Random(f"{settings.seed}/{journal.name}")
         self._producer = TransactionalProducer(
             client,
-            ProducerSettings(settings.bootstrap, acks=policy.acks),
+            ProducerSettings(
+                settings.bootstrap,
+                acks=policy.acks,
+                compression=settings.compression,
+                txn_timeout_ms=settings.txn_timeout_ms,
+            ),
             settings.transactional_id or journal.name,
             journal,
             control,

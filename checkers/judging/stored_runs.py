@@ -21,14 +21,12 @@ from checkers.spark.partitions import partitioned
 from checkers.stored.sources import StoredRun, count_rows, read_sources
 from checkers.stored.tables import make_tables
 from harness.errors import FencepostError
-from harness.history import GIVEN_UP, READ_WITHIN, Premise
+from harness.history import Premise
 from harness.reasons import Reason
 from harness.verdict import EXTERNAL_ONLY, Found, Judgement, Unsettled
 
 __all__ = ["StoredRun", "judge", "judge_each"]
 
-COUNTED = {READ_WITHIN: "read_within", GIVEN_UP: "given_up"}
-"""By the key of a goal, which number of `evidence` counts it."""
 BY_TIME = "dirty-read by time"
 """The clause of dirty-read that rests on one clock, as `not_checked` names it."""
 
@@ -125,8 +123,7 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
             "inputs": 0 if "inputs" in lacking else facts.total("inputs"),
             "outputs": facts.total("outputs"),
             **{name: numbers[name] for name in ("committed", "aborted", "fenced")},
-            **{key: count for key, count in facts.outputs_by_topic().items() if key in run.goals},
-            **{key: numbers[column] for key, column in COUNTED.items() if key in run.goals},
+            **{key: count for key, count in facts.counted_for_goals().items() if key in run.goals},
         },
         stats={
             name: numbers[name] for name in ("ops", "ok", "fail", "info", *(f"info_{end}" for end in ENDS))

@@ -37,6 +37,7 @@ class JavaProducer:
         value: bytes | None,
         headers: Headers,
         told: OnDelivery,
+        timestamp_ms: int | None = None,
         *,
         partition: int | None = None,
     ) -> bool:
@@ -48,7 +49,7 @@ class JavaProducer:
         record = java_class("org.apache.kafka.clients.producer.ProducerRecord")(
             topic,
             None if partition is None else java_class("java.lang.Integer").valueOf(partition),
-            None,
+            None if timestamp_ms is None else java_class("java.lang.Long").valueOf(jpype.JLong(timestamp_ms)),
             byte_array(key),
             byte_array(value),
             named,

@@ -26,7 +26,7 @@ from harness.clients.interface import (
     ProducerSettings,
 )
 from harness.clients.librdkafka_assigned import AssignedLibrdkafka, log_ends
-from harness.clients.librdkafka_reads import whole_partition
+from harness.clients.librdkafka_reads import stable_end, whole_partition
 from harness.clients.records import Record, consume
 from harness.history import Isolation
 from harness.record.naming import Headers
@@ -160,6 +160,7 @@ class LibrdkafkaProducer:
         value: bytes | None,
         headers: Headers,
         told: OnDelivery,
+        timestamp_ms: int | None = None,
         *,
         partition: int | None = None,
     ) -> bool:
@@ -179,6 +180,7 @@ class LibrdkafkaProducer:
                     key,
                     headers=headers,
                     on_delivery=delivered,
+                    timestamp=timestamp_ms or 0,
                     partition=ANY_PARTITION if partition is None else partition,
                 )
         except BufferError:
@@ -262,6 +264,14 @@ class LibrdkafkaClient:
         """The records of a partition to where its log ends now."""
         with translated():
             return whole_partition(bootstrap, name, place, isolation, timeout_s)
+
+    @contextmanager
+    def stable_end(
+        self, bootstrap: str, name: str, place: tuple[str, int]
+    ) -> Iterator[Callable[[float], int]]:
+        """Asks for the last stable offset of a partition."""
+        with translated(), stable_end(bootstrap, name, place) as ask:
+            yield ask
 
     def producer(self, settings: ProducerSettings, transactional_id: str) -> LibrdkafkaTransactions:
         """A producer of transactions, not yet initialised."""

@@ -30,6 +30,7 @@ class Sending:
         key: bytes | None,
         value: bytes | None,
         headers: Headers,
+        timestamp_ms: int | None = None,
         *,
         partition: int | None = None,
     ) -> None:
@@ -38,7 +39,9 @@ class Sending:
         self._handed.append(n)
         try:
             told = partial(self._delivered, n)
-            while not self._producer.send(topic, key, value, headers, told, partition=partition):
+            while not self._producer.send(
+                topic, key, value, headers, told, timestamp_ms, partition=partition
+            ):
                 if time.monotonic() > deadline:
                     raise DeliveryFailed(f"the producer's queue stayed full for {FLUSH_TIMEOUT_S:g} s")
                 self._producer.poll(0.05)

@@ -1,6 +1,6 @@
 """A client without Kafka: one partition a topic, offsets of a group, and errors as they are ordered."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,6 +61,7 @@ class FakeClient:
     fails: dict[str, Failure] = field(default_factory=dict)
     unanswered: bool = False  # no record is ever acknowledged
     did: list[tuple[Any, ...]] = field(default_factory=list)
+    records: list[tuple[Headers, int | None]] = field(default_factory=list)  # what was sent with each record
     name: str = "fake"
 
     def do(self, *what: Any) -> None:
@@ -103,6 +104,16 @@ class FakeClient:
     ) -> list[Record]:
         self.do("read", place, isolation)
         return list(self.kept.get(place, ()))
+
+    @contextmanager
+    def stable_end(
+        self, bootstrap: str, name: str, place: tuple[str, int]
+    ) -> Iterator[Callable[[float], int]]:
+        def ask(timeout_s: float) -> int:
+            self.do("stable", place)
+            return len(self.named("stable"))
+
+        yield ask
 
     def classify(self, error: Exception) -> ClientError | None:
         return error if isinstance(error, ClientError) else None
@@ -188,10 +199,12 @@ class FakeProducer:
         value: bytes | None,
         headers: Headers,
         told: OnDelivery,
+        timestamp_ms: int | None = None,
         *,
         partition: int | None = None,
     ) -> bool:
         self.client.do("send", self.own, topic, value)
+        self.client.records.append((headers, timestamp_ms))
         if partition is not None and not self.client.unanswered:
             log = self.client.kept.setdefault((topic, partition), [])
             told(partition, len(log), None)

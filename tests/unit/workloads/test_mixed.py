@@ -13,8 +13,9 @@ from harness.history import Isolation
 from harness.record.events import Begun
 from harness.record.journal import Journal
 from tests.support.fake_client import FakeClient
+from workloads.delivery import PROCESS_STRIDE
 from workloads.keys import ACTIVE, BEHIND, FULL_OFFSETS, Keys
-from workloads.loop import PROCESS_STRIDE, Settings
+from workloads.loop import Settings
 from workloads.mixed import MixedWorker
 from workloads.policy import RIGHT, Delivery, Policy
 from workloads.txn import TXN
