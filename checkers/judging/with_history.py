@@ -5,6 +5,7 @@ the micro-operations of each transaction in their order, so it alone decides on 
 the order of polls and sends: of polls within transactions the tables say nothing.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -15,6 +16,8 @@ from harness.verdict import EXTERNAL_ONLY, Found, Judgement
 
 ORDER = "order"
 """The family of which both may tell, each of what it alone has seen."""
+KEY = re.compile(r"(.+)/([0-9]{1,9})")
+"""As a run's history names a key: by its topic and partition."""
 REMEDY = "repeat the run, or take the file from where it was kept"
 
 
@@ -39,7 +42,7 @@ def with_history(
         )
     looked = [name for name in told.checked if stored.not_checked.get(name) == EXTERNAL_ONLY]
     taken = [name for name in told.checked if name in looked or _adds(name, stored)]
-    theirs = {name: told.anomalies[name] for name in taken if name in told.anomalies}
+    theirs = {name: _as_of_a_run(told.anomalies[name]) for name in taken if name in told.anomalies}
     anomalies = {
         **stored.anomalies,
         **{name: _permitted(found, allowed.get(name)) for name, found in theirs.items()},
@@ -59,6 +62,25 @@ def with_history(
 def _adds(name: str, stored: Judgement) -> bool:
     """Whether the history is heard beside the tables, which found nothing."""
     return checker_of(name).family == ORDER and name not in stored.anomalies
+
+
+def _as_of_a_run(found: Found) -> Found:
+    """With the places and times of its examples under the names that those of stored runs have."""
+    examples = [_renamed(example) for example in found.examples]
+    return replace(found, examples=[one for one in examples if isinstance(one, dict)])
+
+
+def _renamed(thing: object) -> object:
+    if isinstance(thing, list):
+        return [_renamed(one) for one in thing]
+    if not isinstance(thing, dict):
+        return thing
+    body = {name: _renamed(value) for name, value in thing.items()}
+    place = KEY.fullmatch(body["key"]) if isinstance(body.get("key"), str) else None
+    if place is not None:
+        body = {"topic": place[1], "partition": int(place[2]), **body}
+    times = {"call_ns": body.get("invoke_ns"), "return_ns": body.get("complete_ns")}
+    return {**body, **{name: time_ns for name, time_ns in times.items() if time_ns is not None}}
 
 
 def _permitted(found: Found, by: str | None) -> Found:

@@ -50,6 +50,14 @@ def test_of_the_order_of_polls_each_tells_what_it_has_seen():
     assert both.anomalies == {"poll-skip": own, "int-poll-skip": ONE}
 
 
+def test_its_examples_have_the_names_that_those_of_a_run_have():
+    reader = {"op": 7, "invoke_ns": 1, "complete_ns": 2}
+    one = Found(1, [{"record": {"key": "k/3", "offset": 4}, "operations": [reader], "skipped": 1}])
+    (example,) = with_history(STORED, told(int_poll_skip=one), {}).anomalies["int-poll-skip"].examples
+    assert example["record"] == {"topic": "k", "partition": 3, "key": "k/3", "offset": 4}
+    assert example["operations"] == [{**reader, "call_ns": 1, "return_ns": 2}] and example["skipped"] == 1
+
+
 def test_what_is_permitted_is_permitted_whoever_finds_it():
     both = with_history(STORED, told(G1c=ONE), {"G1c": "--allow"})
     assert both.anomalies["G1c"].allowed and both.anomalies["G1c"].allowed_by == "--allow"
