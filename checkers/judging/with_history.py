@@ -76,7 +76,8 @@ def _renamed(thing: object) -> object:
     if not isinstance(thing, dict):
         return thing
     body = {name: _renamed(value) for name, value in thing.items()}
-    place = KEY.fullmatch(body["key"]) if isinstance(body.get("key"), str) else None
+    key = body.get("key")
+    place = KEY.fullmatch(key) if isinstance(key, str) else None
     if place is not None:
         body = {"topic": place[1], "partition": int(place[2]), **body}
     times = {"call_ns": body.get("invoke_ns"), "return_ns": body.get("complete_ns")}
