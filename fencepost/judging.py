@@ -143,8 +143,8 @@ def _with_histories(
     for n, one in enumerate(there):
         of_tables = judged[one.run]
         if isinstance(of_tables, Judgement):
-            said = _said(answers.get(n))
-            found[one.run] = with_history(of_tables, said, allowed[one.run], _doubt(one))
+            said = _altered(one) or _said(answers.get(n))
+            found[one.run] = with_history(of_tables, said, allowed[one.run])
     return found
 
 
@@ -157,14 +157,16 @@ def _said(answer: Judgement | FencepostError | None) -> Judgement | Reason:
     return answer if isinstance(answer, Judgement) else damaged(f"it cannot be judged: {answer}")
 
 
-def _doubt(evidence: Evidence) -> Reason | None:
-    """Why the clients' history of a run proves nothing: it is not as the run wrote it."""
+def _altered(evidence: Evidence) -> Reason | None:
+    """Why what a history says is no evidence: it is not as the run wrote it. That of a run that was killed was made of
+    its journals just now.
+    """
     from checkers.judging.with_history import damaged
 
-    crc = evidence.facts.history_crc if evidence.facts else None
     path = evidence.folder / HISTORY_FILE
-    changed = crc is not None and path.is_file() and crc_of(path) != crc
-    return damaged("the file is not as the run wrote it") if changed else None
+    if evidence.facts is None or not path.is_file() or crc_of(path) == evidence.facts.history_crc:
+        return None
+    return damaged("the file is not as the run wrote it")
 
 
 def why_not(evidence: Evidence, error: FencepostError) -> FencepostError:

@@ -46,9 +46,7 @@ class Promises:
     ] = ()  # what the faults of the run break: checks that rest on it are not made
     tables: tuple[str, ...] = ()  # of a store: they stand in no broker's log
     free_stages: tuple[str, ...] = ()  # those whose inputs have to lead to nothing
-    history: bool = (
-        False  # what its clients told stands in `HISTORY_FILE` too, in the form of external histories
-    )
+    history: bool = False  # what its clients told stands in `HISTORY_FILE` as well
     one_clock: bool = True  # brokers and clients run on one machine
 
     @classmethod

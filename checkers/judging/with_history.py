@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from checkers.judging.gathered import INCOMPLETE
 from checkers.registry import CHECKERS, checker_of
 from harness.promises import HISTORY_FILE
 from harness.reasons import Reason
@@ -27,12 +28,8 @@ def damaged(why: str) -> Reason:
     return Reason("history-damaged", text, HISTORY_FILE, REMEDY)
 
 
-def with_history(
-    stored: Judgement, told: Judgement | Reason, allowed: Mapping[str, str], doubt: Reason | None = None
-) -> Judgement:
-    """One judgement of both. `told`: of the history, or why there is none; `allowed`: what is permitted, and by whom;
-    `doubt`: why what the history says proves nothing.
-    """
+def with_history(stored: Judgement, told: Judgement | Reason, allowed: Mapping[str, str]) -> Judgement:
+    """One judgement of both. `told`: of the history, or why there is none; `allowed`: what is permitted, and by whom."""
     if isinstance(told, Reason):
         lacking = {name: told for name, reason in stored.not_checked.items() if reason == EXTERNAL_ONLY}
         return replace(
@@ -41,7 +38,9 @@ def with_history(
             broken={**stored.broken, HISTORY_FILE: told},
         )
     looked = [name for name in told.checked if stored.not_checked.get(name) == EXTERNAL_ONLY]
-    taken = [name for name in told.checked if name in looked or _adds(name, stored)]
+    # Where lines of a journal are gone, what a client was given may be among them.
+    whole = all(reason.code != INCOMPLETE for reason in stored.broken.values())
+    taken = [name for name in told.checked if name in looked or (whole and _adds(name, stored))]
     theirs = {name: _as_of_a_run(told.anomalies[name]) for name in taken if name in told.anomalies}
     anomalies = {
         **stored.anomalies,
@@ -54,7 +53,7 @@ def with_history(
         stored,
         anomalies={name: anomalies[name] for name in in_order if name in anomalies},
         not_checked=unchecked,
-        broken={**stored.broken, **told.broken, **({HISTORY_FILE: doubt} if doubt else {})},
+        broken={**stored.broken, **told.broken},
         checked=[*stored.checked, *(name for name in looked if name not in unchecked)],
     )
 

@@ -78,10 +78,8 @@ class Invoked(Event):
         None  # by partition, the first input and the offset to commit
     )
     txn: int | None = None  # of a commit outside a transaction: the operation whose inputs it is for
-    micro: Sequence[
-        str | None
-    ] = ()  # of a transaction that polls as well: by micro-operation, the partition that
-    # it sends the next of `sends` to; null: it polls
+    # Of a transaction that polls as well, by micro-operation: where it sends the next of `sends`; null: it polls.
+    micro: Sequence[str | None] = ()
     target: str | None = None  # of a fault
     parameters: Mapping[str, Any] | None = None  # of a fault
 
