@@ -19,7 +19,9 @@ from harness.cluster import ClusterSpec
 from harness.errors import FencepostError
 from harness.facts import Facts
 from harness.processes.spawn import Supervisor
+from harness.promises import HISTORY_FILE
 from harness.record import store
+from harness.record.told_history import crc_of
 from harness.runner import schedule as schedules
 from harness.runner.ends import SentinelEnds
 from harness.runner.faults import Injection
@@ -211,6 +213,8 @@ def _tabulate(folder: Path, plan: Plan, run_log: RunLog, quiet: Quiet, *, keep: 
     with run_log.phase("tables"):
         tabulate(folder, plan, Ends(quiet.leaders, quiet.high_watermarks, quiet.compacted))
         run_log.rows, run_log.compacted = rows_of(folder), quiet.compacted
+        if plan.promises.history:
+            run_log.history_crc = crc_of(folder / HISTORY_FILE)
         run_log.unexpected_errors += unexpected_errors(folder)
         if not keep:
             _drop_segments(folder)

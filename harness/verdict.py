@@ -140,9 +140,12 @@ EXTERNAL_ONLY = Reason("external-only", "applies only to external histories")
 """Why a check that a stored run is not put to stands in `not_checked`."""
 NO_ORDER = Reason("no-order", "the workload promises no order")
 NO_AGGREGATE = Reason("no-aggregate", "the workload states no aggregate")
+NO_INPUTS = Reason("no-inputs", "no input of this workload has to lead to anything")
 NO_TRANSACTIONS = Reason("no-transactions", "the workload has no transactions")
 """And those of what the workload does not do."""
-NOT_APPLICABLE = frozenset({EXTERNAL_ONLY.code, NO_ORDER.code, NO_AGGREGATE.code, NO_TRANSACTIONS.code})
+NOT_APPLICABLE = frozenset(
+    reason.code for reason in (EXTERNAL_ONLY, NO_ORDER, NO_AGGREGATE, NO_INPUTS, NO_TRANSACTIONS)
+)
 """Codes of reasons for which nothing is missing."""
 _EARLIER = {
     "looked for in histories from elsewhere alone": EXTERNAL_ONLY,

@@ -56,7 +56,7 @@ class Settings:
     """What one worker is told at its start."""
 
     bootstrap: str
-    group: str
+    group: str | None  # None: its stage has none
     transactional_id: str | None  # it outlives a restart; None: the worker has no transactions
     process: int
     txn_size: int
@@ -65,6 +65,7 @@ class Settings:
     policy: Policy
     delivery: Delivery = Delivery.TRANSACTIONS
     place: int = 0  # which stage of the workload it is, from 0
+    partitions: int = 0  # of each topic
     compression: str = "none"
     largest_bytes: int | None = None  # of a record; None: the client's own limit
     txn_timeout_ms: int = TRANSACTION_TIMEOUT_MS
@@ -100,7 +101,7 @@ class Worker:
             control=control,
             consumer_settings=ConsumerSettings(
                 settings.bootstrap,
-                settings.group,
+                settings.group or "",
                 journal.name,
                 isolation,
                 most=settings.txn_size,

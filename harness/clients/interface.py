@@ -3,7 +3,7 @@
 A client translates its library's exceptions into `ClientError` at the edge: nobody else knows the library.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -130,6 +130,28 @@ class GroupConsumer(Protocol):
         ...
 
 
+class AssignedConsumer(Protocol):
+    """A consumer without a group: it reads the partitions that it is told, from where it is told."""
+
+    def assign(self, positions: Sequence[Position]) -> None:
+        """Read these partitions from now on, each from its offset, and no other. Raises `ClientError`."""
+        ...
+
+    def poll(self, most: int, timeout_s: float) -> list[Record]:
+        """Up to so many records, as soon as some are there. Errors go to the consumer's `on_error`."""
+        ...
+
+    def reached(self) -> Mapping[tuple[str, int], int]:
+        """How far each of its partitions is read: above the last record, and above what is given to nobody (markers,
+        aborted records). Raises `ClientError`.
+        """
+        ...
+
+    def close(self) -> None:
+        """Have no more to do with it."""
+        ...
+
+
 @dataclass(frozen=True)
 class ProducerSettings:
     """What a producer is told. One of transactions is idempotent, and its records are acknowledged by all."""
@@ -157,8 +179,12 @@ class ProducerClient(Protocol):
         headers: Headers,
         told: OnDelivery,
         timestamp_ms: int | None = None,
+        *,
+        partition: int | None = None,
     ) -> bool:
-        """Queue a record; False while the queue is full. `timestamp_ms`: of its own, above 0; None: now."""
+        """Queue a record; False while the queue is full. `timestamp_ms`: of its own, above 0; None: now.
+        `partition`: None: the client chooses one by the key.
+        """
         ...
 
     def poll(self, timeout_s: float) -> None:
@@ -214,6 +240,16 @@ class Client(Protocol):
 
     def stranger(self, settings: ConsumerSettings) -> GroupConsumer:
         """One that never joins: its membership fences nobody."""
+        ...
+
+    def assigned_consumer(self, settings: ConsumerSettings, on_error: OnError) -> AssignedConsumer:
+        """One that reads what it is told, and commits nothing."""
+        ...
+
+    def ends(
+        self, bootstrap: str, name: str, places: Sequence[tuple[str, int]], timeout_s: float
+    ) -> dict[tuple[str, int], int]:
+        """Where the log of each partition ends now, open transactions included. Raises `ClientError`."""
         ...
 
     def read_whole(
