@@ -15,7 +15,7 @@ from typing import Any
 from harness.clients.control import Control
 from harness.clients.feeder import Feeder
 from harness.clients.final_reader import FinalReader
-from harness.clients.interface import Client
+from harness.clients.interface import Client, GroupSettings, ProducerSettings
 from harness.clients.librdkafka_client import LibrdkafkaClient
 from harness.clients.readers import Observer
 from harness.history import Isolation, Role
@@ -28,10 +28,16 @@ from harness.stores.reader import StoreReader
 from harness.stores.registry import STORES
 from workloads.defects import policy_of
 from workloads.loop import Settings, Worker
+from workloads.mixed import MixedWorker
 from workloads.model import Workload
+from workloads.padding import largest_bytes, padded
 from workloads.policy import Delivery
 from workloads.registry import WORKLOADS
 from workloads.relay import Relay
+from workloads.unusual import Shares
+
+LOOPS: Mapping[Delivery, type[Worker] | type[MixedWorker]] = {Delivery.MIXED: MixedWorker}
+"""The loop of a stage, by how it delivers; all others are the one that takes inputs and makes outputs of them."""
 
 
 def client_of(spec: Mapping[str, Any]) -> Client:
@@ -42,6 +48,13 @@ def client_of(spec: Mapping[str, Any]) -> Client:
     from harness.clients.jvm import JvmParts
 
     return JavaClient(JvmParts.from_spec(spec["jvm"]))
+
+
+def member_of(spec: Mapping[str, Any]) -> GroupSettings:
+    """How a worker belongs to its group: a static member goes by the worker's name, which its replacement has too."""
+    told: dict[str, Any] = spec.get("membership", {})
+    instance = spec.get("worker") if told.get("static") else None
+    return GroupSettings(told.get("protocol", "classic"), told.get("assignor"), instance)
 
 
 def store_of(spec: Mapping[str, Any]) -> Store | None:
@@ -75,22 +88,25 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def build(
     spec: dict[str, Any], journal: Journal, control: Control
-) -> Worker | Relay | Feeder | TableFeeder | Observer | FinalReader | StoreReader:
+) -> Worker | MixedWorker | Relay | Feeder | TableFeeder | Observer | FinalReader | StoreReader:
     """The object that does the work of a role."""
     tag = spec.get("tag", "")
-    workload = WORKLOADS[spec["workload"]].tagged(tag)
+    record_bytes = spec.get("record_bytes", 0)
+    workload = padded(WORKLOADS[spec["workload"]].tagged(tag), record_bytes)
+    compression, limit = spec.get("compression", "none"), largest_bytes(record_bytes)
     places = [(topic, partition) for topic, partition in spec.get("places", ())]
     match Role(spec["role"]):
         case Role.WORKER:
             return worker_of(spec, workload, journal, control)
-        case Role.FEEDER if workload.feeds()[0].topic in workload.tables:
+        case Role.FEEDER if workload.fed_table:
             (feed,) = workload.feeds()
             connect = partial(inputs_of, spec, workload, feed.topic)
             return TableFeeder(
                 connect, feed, spec["rate"], spec["abort_share"], spec["seed"], journal, control
             )
         case Role.FEEDER:
-            return Feeder(spec["bootstrap"], workload.feeds(), spec["rate"], spec["seed"], journal, control)
+            told = ProducerSettings(spec["bootstrap"], largest_bytes=limit, compression=compression)
+            return Feeder(told, workload.feeds(), spec["rate"], spec["seed"], journal, control)
         case Role.OBSERVER:
             return Observer(spec["bootstrap"], places, journal, control)
         case Role.FINAL if "tables" in spec:
@@ -118,11 +134,12 @@ def build(
 
 def worker_of(
     spec: Mapping[str, Any], workload: Workload, journal: Journal, control: Control
-) -> Worker | Relay:
+) -> Worker | MixedWorker | Relay:
     """A worker of a stage."""
+    record_bytes = spec.get("record_bytes", 0)
     settings = Settings(
         bootstrap=spec["bootstrap"],
-        group=spec.get("group", ""),
+        group=spec.get("group"),
         transactional_id=spec.get("transactional_id"),
         process=spec["process"],
         txn_size=spec["txn_size"],
@@ -131,12 +148,19 @@ def worker_of(
         policy=policy_of(spec.get("defect")),
         delivery=workload.delivery_of(workload.stage(spec["stage"])),
         place=workload.place_of(spec["stage"]),
+        partitions=spec.get("partitions", 0),
+        compression=spec.get("compression", "none"),
+        largest_bytes=largest_bytes(record_bytes),
+        txn_timeout_ms=spec["txn_timeout_ms"],
+        shares=Shares(spec["empty_share"], spec["overrun_share"]),
+        as_member=member_of(spec),
     )
     stage = workload.stage(spec["stage"])
     if settings.delivery is Delivery.RELAYED:
         inputs = inputs_of(spec, workload, stage.reads[0])
         return Relay(stage, settings, client_of(spec), journal, control, inputs)
-    return Worker(stage, settings, client_of(spec), journal, control, store_of(spec))
+    kind = LOOPS.get(settings.delivery, Worker)
+    return kind(stage, settings, client_of(spec), journal, control, store_of(spec))
 
 
 def stated_topics(workload: Workload) -> frozenset[str]:

@@ -46,6 +46,14 @@ class Guarantee(StrEnum):
         return {self.AT_LEAST_ONCE: "reprocessed-input", self.AT_MOST_ONCE: "lost-input"}.get(self)
 
 
+class Positions(StrEnum):
+    """How a stage knows which of its inputs are done, and so what may be said of those that led to nothing."""
+
+    GROUP = "group"  # a consumer group's offsets: all below them are done
+    EACH = "each"  # each input says so itself, in any order; at the end of a run none is left
+    ELSEWHERE = "elsewhere"  # in a place of its own, where nobody reads them
+
+
 class Role(StrEnum):
     """What the process behind a journal was there for."""
 
@@ -88,6 +96,12 @@ SOURCE_HEADER = "fencepost-from"
 """The inputs that an output comes from: `topic/partition/offset`, separated by commas."""
 SLOT_HEADER = "fencepost-slot"
 """Which of the outputs expected of its inputs this one is."""
+TIME_HEADER = "fencepost-time"
+"""Says that the record's time stamp is its producer's own, and which: then a digest covers the time stamp, too."""
+PAD_HEADER = "fencepost-pad"
+"""Makes a record as large as a run asks for."""
+OWN_HEADERS = frozenset({VALUE_HEADER, SOURCE_HEADER, SLOT_HEADER, TIME_HEADER, PAD_HEADER})
+"""The headers of the run's own: a pipeline's transform is given all others."""
 SENTINEL_VALUE = "fencepost-sentinel"
 """Begins the value of the record that stands last in each partition."""
 
@@ -95,6 +109,20 @@ SENTINEL_VALUE = "fencepost-sentinel"
 def outputs_in(topic: str) -> str:
     """The key of a verdict's coverage that counts the visible outputs in a topic."""
     return f"outputs in {topic}"
+
+
+class Shape(StrEnum):
+    """What only some runs ask to be counted: the keys of a verdict's coverage that count it."""
+
+    SEVERAL_TOPICS = "over several topics"  # committed, with inputs of more than one topic
+    EMPTY = "empty"  # committed, with neither outputs nor offsets
+    OFFSETS_ONLY = "offsets only"  # committed without outputs
+    OUTPUTS_ONLY = "outputs only"  # committed without offsets
+    TIMED_OUT = "timed out"  # aborted by the coordinator, because they had been open for too long
+    READ_WITHIN = (
+        "read within transactions"  # records of others that committed ones were given by their own polls
+    )
+    GIVEN_UP = "partitions given up"  # how often a consumer had a partition no longer
 
 
 class Premise(StrEnum):

@@ -5,14 +5,13 @@ the run, stored in `test.toml` as `[workload]`, and read from there by whoever j
 evidence asks which pipeline it is.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
-from harness import promises
 from harness.expectation import Expectation, Feed
-from harness.history import Guarantee, Isolation, outputs_in
+from harness.history import Guarantee, Isolation, Positions, Shape, outputs_in
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
@@ -28,14 +27,6 @@ class Identity(StrEnum):
     CORRELATION = "correlation"  # a field or header that the user names
     CONTENT = "content"  # the multiset of what is due, against what stands there
     NONE = "none"
-
-
-class Positions(StrEnum):
-    """How a stage knows which of its inputs are done, and so what may be said of those that led to nothing."""
-
-    GROUP = "group"  # a consumer group's offsets: all below them are done
-    EACH = promises.EACH  # each input says so itself, in any order; at the end of a run none is left
-    ELSEWHERE = "elsewhere"  # in a place of its own, where nobody reads them
 
 
 @dataclass(frozen=True)
@@ -75,6 +66,7 @@ class StageFacts:
     held_at: tuple[str, ...] = ()  # the steps at which it has begun what others would have to do in its place
     positions: str | None = None  # `Positions`; None: by its group, if it has one
     guarantee: str | None = None  # of what it does with each of its inputs; None: the pipeline's
+    transforms: bool = True  # what it reads leads to what it writes; False: it reads and sends as it likes
 
     @property
     def kept(self) -> Positions:
@@ -82,6 +74,11 @@ class StageFacts:
         if self.positions is None:
             return Positions.ELSEWHERE if self.group is None else Positions.GROUP
         return Positions(self.positions)
+
+    def id_of(self, worker: str, places: Iterable[Place]) -> str | None:
+        """The transactional id of a worker that has these input partitions in hand: its own, or a partition's."""
+        named = (worker, *(f"{topic}-{number}" for topic, number in places))
+        return next((self.transactional_ids[one] for one in named if one in self.transactional_ids), None)
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "StageFacts":
@@ -133,6 +130,30 @@ def output_seen(topic: str, text: str) -> Goal:
     )
 
 
+def mixed_seen() -> tuple[Goal, ...]:
+    """That transactions were given what others had written, and that keys came and went."""
+    remedy = "a longer --time-limit helps"
+    return (
+        Goal(
+            name="read within a transaction",
+            counted=Shape.READ_WITHIN.value,
+            text="no committed transaction was given a record of another one",
+            remedy=remedy,
+        ),
+        Goal(name="retired key", counted=Shape.GIVEN_UP.value, text="no key has retired", remedy=remedy),
+    )
+
+
+def several_topics_seen() -> Goal:
+    """That a transaction covered inputs of several topics."""
+    return Goal(
+        name="several-topics",
+        counted=Shape.SEVERAL_TOPICS.value,
+        text="no transaction covered inputs of more than one topic",
+        remedy="a higher --rate or a larger --txn-size helps",
+    )
+
+
 @dataclass(frozen=True)
 class PipelineFacts:
     """All that others need to know of a pipeline in one run."""
@@ -162,6 +183,11 @@ class PipelineFacts:
         return any(stage.transactional_ids for stage in self.stages)
 
     @property
+    def free_stages(self) -> tuple[str, ...]:
+        """The stages that read and send as they like: no input of theirs has to lead to anything."""
+        return tuple(stage.name for stage in self.stages if not stage.transforms)
+
+    @property
     def stores(self) -> tuple[str, ...]:
         """The kinds of stores that it needs beside Kafka."""
         return tuple(dict.fromkeys(table.store for table in self.tables))
@@ -182,6 +208,11 @@ class PipelineFacts:
     def stage(self, name: str) -> StageFacts:
         """The stage of that name."""
         return next(stage for stage in self.stages if stage.name == name)
+
+    def with_topics(self, config: Mapping[str, str]) -> "PipelineFacts":
+        """The same with more settings of every topic."""
+        topics = tuple(replace(one, config={**one.config, **config}) for one in self.topics)
+        return replace(self, topics=topics)
 
     def as_table(self) -> dict[str, Any]:
         """As it stands in `test.toml`, under `[workload]`."""

@@ -13,9 +13,9 @@ from harness.history import Isolation, Role
 SEGMENTS, FETCH, NO_WITNESS = "segments", "fetch", "none"
 STORE_READER = "final-store"
 """The journal of the final reader of a store's tables."""
+HISTORY_FILE = "history.jsonl"
+"""In the run's folder."""
 SENTINELS, OFFSETS = "sentinels", "offsets"
-EACH = "each"
-"""How a stage knows which of its inputs are done: each says so itself, in any order, and none is left at the end."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,8 @@ class Promises:
         str, ...
     ] = ()  # what the faults of the run break: checks that rest on it are not made
     tables: tuple[str, ...] = ()  # of a store: they stand in no broker's log
+    free_stages: tuple[str, ...] = ()  # those whose inputs have to lead to nothing
+    history: bool = False  # what its clients told stands in `HISTORY_FILE` as well
     one_clock: bool = True  # brokers and clients run on one machine
 
     @classmethod
@@ -56,7 +58,7 @@ class Promises:
             ReaderPromise(**reader | {"topics": tuple(reader["topics"])})
             for reader in body.pop("readers", ())
         )
-        for name in ("journaled", "internal_logs", "broken_premises", "tables"):
+        for name in ("journaled", "internal_logs", "broken_premises", "tables", "free_stages"):
             body[name] = tuple(body.get(name, ()))
         return cls(readers=readers, **body)
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from random import Random
 
 from harness.errors import WaitTimeout
-from harness.history import Step
+from harness.history import Positions, Step
 from harness.processes.control_line import Claims
 from harness.record.naming import split_partition
 from harness.runner.faults import Drawn, Effect, FaultContext, FaultTargets, Injection, Nemesis, all_workers
@@ -36,6 +36,7 @@ def pause_worker(context: FaultContext, injection: Injection) -> Iterator[Effect
     member = worker_in_role(processes, injection.target)
     step = Step(injection.step or Step.AFTER_SEND)
     effect = Effect(target=f"worker {member.journal} at {step.value}", who=f"worker {member.journal}")
+    effect.details |= {"worker": member.journal, "step": step.value}
     try:
         # Only in a transaction that is to commit: a zombie that would abort anyway proves nothing.
         claims = processes.wait_at_step(member, step, STEP_TIMEOUT_S, asked="commit")
@@ -50,7 +51,12 @@ def pause_worker(context: FaultContext, injection: Injection) -> Iterator[Effect
     try:
         replacement = processes.replace(member)
         processes.await_ready([replacement])
-        taken = _await_taken(context, member, claims)
+        if member.group is not None:
+            taken = _await_taken(context, member.group, member, claims)
+        elif any(stage.name == member.stage and stage.kept is Positions.EACH for stage in context.stages):
+            taken = _await_done(context, member, claims)
+        else:
+            taken = _await_going_on(replacement)
         waited_s = time.monotonic() - begun_s
         yield effect
     finally:
@@ -68,22 +74,24 @@ def pause_worker(context: FaultContext, injection: Injection) -> Iterator[Effect
         effect.saw(came_back)
 
 
-def _await_taken(context: FaultContext, member: Member, claims: Claims) -> str:
-    """Wait until the group has committed past what the zombie holds; empty: it never did.
+def _await_going_on(replacement: Member) -> str:
+    """Wait until who took the place has committed, where no group tells who has what; empty: it never did."""
 
-    A stage without a group takes rows of a table: there none of those may be left that the zombie holds.
-    """
-    group = member.group
-
-    def done() -> str | None:
-        for key, (first, following) in claims.items():
-            if context.backlog(split_partition(key)[0], (first, following)) == 0:
-                return f"others had done {key} from {first} to {following - 1}"
+    def gone_on() -> str | None:
+        if replacement.heard.counts.get("committed", 0):
+            return f"{replacement.journal} had committed in its place"
         return None
 
+    try:
+        return wait_for(gone_on, f"{replacement.journal} to commit", TAKE_OVER_TIMEOUT_S, every_s=0.2)
+    except WaitTimeout:
+        return ""
+
+
+def _await_taken(context: FaultContext, group: str, member: Member, claims: Claims) -> str:
+    """Wait until the group has committed past what the zombie holds; empty: it never did."""
+
     def taken() -> str | None:
-        if group is None:
-            return done()
         committed = context.cluster.committed(group)
         for key, (_, following) in claims.items():
             if committed.get(split_partition(key), -1) >= following:
@@ -91,12 +99,23 @@ def _await_taken(context: FaultContext, member: Member, claims: Claims) -> str:
         return None
 
     try:
-        return wait_for(
-            taken,
-            f"{group or member.stage} to go on without {member.journal}",
-            TAKE_OVER_TIMEOUT_S,
-            every_s=0.2,
-        )
+        return wait_for(taken, f"{group} to go on without {member.journal}", TAKE_OVER_TIMEOUT_S, every_s=0.2)
+    except WaitTimeout:
+        return ""
+
+
+def _await_done(context: FaultContext, member: Member, claims: Claims) -> str:
+    """Wait until none of the rows that the zombie holds is left to be done; empty: some were."""
+
+    def done() -> str | None:
+        for key, (first, following) in claims.items():
+            if context.backlog(split_partition(key)[0], (first, following)) == 0:
+                return f"others had done {key} from {first} to {following - 1}"
+        return None
+
+    try:
+        awaited = f"{member.stage} to go on without {member.journal}"
+        return wait_for(done, awaited, TAKE_OVER_TIMEOUT_S, every_s=0.2)
     except WaitTimeout:
         return ""
 

@@ -11,7 +11,7 @@ from harness.history import Guarantee
 from harness.reasons import Reason
 from harness.telling.example import Example
 from harness.telling.words import listed, printable, several
-from harness.verdict import CALLER, FaultReport, Found, Validity, lacking
+from harness.verdict import CALLER, STAGE, FaultReport, Found, Validity, lacking
 from reports.told import counted
 
 
@@ -38,7 +38,7 @@ def summary(
     if guarantee.permits is not None and not lacking(not_checked or {}):
         return _weaker(guarantee, anomalies, faults, coverage or {})
     complete = not lacking(not_checked or {}) and all(
-        found.warning or found.by_stage for found in anomalies.values()
+        found.warning or found.allowed_by == STAGE for found in anomalies.values()
     )
     permitted = [name for name, found in anomalies.items() if found.by_caller]
     held = _what_held(faults, coverage or {}, complete, permitted, committed)
@@ -137,7 +137,7 @@ _NEEDED = {
 
 def _on_the_way(anomalies: Mapping[str, Found]) -> str:
     """What a stage that promises less has done, and those behind it have made good."""
-    told = [counted(name, found) for name, found in anomalies.items() if found.by_stage]
+    told = [counted(name, found) for name, found in anomalies.items() if found.allowed_by == STAGE]
     return f"; on the way there, {listed(told)}, which the guarantee of their stage permits" if told else ""
 
 

@@ -6,12 +6,22 @@ purpose.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
 from harness.clients.control import Control
-from harness.clients.interface import Client, ClientError, ConsumerSettings, Failure, GroupConsumer, Position
+from harness.clients.interface import (
+    DEFAULT_GROUP,
+    TRANSACTION_TIMEOUT_MS,
+    Client,
+    ClientError,
+    ConsumerSettings,
+    Failure,
+    GroupConsumer,
+    GroupSettings,
+    Position,
+)
 from harness.clients.offsets import Positions
 from harness.clients.records import Record, as_input
 from harness.history import Outcome, Step
@@ -19,7 +29,7 @@ from harness.record.events import Assigned, Noted, Polled
 from harness.record.journal import Journal
 from harness.record.naming import partition_key
 from harness.stores.interface import Store
-from workloads.delivery import Deliverer, Parcel, Planned, Post
+from workloads.delivery import PROCESS_STRIDE, Deliverer, Parcel, Planned, Post
 from workloads.keyed import Keyed
 from workloads.model import Stage
 from workloads.plain import CommitThenSend, SendThenCommit
@@ -27,9 +37,7 @@ from workloads.policy import Delivery, Policy
 from workloads.projection import Projected
 from workloads.state import Sums
 from workloads.transactional import Pinned, Transactional
-
-PROCESS_STRIDE = 1_000
-"""After an info a worker goes on under a new process number, this much higher."""
+from workloads.unusual import Shares
 
 
 @dataclass
@@ -49,7 +57,7 @@ class Settings:
     """What one worker is told at its start."""
 
     bootstrap: str
-    group: str  # empty: its inputs are in a place of their own
+    group: str | None  # None: its stage has none
     transactional_id: str | None  # it outlives a restart; None: the worker has no transactions
     process: int
     txn_size: int
@@ -58,6 +66,12 @@ class Settings:
     policy: Policy
     delivery: Delivery = Delivery.TRANSACTIONS
     place: int = 0  # which stage of the workload it is, from 0
+    partitions: int = 0  # of each topic
+    compression: str = "none"
+    largest_bytes: int | None = None  # of a record; None: the client's own limit
+    txn_timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    shares: Shares = field(default_factory=Shares)  # of unusual transactions
+    as_member: GroupSettings = DEFAULT_GROUP
 
 
 class Worker:
@@ -88,14 +102,19 @@ class Worker:
             control=control,
             consumer_settings=ConsumerSettings(
                 settings.bootstrap,
-                settings.group,
+                settings.group or "",
                 journal.name,
                 isolation,
                 most=settings.txn_size,
                 auto_commit=policy.offsets == "auto",
+                as_member=settings.as_member,
             ),
             process=settings.process,
             store=store,
+            compression=settings.compression,
+            largest_bytes=settings.largest_bytes,
+            txn_timeout_ms=settings.txn_timeout_ms,
+            notes=stage.notes,
         )
         self.deliverer = self._deliverer()
         aggregate = None if settings.delivery.stored else stage.aggregate
@@ -119,8 +138,7 @@ class Worker:
         call_ns = self.journal.now_ns()
         batch = self.post.consumer.poll(self.settings.txn_size, 0.2)
         if self._dead:
-            self.post.consumer.close()
-            self.post.consumer = self._new_consumer()
+            self._renew_consumer()
         positions = Positions.of(batch)
         if not batch or (self.sums is not None and not self.sums.are_here(positions.partitions.values())):
             return  # without its sums only where it was told to stop while it restored them
@@ -129,9 +147,15 @@ class Worker:
         self.control.reach(Step.AFTER_POLL, asked=asked, claims=positions.claims)
         planned = self._plan(batch)
         self.control.reach(Step.AFTER_TRANSFORM, asked=asked, claims=positions.claims)
-        for parcel in self.deliverer.parcels(Parcel(planned, positions, asked)):
+        for parcel in self.deliverer.parcels(self._parcel(planned, positions, asked)):
             outcome = self.deliverer.deliver(parcel)
             self._after(outcome, asked, parcel.positions, parcel.positions.count(batch))
+
+    def _parcel(self, planned: Sequence[Planned], positions: Positions, asked: str) -> Parcel:
+        """The batch, and what it draws of unusual transactions."""
+        shares = self.settings.shares
+        beside = shares.beside(self.rng, self.stage.notes)
+        return Parcel(planned, positions, asked, beside, asked == "commit" and shares.overruns(self.rng))
 
     def _plan(self, batch: Sequence[Record]) -> list[Planned]:
         """What these inputs lead to."""
@@ -185,8 +209,7 @@ class Worker:
                 positions.rewind(self.post.consumer, known)
             except ClientError as error:
                 self.journal.write(Noted(error=str(error)))
-                self.post.consumer.close()
-                self.post.consumer = self._new_consumer()
+                self._renew_consumer()
         if self.sums is not None:
             self._insistently(partial(self.sums.settle, outcome))
 
@@ -194,6 +217,14 @@ class Worker:
         self._dead = False
         post = self.post
         return post.client.consumer(post.consumer_settings, self.stage.reads, self._moved, self._met)
+
+    def _renew_consumer(self) -> None:
+        """Have another in the place of one that is of no more use. A worker that was replaced has none: as a static
+        member it would take the place of its own replacement.
+        """
+        if not self.control.replaced:
+            self.post.consumer.close()
+            self.post.consumer = self._new_consumer()
 
     def _moved(self, gained: bool, positions: Sequence[Position]) -> None:
         keys = [partition_key(place.topic, place.partition) for place in positions]

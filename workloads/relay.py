@@ -18,8 +18,8 @@ from harness.record.events import Noted, Polled
 from harness.record.journal import Journal
 from harness.record.naming import Headers, partition_key
 from harness.stores.interface import Inputs, Row, StoreError
-from workloads.delivery import Parcel, Planned, Post
-from workloads.loop import PROCESS_STRIDE, Counts, Settings
+from workloads.delivery import PROCESS_STRIDE, Parcel, Planned, Post
+from workloads.loop import Counts, Settings
 from workloads.model import Stage
 from workloads.transactional import Transactor
 
@@ -98,6 +98,10 @@ class Relay:
                 settings.bootstrap, "", journal.name, Isolation.READ_COMMITTED
             ),
             process=settings.process,
+            compression=settings.compression,
+            largest_bytes=settings.largest_bytes,
+            txn_timeout_ms=settings.txn_timeout_ms,
+            notes=stage.notes,
         )
         self._inputs = inputs
         (self._table,) = stage.reads
@@ -142,7 +146,11 @@ class Relay:
         self.control.reach(Step.AFTER_TRANSFORM, asked=asked, claims=held)
         if policy.marks_first:
             self._mark(rows)
-        outcome = self._transactor.transact(self._producer, Parcel(planned, NOTHING, asked, held))
+        shares = self.settings.shares
+        beside = shares.beside(self.rng, self.stage.notes)
+        overruns = asked == "commit" and shares.overruns(self.rng)
+        parcel = Parcel(planned, NOTHING, asked, beside, overruns, held)
+        outcome = self._transactor.transact(self._producer, parcel)
         self._count(outcome, asked, len(rows))
         if outcome is Outcome.OK and not policy.marks_first:
             self._mark(rows)

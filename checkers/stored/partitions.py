@@ -4,8 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.stored.sources import Sources
-from harness.history import Fate, Guarantee, Isolation, Role
-from harness.promises import EACH
+from harness.history import Fate, Guarantee, Isolation, Positions, Role
 
 
 def effective(fate: str) -> str:
@@ -87,7 +86,7 @@ def _input_topics(s: Sources) -> DataFrame:
         .agg(
             F.expr("true as is_input"),
             F.expr("every(ordered) as ordered"),
-            F.expr(f"coalesce(some(positions = '{EACH}'), false) as each"),
+            F.expr(f"coalesce(some(positions = '{Positions.EACH.value}'), false) as each"),
         )
     )
 

@@ -1,4 +1,4 @@
-"""Settings of the librdkafka clients, and the table that says what their errors prove.
+"""Settings of the librdkafka clients, and what they say of an error.
 
 librdkafka raises an unset `socket.timeout.ms` of a transactional producer to nearly its
 transaction time-out; then a producer whose coordinator was stopped commits nothing for a minute,
@@ -11,9 +11,10 @@ from confluent_kafka import KafkaError, KafkaException
 
 from harness.clients.interface import (
     AUTO_COMMIT_MS,
+    HEARTBEAT_MS,
     PLAIN_TIMEOUT_MS,
     SESSION_TIMEOUT_MS,
-    TRANSACTION_TIMEOUT_MS,
+    ConsumerSettings,
     ProducerSettings,
 )
 from harness.history import Isolation
@@ -24,8 +25,9 @@ AUTO_COMMIT: dict[str, Any] = {
     "auto.commit.interval.ms": AUTO_COMMIT_MS,
 }
 
+SOCKET_TIMEOUT_MS = 10_000
 _COMMON: dict[str, Any] = {
-    "socket.timeout.ms": 10_000,
+    "socket.timeout.ms": SOCKET_TIMEOUT_MS,
     "reconnect.backoff.ms": 50,
     "reconnect.backoff.max.ms": 500,
     "retry.backoff.ms": 50,
@@ -41,17 +43,19 @@ def transactional_producer(settings: ProducerSettings, transactional_id: str) ->
         **_limits(settings),
         "bootstrap.servers": settings.bootstrap,
         "transactional.id": transactional_id,
-        "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+        "transaction.timeout.ms": settings.txn_timeout_ms,
+        "socket.timeout.ms": min(SOCKET_TIMEOUT_MS, settings.txn_timeout_ms - 100),
         "linger.ms": 2,
         "queue.buffering.max.messages": 200_000,
     }
 
 
-def idempotent_producer(bootstrap: str) -> dict[str, Any]:
-    """A producer that writes each record once, or says that it could not."""
+def idempotent_producer(settings: ProducerSettings) -> dict[str, Any]:
+    """A producer of the run's own, that writes each record once, or says that it could not."""
     return {
         **_COMMON,
-        "bootstrap.servers": bootstrap,
+        **_limits(settings),
+        "bootstrap.servers": settings.bootstrap,
         "enable.idempotence": True,
         "linger.ms": 5,
         "message.timeout.ms": 120_000,
@@ -73,7 +77,27 @@ def plain_producer(settings: ProducerSettings) -> dict[str, Any]:
 
 
 def _limits(settings: ProducerSettings) -> dict[str, Any]:
-    return {} if settings.largest_bytes is None else {"message.max.bytes": settings.largest_bytes}
+    largest = settings.largest_bytes
+    limits: dict[str, Any] = {} if largest is None else {"message.max.bytes": largest}
+    return limits | {"compression.type": settings.compression}
+
+
+def member(settings: ConsumerSettings) -> dict[str, Any]:
+    """A member of a group, as its settings say. The consumer protocol (KIP-848) leaves time-outs to the brokers."""
+    told = group_consumer(settings.bootstrap, settings.group, settings.name, settings.isolation)
+    group = settings.as_member
+    if group.assigned_by_broker:
+        told = {name: value for name, value in told.items() if name not in _OF_BROKER}
+        told["group.protocol"] = group.protocol
+    elif group.assignor is not None:
+        told["partition.assignment.strategy"] = _ASSIGNORS[group.assignor]
+    if group.instance_id is not None:
+        told["group.instance.id"] = group.instance_id
+    return told | (AUTO_COMMIT if settings.auto_commit else {})
+
+
+_OF_BROKER = frozenset({"session.timeout.ms", "heartbeat.interval.ms"})
+_ASSIGNORS = {"eager": "range", "cooperative": "cooperative-sticky"}
 
 
 def group_consumer(bootstrap: str, group: str, client: str, isolation: Isolation) -> dict[str, Any]:
@@ -88,7 +112,7 @@ def group_consumer(bootstrap: str, group: str, client: str, isolation: Isolation
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "session.timeout.ms": SESSION_TIMEOUT_MS,
-        "heartbeat.interval.ms": 300,
+        "heartbeat.interval.ms": HEARTBEAT_MS,
         "fetch.wait.max.ms": 50,
         "fetch.error.backoff.ms": 50,
     }
@@ -121,18 +145,3 @@ def words(error: KafkaError) -> str:
         if holds
     ]
     return f"{error.name()}{' (' + ', '.join(kinds) + ')' if kinds else ''}: {error.str()}"
-
-
-_FENCED = frozenset(
-    {
-        KafkaError._FENCED,
-        KafkaError.PRODUCER_FENCED,
-        KafkaError.INVALID_PRODUCER_EPOCH,
-        KafkaError.FENCED_INSTANCE_ID,
-    }
-)
-
-
-def is_fencing(error: KafkaError) -> bool:
-    """Whether the words are those of fencing; a transaction that timed out is told the same."""
-    return error.code() in _FENCED

@@ -6,7 +6,8 @@ from typing import Protocol
 from harness.clients.ends import unread, write_sentinels
 from harness.cluster import Cluster
 from harness.errors import WaitTimeout
-from harness.pipeline import Place, Positions, StageFacts
+from harness.history import Positions
+from harness.pipeline import Place, StageFacts
 from harness.stores.backlog import Backlog, nothing_stored
 
 COUNTED_BELOW = 5_000

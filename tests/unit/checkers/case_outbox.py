@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from cases import case
 
-from harness.promises import EACH, SEGMENTS, Promises
+from harness.history import Positions
+from harness.promises import SEGMENTS, Promises
 from tests.support.histories import TRANSACTIONS, History
 from tests.support.stored_tables import OFFSETS, Row
 
@@ -52,7 +53,7 @@ def outbox(h: History, *, pending: Sequence[int] = ()) -> None:
     def stage(row: Row) -> Row:
         if row["in_topic"] == "x":
             return row | {"stage": "c"}
-        return row | {"group": None, "positions": EACH, "guarantee": "at-least-once"}
+        return row | {"group": None, "positions": Positions.EACH.value, "guarantee": "at-least-once"}
 
     def expected(row: Row) -> Row | None:
         if row["offset"] in pending:

@@ -11,8 +11,7 @@ import orjson
 from harness.clients.control import Control
 from harness.clients.interface import Failure
 from harness.expectation import Input
-from harness.history import SOURCE_HEADER, Guarantee
-from harness.pipeline import Positions
+from harness.history import SOURCE_HEADER, Guarantee, Positions
 from harness.record.events import Begun
 from harness.record.journal import Journal
 from harness.record.naming import Headers, digest, output_headers
