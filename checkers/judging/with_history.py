@@ -29,7 +29,7 @@ def damaged(why: str) -> Reason:
 
 
 def with_history(stored: Judgement, told: Judgement | Reason, allowed: Mapping[str, str]) -> Judgement:
-    """One judgement of both. `told`: of the history, or why there is none; `allowed`: what is permitted, and by whom."""
+    """One judgement of both. `told`: of the history, or why there is none; `allowed`: what is permitted, by whom."""
     if isinstance(told, Reason):
         lacking = {name: told for name, reason in stored.not_checked.items() if reason == EXTERNAL_ONLY}
         return replace(
