@@ -97,6 +97,11 @@ def plan_test(
             "workload": workload.name,
             "defect": options.defect,
             "client": options.client,
+            "membership": {
+                "protocol": options.group_protocol,
+                "assignor": options.assignor,
+                "static": options.static_membership,
+            },
             "txn_size": options.txn_size,
             "abort_share": options.abort_share,
             "compression": options.compression,

@@ -14,7 +14,7 @@ from typing import Any
 from harness.clients.control import Control
 from harness.clients.feeder import Feeder
 from harness.clients.final_reader import FinalReader
-from harness.clients.interface import Client, ProducerSettings
+from harness.clients.interface import Client, GroupSettings, ProducerSettings
 from harness.clients.librdkafka_client import LibrdkafkaClient
 from harness.clients.readers import Observer
 from harness.history import Isolation, Role
@@ -45,6 +45,13 @@ def client_of(spec: Mapping[str, Any]) -> Client:
     from harness.clients.jvm import JvmParts
 
     return JavaClient(JvmParts.from_spec(spec["jvm"]))
+
+
+def member_of(spec: Mapping[str, Any]) -> GroupSettings:
+    """How a worker belongs to its group: a static member goes by the worker's name, which its replacement has too."""
+    told: dict[str, Any] = spec.get("membership", {})
+    instance = spec.get("worker") if told.get("static") else None
+    return GroupSettings(told.get("protocol", "classic"), told.get("assignor"), instance)
 
 
 def store_of(spec: Mapping[str, Any]) -> Store | None:
@@ -97,6 +104,7 @@ def build(
                 largest_bytes=limit,
                 txn_timeout_ms=spec["txn_timeout_ms"],
                 shares=Shares(spec["empty_share"], spec["overrun_share"]),
+                as_member=member_of(spec),
             )
             stage = workload.stage(spec["stage"])
             kind = LOOPS.get(settings.delivery, Worker)

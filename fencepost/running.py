@@ -182,9 +182,12 @@ def _prepare(options: Options, cache: Path, say: Callable[[str], None]) -> "Prep
     """Find or fetch what a run needs, and hold the broker settings against those that Kafka knows."""
     from fencepost.spark import prepare_archive
     from harness.cluster.broker_settings import TOOL, check_settings, documented_settings
+    from harness.environment.java import java, require_in_process
     from harness.environment.jvm import broker_command
     from harness.environment.prepare import prepare
 
+    if options.client == "java":  # before anything is made for a Java that will not do
+        require_in_process(java(options.java))
     ready = prepare(options.kafka, options.java, options.toxiproxy, cache, say, mirror=options.mirror)
 
     def tool(folder: Path) -> Sequence[str]:

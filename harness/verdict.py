@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -105,12 +106,18 @@ class FaultReport:
     acted: bool
     evidence: str
     struck: str = ""  # "broker 2 was killed"; stores of earlier versions have none
+    details: Mapping[str, str] = field(default_factory=dict)
+    """What it hit, by name: `broker`, `worker` (its journal), `step`, `transactional_id`, `state`, `group` or
+    `partition`."""
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "FaultReport":
         """The inverse of `as_json`; earlier versions said `past_tense` of a target. Raises TypeError."""
         report = cls(**{key: value for key, value in body.items() if key != "past_tense"})
-        words = (report.fault, report.target, report.evidence, report.struck)
+        told: Iterable[tuple[object, object]] = (
+            report.details.items() if isinstance(report.details, Mapping) else [(None, None)]
+        )
+        words = (report.fault, report.target, report.evidence, report.struck, *chain(*told))
         if type(report.acted) is not bool or not all(isinstance(one, str) for one in words):
             raise TypeError(f"no fault is {body!r}")
         return report
@@ -125,6 +132,7 @@ class FaultReport:
             "acted": self.acted,
             "evidence": self.evidence,
             **({"struck": self.struck} if self.struck else {}),
+            **({"details": dict(self.details)} if self.details else {}),
         }
 
 
@@ -201,6 +209,7 @@ class Verdict:
     coverage: Mapping[str, int] = field(default_factory=dict)
     stats: Mapping[str, int] = field(default_factory=dict)
     unsettled: Unsettled = field(default_factory=Unsettled)
+    requests: Mapping[str, Sequence[int]] = field(default_factory=dict)  # the versions that the workers spoke
 
     def as_json(self) -> dict[str, Any]:
         """The document."""
@@ -222,6 +231,7 @@ class Verdict:
             "coverage": dict(self.coverage),
             "stats": dict(self.stats),
             "unsettled": self.unsettled.as_json(),
+            "requests": {name: list(versions) for name, versions in self.requests.items()},
         }
 
     @classmethod
@@ -247,6 +257,7 @@ class Verdict:
                 coverage=body["coverage"],
                 stats=body["stats"],
                 unsettled=Unsettled(**body.get("unsettled", {})),  # older runs do not say
+                requests=body.get("requests", {}),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise UnreadableInput(

@@ -47,6 +47,8 @@ def kill_around_markers(context: FaultContext, injection: Injection) -> Iterator
         effect.target = (
             f"broker {first}, leader of {named}, {(injection.state or BEFORE).replace('-', ' the ')}"
         )
+        effect.details |= {"broker": str(first), "partition": named, "state": injection.state or BEFORE}
+        effect.details |= held.details
         stack.callback(broker.start)
         effect.strikes()
         ending = broker.kill()

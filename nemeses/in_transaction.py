@@ -26,6 +26,11 @@ class Held:
     coordinator: int
     view: TransactionView
 
+    @property
+    def details(self) -> dict[str, str]:
+        """Who it is, as a fault tells it."""
+        return {"worker": self.member.journal, "transactional_id": self.own}
+
 
 def stage_of(context: FaultContext, member: Member) -> StageFacts:
     """The stage of a worker."""

@@ -36,6 +36,7 @@ def pause_worker(context: FaultContext, injection: Injection) -> Iterator[Effect
     member = worker_in_role(processes, injection.target)
     step = Step(injection.step or Step.AFTER_SEND)
     effect = Effect(target=f"worker {member.journal} at {step.value}", who=f"worker {member.journal}")
+    effect.details |= {"worker": member.journal, "step": step.value}
     try:
         # Only in a transaction that is to commit: a zombie that would abort anyway proves nothing.
         claims = processes.wait_at_step(member, step, STEP_TIMEOUT_S, asked="commit")

@@ -55,6 +55,7 @@ def kill_in_state(context: FaultContext, injection: Injection) -> Iterator[Effec
     broker = broker_of(context, held.coordinator, f"the coordinator of {own}")
     effect.who = f"broker {broker.id}"
     effect.target = f"broker {broker.id}, transaction coordinator of {own}, in {aim.state}"
+    effect.details |= {"broker": str(broker.id), "state": aim.state, **held.details}
     effect.strikes()
     with ExitStack() as stack:
         stack.callback(broker.start)

@@ -5,7 +5,7 @@ A client translates its library's exceptions into `ClientError` at the edge: nob
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -16,6 +16,8 @@ from harness.record.naming import Headers
 TRANSACTION_TIMEOUT_MS = 30_000
 """Longer than the pause that makes a zombie, so that fencing and not the time-out decides."""
 SESSION_TIMEOUT_MS = 2_000
+HEARTBEAT_MS = 300
+"""Of members of a group; those of the consumer protocol are told the same by the brokers."""
 PLAIN_TIMEOUT_MS = 40_000
 """For so long a record without a transaction is tried: a failover takes eight seconds."""
 AUTO_COMMIT_MS = 500
@@ -56,6 +58,23 @@ class Position:
 
 
 @dataclass(frozen=True)
+class GroupSettings:
+    """How a member belongs to its group."""
+
+    protocol: str = "classic"  # or consumer: KIP-848
+    assignor: str | None = None  # of the classic protocol: eager or cooperative; None: the client's default
+    instance_id: str | None = None  # of a static member (KIP-345): the same for its replacement
+
+    @property
+    def assigned_by_broker(self) -> bool:
+        """Whether assignor, session time-out and heartbeats are the broker's to say."""
+        return self.protocol == "consumer"
+
+
+DEFAULT_GROUP = GroupSettings()
+
+
+@dataclass(frozen=True)
 class ConsumerSettings:
     """What a member of a consumer group is told."""
 
@@ -65,6 +84,11 @@ class ConsumerSettings:
     isolation: Isolation
     most: int = 500  # records that one poll may give
     auto_commit: bool = False  # the client commits what it has given, now and then
+    as_member: GroupSettings = DEFAULT_GROUP
+
+    def as_stranger(self) -> "ConsumerSettings":
+        """The same for one that never joins: an instance id would name the member that has."""
+        return replace(self, as_member=DEFAULT_GROUP)
 
 
 OnMove = Callable[[bool, Sequence[Position]], None]

@@ -42,7 +42,7 @@ class JavaClient:
 
     def stranger(self, settings: ConsumerSettings) -> JavaConsumer:
         """One that never joins."""
-        return JavaConsumer(settings, lambda error: None)
+        return JavaConsumer(settings.as_stranger(), lambda error: None)
 
     def assigned_consumer(self, settings: ConsumerSettings, on_error: OnError) -> AssignedJava:
         """One that reads what it is told."""

@@ -9,10 +9,12 @@ import jpype
 
 from harness.clients.interface import (
     AUTO_COMMIT_MS,
+    HEARTBEAT_MS,
     SESSION_TIMEOUT_MS,
     ClientError,
     ConsumerSettings,
     Failure,
+    GroupSettings,
     OnError,
     OnMove,
     Position,
@@ -25,6 +27,20 @@ from harness.history import Isolation
 
 ASSIGNED_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 10.0
+
+
+_ASSIGNORS = {"eager": "RangeAssignor", "cooperative": "CooperativeStickyAssignor"}
+
+
+def _as_member(group: GroupSettings) -> dict[str, Any]:
+    """What of a consumer's settings its group decides. The consumer protocol leaves time-outs to the brokers."""
+    own = {} if group.instance_id is None else {"group.instance.id": group.instance_id}
+    if group.assigned_by_broker:
+        return {**own, "group.protocol": group.protocol}
+    if group.assignor is not None:
+        assignor = f"org.apache.kafka.clients.consumer.{_ASSIGNORS[group.assignor]}"
+        own["partition.assignment.strategy"] = assignor
+    return {**own, "session.timeout.ms": SESSION_TIMEOUT_MS, "heartbeat.interval.ms": HEARTBEAT_MS}
 
 
 class JavaConsumer:
@@ -40,8 +56,7 @@ class JavaConsumer:
             "auto.offset.reset": "earliest",
             "enable.auto.commit": settings.auto_commit,
             "auto.commit.interval.ms": AUTO_COMMIT_MS,
-            "session.timeout.ms": SESSION_TIMEOUT_MS,
-            "heartbeat.interval.ms": 300,
+            **_as_member(settings.as_member),
             "fetch.max.wait.ms": 50,
             "max.poll.records": settings.most,
             "key.deserializer": f"{BYTE_ARRAY}Deserializer",

@@ -15,6 +15,7 @@ from confluent_kafka import (
 )
 
 from harness.clients import librdkafka
+from harness.clients.error_table import of_librdkafka
 from harness.clients.interface import (
     ClientError,
     ConsumerSettings,
@@ -38,13 +39,12 @@ ANY_PARTITION = -1
 
 def failure_of(error: KafkaError) -> Failure:
     """What an error means; fencing outweighs what the library says beside it."""
-    if librdkafka.is_fencing(error):
-        return Failure.FENCED
-    if error.txn_requires_abort():
-        return Failure.ABORTABLE
-    if error.fatal():
-        return Failure.FATAL
-    return Failure.RETRIABLE if error.retriable() else Failure.UNKNOWN
+    flags = (
+        (Failure.ABORTABLE, error.txn_requires_abort()),
+        (Failure.FATAL, error.fatal()),
+        (Failure.RETRIABLE, error.retriable()),
+    )
+    return of_librdkafka(error.code(), next((failure for failure, holds in flags if holds), None))
 
 
 def client_error(error: KafkaError) -> ClientError:
@@ -77,10 +77,7 @@ class LibrdkafkaConsumer:
     """A member of a group."""
 
     def __init__(self, settings: ConsumerSettings, on_error: OnError) -> None:
-        told = librdkafka.group_consumer(
-            settings.bootstrap, settings.group, settings.name, settings.isolation
-        )
-        self._consumer = Consumer(told | (librdkafka.AUTO_COMMIT if settings.auto_commit else {}))
+        self._consumer = Consumer(librdkafka.member(settings))
         self._on_error = on_error
 
     def subscribe(self, topics: Sequence[str], on_move: OnMove) -> None:
@@ -245,7 +242,7 @@ class LibrdkafkaClient:
 
     def stranger(self, settings: ConsumerSettings) -> LibrdkafkaConsumer:
         """One that never joins."""
-        return LibrdkafkaConsumer(settings, lambda error: None)
+        return LibrdkafkaConsumer(settings.as_stranger(), lambda error: None)
 
     def assigned_consumer(self, settings: ConsumerSettings, on_error: OnError) -> AssignedLibrdkafka:
         """One that reads what it is told."""

@@ -14,6 +14,7 @@ from typing import Protocol
 from harness.network import Network
 from harness.pipeline import TopicFacts
 from harness.witness import Witness
+from harness.witness.request_log import Spoken
 
 
 class Ability(StrEnum):
@@ -184,4 +185,14 @@ class Cluster(Protocol):
 
     def committed(self, group: str) -> Mapping[tuple[str, int], int]:
         """A group's committed offsets by (topic, partition)."""
+        ...
+
+    def record_requests(self, on: bool) -> None:
+        """Have every live broker write down the requests that it answers, or write no more. Raises
+        `EnvironmentFailure` where one does not answer.
+        """
+        ...
+
+    def spoken(self, slots: Sequence[str]) -> Spoken:
+        """What was written down of these client slots; empty where nothing can be."""
         ...

@@ -9,7 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest, DescribeQuorumRequest
+from kafka.protocol.admin import (
+    CreateTopicsRequest,
+    DescribeConfigsRequest,
+    DescribeQuorumRequest,
+    IncrementalAlterConfigsRequest,
+)
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
@@ -29,7 +34,8 @@ LATEST = -1
 GROUP = 0
 TRANSACTION = 1
 INTERNAL = ("__consumer_offsets", "__transaction_state")
-OF_TOPIC, OF_BROKER = 2, 4  # kinds of resource that have settings
+OF_TOPIC, OF_BROKER, LOGGERS = 2, 4, 8  # kinds of resource that have settings
+SET = 0
 
 T = TypeVar("T")
 
@@ -273,3 +279,15 @@ def settings_of(
             )
         found[answer.resource_name] = {one.name: one.value for one in answer.configs}
     return found
+
+
+def set_log_level(port: int, broker: int, logger: str, level: str, timeout_s: float = ASK_TIMEOUT_S) -> None:
+    """Have a broker log at a level until it is started anew (KIP-412); raises `Refused`."""
+    resource: Any = IncrementalAlterConfigsRequest.AlterConfigsResource
+    change = resource.AlterableConfig(name=logger, config_operation=SET, value=level)
+    asked = [resource(resource_type=LOGGERS, resource_name=str(broker), configs=[change])]
+    (answer,) = ask(
+        port, IncrementalAlterConfigsRequest(resources=asked, validate_only=False, version=1), timeout_s
+    ).responses
+    if answer.error_code != NO_ERROR:
+        raise Refused(f"setting the level of {logger}", answer.error_code, answer.error_message)

@@ -12,6 +12,7 @@ from harness.cluster import Ability, PartitionView, TransactionView
 from harness.errors import FaultFailed, WaitTimeout
 from harness.network.fake import FakeNetwork
 from harness.pipeline import Place, TopicFacts
+from harness.witness.request_log import Spoken
 
 
 @dataclass
@@ -86,6 +87,7 @@ class FakeCluster:
         default_factory=dict
     )  # by id, what is said of it at each look, the last of them for ever
     offsets: dict[str, dict[Place, int]] = field(default_factory=dict)  # committed, by group
+    recording: list[bool] = field(default_factory=list)  # each time that it was turned on or off
     ends: dict[Place, tuple[int, int, int]] = field(
         default_factory=dict
     )  # start, last stable, high watermark
@@ -169,3 +171,11 @@ class FakeCluster:
     def committed(self, group: str) -> Mapping[Place, int]:
         """As it was set."""
         return self.offsets.get(group, {})
+
+    def record_requests(self, on: bool) -> None:
+        """Note it."""
+        self.recording.append(on)
+
+    def spoken(self, slots: Sequence[str]) -> Spoken:
+        """One request, once that was recorded."""
+        return Spoken({"EndTxn": [1]}, ["fake 1"]) if True in self.recording else Spoken()

@@ -11,6 +11,7 @@ from harness.cluster.coordinators import partition_for
 from harness.errors import WaitTimeout
 from harness.pipeline import TopicFacts
 from harness.waiting import wait_for
+from harness.witness.request_log import LOGGER
 
 TRANSACTION_STATE = "__transaction_state"
 CONSUMER_OFFSETS = "__consumer_offsets"
@@ -136,6 +137,16 @@ class Questions:
             }
 
         return _persist(answer, f"the settings of {', '.join(topics)}")
+
+    def record_requests(self, on: bool) -> None:
+        """Have every live broker write down what it is asked, or no more; raises `WireError`."""
+        level = "DEBUG" if on else "OFF"
+        live = self._live(self._brokers)
+        brokers = {port: broker for broker, port in live.items()}
+        told = at_once(live, lambda port: admin.set_log_level(port, brokers[port], LOGGER, level))
+        for error in told.values():
+            if isinstance(error, WireError):
+                raise error
 
     def create_topics(self, topics: Sequence[TopicFacts], timeout_s: float) -> None:
         """Create them and both internal topics, and use those once; returns when all is in sync."""

@@ -237,6 +237,7 @@ TRANSACTIONS = table(
         null="no transaction has begun, or a tombstone",
     ),
     column("update_ms", _i64, "when this was written, by the coordinator's clock", null="a tombstone"),
+    column("client_version", _i32, "the transaction version of its client", null="a tombstone, or not said"),
 )
 
 OFFSETS = table(
@@ -281,6 +282,7 @@ LATER: dict[str, frozenset[str]] = {
     "records": frozenset({"key", "state"}),
     "ends": frozenset({"role"}),
     "expected": frozenset({"key", "adds"}),
+    "transactions": frozenset({"client_version"}),
 }
 """Columns that stores of earlier versions lack: they are read as null."""
 

@@ -146,6 +146,7 @@ class Effect:
     other: str = ""  # whom it was cut from
     proof: list[str] = field(default_factory=list)
     acted: bool = False
+    details: dict[str, str] = field(default_factory=dict)  # see `harness.verdict.FaultReport`
     lacking: dict[str, str] = field(default_factory=dict)  # goals that it should have reached, and did not
     struck_ns: int | None = None  # when it struck, on the monotonic clock; None: as soon as it was begun
 

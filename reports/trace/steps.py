@@ -1,6 +1,5 @@
 """The steps of an operation, a record, a transactional id or a fault, each with who says it, in order of time."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -82,8 +81,10 @@ def of_fault(t: StoredTables, number: int) -> list[Step]:
         and row["call_ns"] <= struck_ns
         and (row["return_ns"] is None or row["return_ns"] >= struck_ns)
     ]
-    words = set(re.findall(r"[\w.-]+", f"{fault.target} {fault.struck} {fault.evidence}"))
-    named = [row for row in ops if words & {row["journal"], row["transactional_id"]}]
+    worker, own = fault.details.get("worker"), fault.details.get("transactional_id")
+    named = [row for row in ops if row["journal"] == worker] or [
+        row for row in ops if own is not None and row["transactional_id"] == own
+    ]
     return _sorted(_operations(t, named or ops))
 
 

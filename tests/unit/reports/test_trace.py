@@ -97,7 +97,14 @@ def test_a_fault_is_told_with_the_operations_that_it_names(tmp_path: Path) -> No
     history.take(1, worker="v", pid=2, transactional_id="id-2")
     call_s = history.rows["ops"][w.op]["call_ns"] / 1e9
     fault = FaultReport(
-        "kill-worker", "worker w at after-send", call_s, call_s + 1, True, "SIGKILL", "w was killed"
+        "kill-worker",
+        "worker w at after-send",
+        call_s,
+        call_s + 1,
+        True,
+        "SIGKILL",
+        "w was killed",
+        {"worker": "w"},
     )
     t = stored(tmp_path, history)
     t.facts = Facts(faults=[fault])
