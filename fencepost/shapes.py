@@ -1,10 +1,17 @@
-"""What a run's options make of its pipeline: sizes of records, time-outs, and the goals of unusual transactions."""
+"""What a run's options make of its pipeline: sizes of records, time-outs, the goals of unusual transactions, and
+workers that come and go.
+"""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from random import Random
 from typing import TYPE_CHECKING
 
 from harness.history import Shape
 from harness.pipeline import Goal, PipelineFacts
+from harness.runner import churn
+from harness.runner.churn import Turn
+from harness.runner.faults import Injection
 from harness.settings.options import Options
 
 if TYPE_CHECKING:
@@ -21,6 +28,17 @@ def txn_timeout_ms(options: Options) -> int:
 def empty_share(options: Options, workload: "Workload") -> float:
     """The share of batches that an empty transaction goes before."""
     return workload.empty_share if options.empty_share is None else options.empty_share
+
+
+def draw_churn(
+    options: Options, workers: Mapping[str, Sequence[str]], injections: Sequence[Injection]
+) -> tuple[Turn, ...]:
+    """Who joins and leaves, and when: the same for the same seed. Whom a fault is to strike stays."""
+    if not options.churn_s:
+        return ()
+    struck = {one.target.name.rpartition("/")[2] for one in injections if one.target.role == "worker"}
+    rng = Random(f"{options.seed}/churn")
+    return churn.draw(rng, options.churn_s, options.time_limit_s, workers, struck)
 
 
 def shaped(facts: PipelineFacts, options: Options, workload: "Workload") -> PipelineFacts:

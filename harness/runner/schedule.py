@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from harness.errors import UsageError
+from harness.runner.churn import LEAD_S, Turn
 from harness.runner.faults import FaultTargets, Injection, Nemesis, NothingToStrike, Resource
 
-LEAD_S = 3.0
-"""Undisturbed work before the first fault, so that there is something to break."""
 MOST_SLACK_S = 2.0
 
 
@@ -25,6 +24,7 @@ class Schedule:
 
     injections: tuple[Injection, ...] = ()
     unscheduled: Mapping[str, str] = field(default_factory=dict)
+    churn: tuple[Turn, ...] = ()
 
 
 def draw(
