@@ -76,7 +76,7 @@ def draw(options: Options, workload: "Workload") -> Schedule:
     rng = Random(f"{options.seed}/schedule")
     chosen: list[Nemesis] = [aimed(name, nemeses) for name in names]
     drawn = schedules.draw(chosen, targets, options.time_limit_s, rng, named=named or defect is not None)
-    return replace(drawn, churn=draw_churn(options, workers, drawn.injections))
+    return replace(drawn, churn=draw_churn(options, facts, drawn.injections))
 
 
 def workers_of(facts: PipelineFacts) -> dict[str, tuple[str, ...]]:
@@ -100,6 +100,11 @@ def plan_test(
             "workload": workload.name,
             "defect": options.defect,
             "client": options.client,
+            "membership": {
+                "protocol": options.group_protocol,
+                "assignor": options.assignor,
+                "static": options.static_membership,
+            },
             "txn_size": options.txn_size,
             "abort_share": options.abort_share,
             "compression": options.compression,
@@ -108,6 +113,7 @@ def plan_test(
             "empty_share": empty_share(options, workload),
             "overrun_share": options.overrun_share,
             "seed": options.seed,
+            "partitions": workload.partitions(options),
             "stores": {kind: STORES[kind].address(folder) for kind in facts.stores},
             **_jvm(options, folder, prepared),
         },
@@ -183,6 +189,8 @@ def promises_of(options: Options, test: Test) -> Promises:
             observer(test.pipeline.written),
         ),
         tables=tables,
+        free_stages=test.pipeline.free_stages,
+        history=bool(test.pipeline.free_stages),
         broken_premises=tuple(sorted(broken)),
         one_clock=kind.one_clock,
     )

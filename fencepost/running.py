@@ -19,7 +19,9 @@ from harness.cluster import ClusterSpec
 from harness.errors import FencepostError
 from harness.facts import Facts
 from harness.processes.spawn import Supervisor
+from harness.promises import HISTORY_FILE
 from harness.record import store
+from harness.record.told_history import crc_of
 from harness.runner import schedule as schedules
 from harness.runner.churn import Turn
 from harness.runner.ends import SentinelEnds
@@ -188,9 +190,12 @@ def _prepare(options: Options, cache: Path, say: Callable[[str], None]) -> "Prep
     """Find or fetch what a run needs, and hold the broker settings against those that Kafka knows."""
     from fencepost.spark import prepare_archive
     from harness.cluster.broker_settings import TOOL, check_settings, documented_settings
+    from harness.environment.java import java, require_in_process
     from harness.environment.jvm import broker_command
     from harness.environment.prepare import prepare
 
+    if options.client == "java":  # before anything is made for a Java that will not do
+        require_in_process(java(options.java))
     ready = prepare(options.kafka, options.java, options.toxiproxy, cache, say, mirror=options.mirror)
 
     def tool(folder: Path) -> Sequence[str]:
@@ -216,6 +221,8 @@ def _tabulate(folder: Path, plan: Plan, run_log: RunLog, quiet: Quiet, *, keep: 
     with run_log.phase("tables"):
         tabulate(folder, plan, Ends(quiet.leaders, quiet.high_watermarks, quiet.compacted))
         run_log.rows, run_log.compacted = rows_of(folder), quiet.compacted
+        if plan.promises.history:
+            run_log.history_crc = crc_of(folder / HISTORY_FILE)
         run_log.unexpected_errors += unexpected_errors(folder)
         if not keep:
             _drop_segments(folder)

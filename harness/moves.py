@@ -26,9 +26,9 @@ class Moved:
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "Moved":
         """The inverse of `as_json`. Raises TypeError."""
-        moved = cls(**body)
-        names = (moved.joined, moved.left)
-        if not all(isinstance(one, str | None) for one in names) or isinstance(moved.to, str):
+        moved = cls(**{**body, "to": tuple(body.get("to", ())), "away": tuple(body.get("away", ()))})
+        named = all(isinstance(one, str | None) for one in (moved.joined, moved.left))
+        if not named or not all(isinstance(one, str) for one in moved.partitions):
             raise TypeError(f"no change of workers is {body!r}")
         return moved
 

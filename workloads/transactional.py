@@ -156,6 +156,9 @@ class Pinned:
         self._suffix = suffix  # of each transactional id
         self._transactor = Transactor(post)
         self._producers: dict[Place, TransactionalProducer] = {}
+        self._kept: list[
+            TransactionalProducer
+        ] = []  # of partitions that went away; a right worker keeps none
 
     def open(self) -> None:
         """There is nothing to open before the first partition comes."""
@@ -163,10 +166,15 @@ class Pinned:
     def moved(self, gained: bool, places: Sequence[Place]) -> None:
         """Have a producer for each partition that comes, and give up that of each that goes."""
         for place in places:
-            if gained:
+            if gained and self._kept:
+                self._producers[place] = self._kept.pop()
+            elif gained:
                 self._of(place).open(self._post.process)
             elif (producer := self._producers.pop(place, None)) is not None:
-                producer.close()
+                if self._post.policy.keeps_pins:
+                    self._kept.append(producer)
+                else:
+                    producer.close()
 
     def parcels(self, parcel: Parcel) -> Sequence[Parcel]:
         """One transaction for each input partition."""

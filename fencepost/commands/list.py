@@ -62,8 +62,24 @@ def _more(kind: str, entry: Entry) -> list[str]:
             f"of {', '.join(entry['workloads'])}",
         ]
     if kind == "workloads":
-        return [f"{entry['guarantee']}; defects: {', '.join(entry['defects']) or 'none'}"]
+        return [
+            f"guarantee  {entry['guarantee']}",
+            *(
+                f"stage      {stage['name']}: {', '.join(stage['reads'])} -> {', '.join(stage['writes'])}, "
+                f"by {stage['delivery']}"
+                for stage in entry["stages"]
+            ),
+            f"topics     {', '.join(entry['topics'])}",
+            *([f"tables     {_tables(entry['tables'])}"] if entry["tables"] else []),
+            f"clients    {', '.join(entry['clients'])}",
+            f"defects    {', '.join(entry['defects']) or 'none'}",
+        ]
     return []
+
+
+def _tables(tables: Sequence[Mapping[str, str]]) -> str:
+    """`store.users in sqlite`."""
+    return ", ".join(f"{table['name']} in {table['store']}" for table in tables)
 
 
 def _entries(kind: str) -> Sequence[Entry]:

@@ -66,7 +66,7 @@ FLOORS = {
     "reports": (
         "charts told",
         "summary",
-        "console junit html",
+        "console junit html trace",
         "external",
     ),
     "fencepost": (
