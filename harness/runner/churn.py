@@ -184,7 +184,7 @@ class Churn:
             done.joined = joiner.journal
         if turn.leaves is not None:
             try:
-                done.left = self._leave(turn.stage, turn.leaves)
+                self._leave(done, turn.stage, turn.leaves)
             except WaitTimeout as error:
                 done.why = str(error)
         done.end_s = self._now_s()
@@ -194,15 +194,17 @@ class Churn:
                 Completed(outcome, NAME, -1, op, target=turn.stage, evidence=done.why or turn.words)
             )
 
-    def _leave(self, stage: str, worker: str) -> str:
+    def _leave(self, done: Done, stage: str, worker: str) -> None:
         """Have a worker that no fault has in hand close its consumer and end."""
 
         def free() -> Member | None:
             return self.processes.dismiss(stage, worker)
 
         member = wait_for(free, f"{worker} to be free to leave", FREE_TIMEOUT_S, every_s=0.1)
-        member.child.wait(STOP_TIMEOUT_S)
-        return member.journal
+        done.left = member.journal
+        status = member.child.wait(STOP_TIMEOUT_S)
+        if status:
+            done.why = f"{member.journal} did not end in good order: exit status {status}"
 
     def _now_s(self) -> float:
         return self.journal.now_ns() / 1e9
