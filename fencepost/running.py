@@ -23,6 +23,7 @@ from harness.promises import HISTORY_FILE
 from harness.record import store
 from harness.record.told_history import crc_of
 from harness.runner import schedule as schedules
+from harness.runner.churn import Turn
 from harness.runner.ends import SentinelEnds
 from harness.runner.faults import Injection
 from harness.runner.interrupt import Interrupt, Stage
@@ -47,18 +48,25 @@ if TYPE_CHECKING:
 
 
 def run(
-    options: Options, progress: Progress, *, command: str, schedule: Sequence[Mapping[str, Any]] | None = None
+    options: Options,
+    progress: Progress,
+    *,
+    command: str,
+    schedule: Sequence[Mapping[str, Any]] | None = None,
+    churn: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[Verdict, Path]:
     """Break a cluster under a pipeline and judge it; returns the verdict and the run's folder."""
     workload = registry.workloads()[options.workload]
     drawn = (
-        Schedule(tuple(Injection.from_table(table) for table in schedule))
+        Schedule(tuple(map(Injection.from_table, schedule)), churn=tuple(map(Turn.from_table, churn)))
         if schedule is not None
         else draw(options, workload)
     )
     progress.say("planned, in seconds after the first input:" if drawn.injections else _no_faults(options))
     for injection in drawn.injections:
         progress.say(f"  {injection}")
+    for turn in drawn.churn:
+        progress.say(f"  {turn}")
     if options.master.startswith("spark://"):  # before a run for which nobody could give a verdict
         from checkers.spark.remote import reach
 

@@ -15,6 +15,7 @@ WORDS = {
     "harness.errors",
     "harness.history",
     "harness.verdict",
+    "harness.moves",
     "harness.promises",
     "harness.reasons",
     "harness.facts",
@@ -45,7 +46,7 @@ MAY_NOT = {
 
 FLOORS = {
     "harness": (
-        "names secrets errors waiting history telling",
+        "names secrets errors waiting history moves telling",
         "reasons verdict",
         "facts",
         "expectation pipeline programs promises history_files",
