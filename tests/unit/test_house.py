@@ -69,10 +69,10 @@ FLOORS = {
         "external",
     ),
     "fencepost": (
-        "aims api clusters drawing evidence histories live process spark stores",
+        "aims api clusters drawing evidence histories live preparing process spark stores",
         "conclude progress registry",
         "judging planning",
-        "judges",
+        "benchmark judges",
         "checking pytest_plugin running",
         "commands",
         "cli",
