@@ -1,23 +1,20 @@
 """One measurement after the other on a cluster that is up."""
 
 import json
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-
 from fencepost.benchmark.figures import Measured
+from fencepost.benchmark.inputs import PARTITIONS, EvenFeed, begin_at_end, fill
 from fencepost.benchmark.plan import Asked, Kind, Point, place
 from fencepost.benchmark.shifts import STAGE, Shift
-from fencepost.benchmark.sight import seen, stamped
-from harness.clients import librdkafka
+from fencepost.benchmark.sight import seen
 from harness.cluster import Cluster
 from harness.errors import EnvironmentFailure
-from harness.history import Isolation, Role
+from harness.history import Role
 from harness.pipeline import StageFacts, TopicFacts
 from harness.processes.spawn import Supervisor
 from harness.programs import Program
@@ -27,8 +24,6 @@ from harness.waiting import wait_while_progressing
 from workloads.program import PythonProgram
 
 PROCESS = "fencepost.benchmark.process"
-INPUT_PARTITIONS = 12
-FILLER_BYTES = 100
 FILLED = "bench-filled"
 """The input of every measurement of throughput; each reads it from its start, in a group of its own."""
 LIVE = "bench-live"
@@ -98,13 +93,14 @@ class Bench:
     def open(self) -> None:
         """Make the topics, write the input, and start every process."""
         topics = [
-            TopicFacts(FILLED, INPUT_PARTITIONS, 3, CONFIG),
-            TopicFacts(LIVE, INPUT_PARTITIONS, 3, CONFIG),
+            TopicFacts(FILLED, PARTITIONS, 3, CONFIG),
+            TopicFacts(LIVE, PARTITIONS, 3, CONFIG),
             TopicFacts(SEEN, self._asked.partitions[0], 3, SHORT),
             *(TopicFacts(output_topic(count), count, 3, SHORT) for count in self._asked.partitions),
         ]
         self._site.cluster.create_topics(topics, 60.0)
-        self._fill()
+        workers = max(2, self._asked.most_workers)
+        fill(self._site.cluster.bootstrap, FILLED, FILLED_A_WORKER * workers, self._check_cut)
         for client in self._asked.clients:
             self._members[client] = [
                 self._processes.start_worker(f"{STAGE}-{client}", f"{client}-{n}")
@@ -114,9 +110,7 @@ class Bench:
         self._reader = self._processes.start_other(Role.OBSERVER, "reader", "reader", places=places)
         self._processes.await_ready([member for own in self._members.values() for member in own])
         self._processes.await_ready([self._reader])
-        self._feeder = Producer(
-            librdkafka.idempotent_producer(self._site.cluster.bootstrap) | {"linger.ms": 0}
-        )
+        self._inputs = EvenFeed(self._site.cluster.bootstrap, LIVE, self._check_cut)
 
     def measure(self, number_of_round: int) -> Measured:
         """The next measurement. Raises `CutShort`, or `EnvironmentFailure` where a process has ended."""
@@ -124,7 +118,7 @@ class Bench:
         self._done += 1
         workers = self._members[point.client][: point.workers]
         if point.kind is Kind.LATENCY:
-            self._begin_at_end(f"fencepost-bench-{self._done}")
+            begin_at_end(self._site.cluster.bootstrap, self._shift(self._done, point).group, LIVE)
         for member in workers:
             member.heard.counts = {}
             member.send(go=True)
@@ -202,58 +196,21 @@ class Bench:
     def _latency(self, point: Point, workers: Sequence[Member]) -> dict[str, Any]:
         """Create inputs at a rate, and wait until each of them was seen. The first ones warm the pipeline up."""
         rate = self._rate(point)
-        self._feed(max(3, round(rate / 4)), rate, 0)
+        self._inputs.feed(max(3, round(rate / 4)), rate, 0)
         self._until_seen(workers)
         count = max(1, round(rate * self._asked.latency_slice_s))
-        self._feed(count, rate, self._done)
+        self._inputs.feed(count, rate, self._done)
         self._until_seen(workers)
         path = self._site.folder / "journals" / "reader.jsonl"
         latencies = [(at_ns - from_ns) / 1e6 for from_ns, at_ns in seen(path, self._done)]
         return {"rate": rate, "latencies_ms": latencies}
 
-    _fed = 0
-
-    def _feed(self, count: int, rate: float, measurement: int) -> None:
-        """Create so many inputs, evenly."""
-        filler = os.urandom(FILLER_BYTES // 2).hex().encode()
-        begun_s = time.monotonic()
-        sent = 0
-        while sent < count:
-            due = min(count, 1 + int((time.monotonic() - begun_s) * rate))
-            while sent < due:
-                self._feeder.produce(LIVE, stamped(measurement, filler), b"%d" % (self._fed + sent))
-                sent += 1
-            self._feeder.poll(max(0.0, min(0.05, begun_s + sent / rate - time.monotonic())))
-            self._check_cut()
-        self._fed += sent
-
     def _until_seen(self, workers: Sequence[Member]) -> None:
-        self._feeder.flush(PATIENCE_S)
         self._until(
-            lambda: self._reader.heard.given >= self._fed,
+            lambda: self._reader.heard.given >= self._inputs.fed,
             "every input's output to be seen",
             [*workers, self._reader],
         )
-
-    def _begin_at_end(self, group: str) -> None:
-        """Have a group begin where the live input ends now."""
-        settings = librdkafka.group_consumer(
-            self._site.cluster.bootstrap, group, "bench", Isolation.READ_COMMITTED
-        )
-        consumer = Consumer(settings)
-        try:
-            ends = [
-                TopicPartition(
-                    LIVE, n, consumer.get_watermark_offsets(TopicPartition(LIVE, n), timeout=10)[1]
-                )
-                for n in range(INPUT_PARTITIONS)
-            ]
-            consumer.commit(offsets=ends, asynchronous=False)
-        except KafkaException as error:
-            words = librdkafka.words(librdkafka.error_of(error))
-            raise EnvironmentFailure(f"the offsets of {group} could not be set: {words}") from error
-        finally:
-            consumer.close()
 
     # -- what they share --------------------------------------------------------------------
 
@@ -283,28 +240,6 @@ class Bench:
             eager=latency,
             workers=point.workers,
         )
-
-    def _fill(self) -> None:
-        """Write the input of all measurements of throughput."""
-        producer = Producer(
-            librdkafka.idempotent_producer(self._site.cluster.bootstrap)
-            | {"linger.ms": 20, "queue.buffering.max.messages": 200_000}
-        )
-        filler = os.urandom(FILLER_BYTES // 2).hex().encode()
-        for n in range(FILLED_A_WORKER * max(2, self._asked.most_workers)):
-            while True:
-                try:
-                    producer.produce(FILLED, filler, b"%d" % n)
-                except BufferError:
-                    producer.poll(0.1)
-                else:
-                    break
-            producer.poll(0)
-            if n % 1_000 == 0:
-                self._check_cut()
-        left = producer.flush(120)
-        if left:
-            raise EnvironmentFailure(f"{left:,} inputs could not be written within 120 s")
 
     def _until(
         self, holds: Callable[[], bool], awaited: str, members: Sequence[Member], every_s: float = 0.01

@@ -121,10 +121,10 @@ class Asked:
 QUICK = Asked(
     clients=("librdkafka",),
     sizes=(1, 100, 10_000),
-    partitions=(6, 24),
+    partitions=(6,),
     workers=(1,),
-    slice_s=1.5,
-    latency_slice_s=2.5,
+    slice_s=1.2,
+    latency_slice_s=2.0,
 )
 """What `--quick` leaves of it."""
 

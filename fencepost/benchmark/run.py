@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from fencepost.benchmark.figures import Measured, quantile
-from fencepost.benchmark.measure import FILLER_BYTES, INPUT_PARTITIONS, LATENCY_SHARE, Bench, CutShort, Site
+from fencepost.benchmark.inputs import PARTITIONS, VALUE_BYTES
+from fencepost.benchmark.measure import LATENCY_SHARE, Bench, CutShort, Site
 from fencepost.benchmark.plan import Asked, Kind, in_order, place
 from fencepost.benchmark.told import as_json
 from fencepost.clusters import CLUSTERS, ClusterParts
@@ -196,8 +197,8 @@ def _about(options: Options, prepared: "Prepared", started: datetime, command: s
             "brokers": options.brokers,
             "heap_mb": options.heap_mb,
             "replication": 3,
-            "input_partitions": INPUT_PARTITIONS,
-            "record_bytes": FILLER_BYTES,
+            "input_partitions": PARTITIONS,
+            "record_bytes": VALUE_BYTES,
             "latency_share": LATENCY_SHARE,
             "settings": {**{name: SETTINGS[name] for name in TOLD}, **redacted.settings},
         },

@@ -65,7 +65,7 @@ FLOORS = {
     "reports": (
         "charts told",
         "summary",
-        "console junit html",
+        "bench_console console junit html",
         "external",
     ),
     "fencepost": (
