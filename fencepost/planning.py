@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from fencepost import registry
 from fencepost.aims import aimed, expand
 from fencepost.clusters import CLUSTERS
-from harness.clients.interface import SESSION_TIMEOUT_MS, TRANSACTION_TIMEOUT_MS
+from fencepost.shapes import empty_share, shaped, txn_timeout_ms
+from harness.clients.interface import SESSION_TIMEOUT_MS
 from harness.cluster import Ability
 from harness.pipeline import PipelineFacts
 from harness.promises import NO_WITNESS, SEGMENTS, Promises, final_readers, observer, store_reader
@@ -39,7 +40,8 @@ def facts_of(options: Options, workload: "Workload") -> PipelineFacts:
     """What the workload is in a run of these options. Raises `UsageError` where it cannot have the defect."""
     if options.defect:
         registry.defects()[options.defect].require(workload, options.client, registry.workloads().values())
-    return workload.facts(options, policy=policy_of(options.defect), txn_timeout_ms=TRANSACTION_TIMEOUT_MS)
+    policy, timeout_ms = policy_of(options.defect), txn_timeout_ms(options)
+    return shaped(workload.facts(options, policy=policy, txn_timeout_ms=timeout_ms), options, workload)
 
 
 def draw(options: Options, workload: "Workload") -> Schedule:
@@ -97,6 +99,11 @@ def plan_test(
             "client": options.client,
             "txn_size": options.txn_size,
             "abort_share": options.abort_share,
+            "compression": options.compression,
+            "record_bytes": options.record_bytes,
+            "txn_timeout_ms": txn_timeout_ms(options),
+            "empty_share": empty_share(options, workload),
+            "overrun_share": options.overrun_share,
             "seed": options.seed,
             "stores": {kind: STORES[kind].address(folder) for kind in facts.stores},
             **jvm_spec(options.client, folder, prepared),

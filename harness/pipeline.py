@@ -6,12 +6,12 @@ evidence asks which pipeline it is.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
 from harness.expectation import Expectation, Feed
-from harness.history import Guarantee, Isolation, outputs_in
+from harness.history import Guarantee, Isolation, Shape, outputs_in
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
@@ -115,6 +115,16 @@ def output_seen(topic: str, text: str) -> Goal:
     )
 
 
+def several_topics_seen() -> Goal:
+    """That a transaction covered inputs of several topics."""
+    return Goal(
+        name="several-topics",
+        counted=Shape.SEVERAL_TOPICS.value,
+        text="no transaction covered inputs of more than one topic",
+        remedy="a higher --rate or a larger --txn-size helps",
+    )
+
+
 @dataclass(frozen=True)
 class PipelineFacts:
     """All that others need to know of a pipeline in one run."""
@@ -158,6 +168,11 @@ class PipelineFacts:
     def stage(self, name: str) -> StageFacts:
         """The stage of that name."""
         return next(stage for stage in self.stages if stage.name == name)
+
+    def with_topics(self, config: Mapping[str, str]) -> "PipelineFacts":
+        """The same with more settings of every topic."""
+        topics = tuple(replace(one, config={**one.config, **config}) for one in self.topics)
+        return replace(self, topics=topics)
 
     def as_table(self) -> dict[str, Any]:
         """As it stands in `test.toml`, under `[workload]`."""

@@ -11,7 +11,7 @@ from harness.clients.transactions import Handling
 from harness.errors import UsageError
 from harness.history import Isolation, Step
 from harness.telling.words import listed
-from workloads.model import Workload
+from workloads.model import HEADERS, NULL_VALUES, Workload
 from workloads.orders import DEAD_LETTER, NOTIFICATION
 from workloads.policy import RIGHT, Delivery, Policy
 
@@ -31,6 +31,7 @@ class Defect:
     deliveries: frozenset[Delivery] = frozenset({Delivery.TRANSACTIONS, Delivery.PINNED})
     stateful: bool = False  # it needs a stage that restores its sums
     slot: str | None = None  # of an output that a workload must have
+    shape: str | None = None  # that some of its outputs must have
     clients: frozenset[str] = frozenset({"librdkafka", "java"})  # with which it shows
 
     def fits(self, workload: Workload) -> bool:
@@ -40,6 +41,7 @@ class Defect:
             and not self.deliveries.isdisjoint(workload.deliveries)
             and (not self.stateful or any(map(workload.restores, workload.stages)))
             and (self.slot is None or self.slot in workload.slots)
+            and (self.shape is None or self.shape in workload.shapes)
         )
 
     def stage_of(self, workload: Workload) -> str | None:
@@ -61,6 +63,8 @@ class Defect:
             needed = f"a workload with {self.stages} stages or more"
         elif self.stateful:
             needed = "a workload with a stage that restores its sums"
+        elif self.shape is not None:
+            needed = f"a workload whose outputs have {self.shape}"
         elif self.slot is not None:
             needed = f"a workload that writes the output {self.slot}"
         else:
@@ -199,6 +203,20 @@ _ALL = (
         anomalies=frozenset({"lost-input", "torn-transaction", "offset-output-mismatch"}),
         slot=NOTIFICATION,
         clients=frozenset({"librdkafka"}),  # the Java client refuses to commit after that (KAFKA-9279)
+    ),
+    Defect(
+        name="null-as-empty",
+        summary="a value that is null, which deletes its key, is sent as an empty one",
+        policy=Policy(null_as_empty=True),
+        anomalies=frozenset({"corrupt"}),
+        shape=NULL_VALUES,
+    ),
+    Defect(
+        name="headers-dropped",
+        summary="the headers that an output should carry on are left out",
+        policy=Policy(drops_headers=True),
+        anomalies=frozenset({"corrupt"}),
+        shape=HEADERS,
     ),
     Defect(
         name="acks-one",

@@ -5,59 +5,38 @@ each input must lead to exactly those outputs, once. It is stated for the checke
 digest), so they know nothing of what a workload is about.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 
-from harness.expectation import Adds, Due, Feed, Input
-from harness.history import Guarantee, Isolation
-from harness.pipeline import PipelineFacts, Sizes, StageFacts, TableFacts, TopicFacts, abort_seen, output_seen
-from harness.record.naming import digest, output_headers
+from harness.expectation import Feed, Input
+from harness.history import Guarantee
+from harness.pipeline import (
+    PipelineFacts,
+    Sizes,
+    StageFacts,
+    TableFacts,
+    TopicFacts,
+    abort_seen,
+    output_seen,
+    several_topics_seen,
+)
 from workloads.policy import RIGHT, Delivery, Policy, held_at, steps
+from workloads.stage import Aggregate, Output, Stage, Transform
+from workloads.stated import StatedByTransform
 
-TOPIC_CONFIG: Mapping[str, str] = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
+__all__ = ["Aggregate", "Output", "Stage", "Transform", "Workload"]
+
+TOPIC_CONFIG: Mapping[str, str] = {
+    "min.insync.replicas": "2",
+    "unclean.leader.election.enable": "false",
+    "retention.ms": "-1",  # time stamps may be of long ago
+}
 MOST_REPLICAS = 3
+NULL_VALUES, HEADERS = "null values", "headers of their own"
+"""What outputs may have: see `Workload.shapes`."""
 SIDE_STORE = "sqlite"
 """The store of the tables that a defect writes on the side."""
-
-
-@dataclass(frozen=True)
-class Output:
-    """One record that an input leads to; `slot` says which of them, the same at each attempt."""
-
-    topic: str
-    slot: str
-    key: bytes | None
-    value: bytes | None
-
-
-Transform = Callable[[Input], Sequence[Output]]
-"""From an input to its outputs: deterministic, and without a memory."""
-
-
-@dataclass(frozen=True)
-class Aggregate:
-    """A stage that keeps a sum for each key, and writes a key's new sum whenever inputs have changed it."""
-
-    topic: str  # of the sums
-    adds: Callable[[Input], Sequence[tuple[bytes, int]]]  # what an input adds to which key
-    state: Callable[[Input], int | None]  # the sum that a record of `topic` states
-    value: Callable[[int], bytes] = b"%d".__mod__  # of the record that states a sum
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One consume-transform-produce loop, run by several workers in one group."""
-
-    name: str
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
-    transform: Transform
-    slots: frozenset[str] = frozenset()  # of its outputs, where a defect asks for one
-    promised: Isolation = Isolation.READ_COMMITTED
-    ordered: bool = False  # outputs of one key and slot stand in the order of their inputs of one partition
-    aggregate: Aggregate | None = None
-    delivery: Delivery | None = None  # None: the workload's
 
 
 @dataclass(frozen=True)
@@ -71,6 +50,12 @@ class Workload:
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     delivery: Delivery = Delivery.TRANSACTIONS
     allowed: frozenset[str] = frozenset()  # anomalies that the guarantee permits
+    empty_share: float = (
+        0.0  # of the batches that an empty transaction goes before, unless the run says otherwise
+    )
+    shapes: frozenset[str] = (
+        frozenset()
+    )  # what some outputs have, where a defect asks for it: NULL_VALUES, HEADERS
     tables: Mapping[str, str] = field(
         default_factory=dict
     )  # those of a store that it writes, and in which kind
@@ -143,6 +128,7 @@ class Workload:
         goals = (
             *((abort_seen(options.abort_share),) if any(transactions.values()) else ()),
             *(output_seen(topic, text) for topic, text in mine.must_occur.items()),
+            *((several_topics_seen(),) if any(len(one.reads) > 1 for one in mine.stages) else ()),
         )
         allowed = tuple(sorted(self.allowed))
         tables = tuple(TableFacts(name, kind) for name, kind in mine.tables_of(policy).items())
@@ -200,6 +186,7 @@ class Workload:
                     writes=tuple(map(elsewhere, stage.writes)),
                     transform=partial(transform, stage),
                     aggregate=moved(stage.aggregate) if stage.aggregate else None,
+                    notes=elsewhere(stage.notes) if stage.notes else None,
                 )
                 for stage in self.stages
             ),
@@ -227,42 +214,3 @@ def pinned_id(topic: str, number: int) -> str:
 def transactional_id(worker: str, tag: str = "") -> str:
     """The transactional id of a worker: it outlives a restart."""
     return f"{tag}-{worker}" if tag else worker
-
-
-@dataclass(frozen=True)
-class StatedByTransform:
-    """An `Expectation`: the stages' own transforms, run once more."""
-
-    stages: Sequence[Stage]
-
-    @cached_property
-    def _readers(self) -> Mapping[str, Sequence[Stage]]:
-        topics = {topic for stage in self.stages for topic in stage.reads}
-        return {topic: [stage for stage in self.stages if topic in stage.reads] for topic in topics}
-
-    @cached_property
-    def _sums(self) -> Mapping[str, Aggregate]:
-        return {stage.aggregate.topic: stage.aggregate for stage in self.stages if stage.aggregate}
-
-    def due(self, record: Input) -> Iterator[Due]:
-        """The outputs that it must lead to."""
-        for stage in self._readers.get(record.topic, ()):
-            for out in stage.transform(record):
-                yield Due(stage.name, out.slot, out.topic, partial(_held, record.topic, out))
-
-    def adds(self, record: Input) -> Iterator[Adds]:
-        """What it adds to sums."""
-        for stage in self._readers.get(record.topic, ()):
-            if stage.aggregate:
-                for key, amount in stage.aggregate.adds(record):
-                    yield Adds(stage.name, stage.aggregate.topic, key, amount)
-
-    def state(self, record: Input) -> int | None:
-        """The sum that it states."""
-        aggregate = self._sums.get(record.topic)
-        return aggregate.state(record) if aggregate else None
-
-
-def _held(topic: str, out: Output, partition: int, offset: int) -> int:
-    """The digest of the output that the input at that place must lead to."""
-    return digest(out.key, out.value, output_headers("", out.slot, [(topic, partition, offset)]))

@@ -48,6 +48,8 @@ class Policy:
     )
     position_kept: bool = True  # a store takes its inputs' position in the transaction of their effects
     restored: Isolation = Isolation.READ_COMMITTED  # at which a stage reads its own state back
+    null_as_empty: bool = False  # a value that is null is sent as an empty one
+    drops_headers: bool = False  # outputs are sent without the headers of their own
     downstream: Isolation | None = None  # the isolation of every stage but the first; None: as promised
 
     def isolation(self, place: int, promised: Isolation) -> Isolation:

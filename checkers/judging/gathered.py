@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.history import outputs_in
+from harness.history import Shape, outputs_in
 from harness.reasons import Reason
 
 Row = Mapping[str, Any]
@@ -57,6 +57,10 @@ class Facts:
             if row.get("outputs"):
                 found[outputs_in(row["topic"])] += row["outputs"]
         return dict(sorted(found.items()))
+
+    def counted_for_goals(self) -> dict[str, int]:
+        """What only some runs ask to be counted, by the keys of the verdict's coverage."""
+        return {**{one.value: self.numbers[one.name.lower()] for one in Shape}, **self.outputs_by_topic()}
 
     def name(self, tp: int) -> str:
         """A partition as a person writes it."""

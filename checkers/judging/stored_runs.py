@@ -122,7 +122,7 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
             "inputs": facts.total("inputs"),
             "outputs": facts.total("outputs"),
             **{name: numbers[name] for name in ("committed", "aborted", "fenced")},
-            **{key: count for key, count in facts.outputs_by_topic().items() if key in run.goals},
+            **{key: count for key, count in facts.counted_for_goals().items() if key in run.goals},
         },
         stats={
             name: numbers[name] for name in ("ops", "ok", "fail", "info", *(f"info_{end}" for end in ENDS))

@@ -117,6 +117,8 @@ class ProducerSettings:
         "all"  # who must have a record before it is acknowledged: all replicas in sync, or 1, the leader
     )
     largest_bytes: int | None = None  # of a record: a larger one is refused by the client itself
+    compression: str = "none"  # of the batches that it sends
+    txn_timeout_ms: int = TRANSACTION_TIMEOUT_MS  # after it the coordinator aborts what is open
     block_s: float = 10.0  # for how long a call may block, of a client whose calls have one time-out
 
 
@@ -124,9 +126,15 @@ class ProducerClient(Protocol):
     """A producer. Each call raises `ClientError`."""
 
     def send(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, told: OnDelivery
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        told: OnDelivery,
+        timestamp_ms: int | None = None,
     ) -> bool:
-        """Queue a record; False while the queue is full."""
+        """Queue a record; False while the queue is full. `timestamp_ms`: of its own, above 0; None: now."""
         ...
 
     def poll(self, timeout_s: float) -> None:
@@ -189,6 +197,14 @@ class Client(Protocol):
     ) -> list[Record]:
         """The records of a partition to where its log ends now, open transactions included: those are waited for
         at read_committed. Raises `ClientError`.
+        """
+        ...
+
+    def stable_end(
+        self, bootstrap: str, name: str, place: tuple[str, int]
+    ) -> AbstractContextManager[Callable[[float], int]]:
+        """Asks, again and again, for the last stable offset of a partition: below it every transaction is decided.
+        The call takes a time-out in seconds, and raises `ClientError`.
         """
         ...
 

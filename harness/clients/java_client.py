@@ -1,15 +1,15 @@
 """Kafka's own Java client, through JPype, as a `Client`: the same process, journal and control line as any other."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from harness.clients.interface import (
-    TRANSACTION_TIMEOUT_MS,
     ConsumerSettings,
     OnError,
     OnMove,
     ProducerSettings,
 )
-from harness.clients.java_consumer import JavaConsumer, whole_partition
+from harness.clients.java_consumer import JavaConsumer, stable_end, whole_partition
 from harness.clients.java_errors import classify, translated
 from harness.clients.java_producer import JavaProducer, JavaTransactions
 from harness.clients.jvm import JvmParts, start
@@ -19,7 +19,8 @@ from harness.history import Isolation
 
 def _limits(settings: ProducerSettings) -> dict[str, object]:
     size = {} if settings.largest_bytes is None else {"max.request.size": settings.largest_bytes}
-    return {"max.block.ms": round(1000 * settings.block_s), **size}
+    shared = {"max.block.ms": round(1000 * settings.block_s), "compression.type": settings.compression}
+    return {**shared, **size}
 
 
 class JavaClient:
@@ -48,6 +49,14 @@ class JavaClient:
         """The records of a partition to where its log ends now."""
         return whole_partition(bootstrap, name, place, isolation, timeout_s)
 
+    @contextmanager
+    def stable_end(
+        self, bootstrap: str, name: str, place: tuple[str, int]
+    ) -> Iterator[Callable[[float], int]]:
+        """Asks for the last stable offset of a partition."""
+        with translated(), stable_end(bootstrap, name, place) as ask:
+            yield ask
+
     def producer(self, settings: ProducerSettings, transactional_id: str) -> JavaTransactions:
         """A producer of transactions, not yet initialised."""
         return JavaTransactions(
@@ -55,7 +64,7 @@ class JavaClient:
                 "bootstrap.servers": settings.bootstrap,
                 **_limits(settings),
                 "transactional.id": transactional_id,
-                "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+                "transaction.timeout.ms": settings.txn_timeout_ms,
             }
         )
 

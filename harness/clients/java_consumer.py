@@ -1,7 +1,8 @@
 """A member of a group, on Kafka's Java client."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jpype
@@ -152,6 +153,20 @@ def whole_partition(
                     )
                 records += [JavaRecord(record) for record in reader.poll(duration(0.2))]
         return [record for record in records if record.offset() < end]
+    finally:
+        reader.close(duration(0))
+
+
+@contextmanager
+def stable_end(bootstrap: str, name: str, place: tuple[str, int]) -> Iterator[Callable[[float], int]]:
+    """Asks for the last stable offset: it is what a read-committed consumer is told to be the end."""
+    reader, where = _reader(bootstrap, name, Isolation.READ_COMMITTED), partition(*place)
+
+    def ask(timeout_s: float) -> int:
+        return int(reader.endOffsets(java_list([where]), duration(timeout_s)).get(where).longValue())
+
+    try:
+        yield ask
     finally:
         reader.close(duration(0))
 

@@ -25,7 +25,7 @@ from harness.clients.interface import (
     Position,
     ProducerSettings,
 )
-from harness.clients.librdkafka_reads import whole_partition
+from harness.clients.librdkafka_reads import stable_end, whole_partition
 from harness.clients.records import Record, consume
 from harness.history import Isolation
 from harness.record.naming import Headers
@@ -151,7 +151,13 @@ class LibrdkafkaProducer:
         self._producer = Producer(dict(settings))
 
     def send(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, told: OnDelivery
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        told: OnDelivery,
+        timestamp_ms: int | None = None,
     ) -> bool:
         """Queue a record; False while the queue is full."""
 
@@ -163,7 +169,9 @@ class LibrdkafkaProducer:
 
         try:
             with translated():
-                self._producer.produce(topic, value, key, headers=headers, on_delivery=delivered)
+                self._producer.produce(
+                    topic, value, key, headers=headers, on_delivery=delivered, timestamp=timestamp_ms or 0
+                )
         except BufferError:
             return False
         return True
@@ -234,6 +242,14 @@ class LibrdkafkaClient:
         """The records of a partition to where its log ends now."""
         with translated():
             return whole_partition(bootstrap, name, place, isolation, timeout_s)
+
+    @contextmanager
+    def stable_end(
+        self, bootstrap: str, name: str, place: tuple[str, int]
+    ) -> Iterator[Callable[[float], int]]:
+        """Asks for the last stable offset of a partition."""
+        with translated(), stable_end(bootstrap, name, place) as ask:
+            yield ask
 
     def producer(self, settings: ProducerSettings, transactional_id: str) -> LibrdkafkaTransactions:
         """A producer of transactions, not yet initialised."""

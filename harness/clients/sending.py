@@ -22,11 +22,20 @@ class Sending:
         self._lenient = lenient  # what the client itself refuses is left out
         self.acks: list[Ack | None] = [None] * count
 
-    def send(self, n: int, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+    def send(
+        self,
+        n: int,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        timestamp_ms: int | None = None,
+    ) -> None:
         """Hand the n-th record to the client; waits while its queue is full."""
         deadline = time.monotonic() + FLUSH_TIMEOUT_S
         try:
-            while not self._producer.send(topic, key, value, headers, partial(self._delivered, n)):
+            told = partial(self._delivered, n)
+            while not self._producer.send(topic, key, value, headers, told, timestamp_ms):
                 if time.monotonic() > deadline:
                     raise DeliveryFailed(f"the producer's queue stayed full for {FLUSH_TIMEOUT_S:g} s")
                 self._producer.poll(0.05)

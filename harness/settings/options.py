@@ -20,6 +20,7 @@ _PATH = Text("the path of a folder")
 _TOOL = Text("auto, bundled, or a path")
 _SPARK = Settings(r"spark\.[^\s=]+", 'one of Spark\'s, which begin with "spark."')
 CLIENTS = ("librdkafka", "java")
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 _BROKER = Settings(r"[a-z][a-z0-9._-]*", "a setting of Kafka's brokers")
 
 
@@ -86,6 +87,24 @@ class Options:
     toxiproxy: str = _option(_TOOL, "auto", "auto, bundled, or toxiproxy's binary")
     abort_share: float = _option(
         Number(0, 0.5), 0.02, "share of the transactions that are aborted on purpose"
+    )
+    empty_share: float | None = _option(
+        Number(0, 0.9),
+        None,
+        "share of the batches before which a worker commits a transaction with nothing, or with offsets or outputs "
+        "alone; the workload's own if not given",
+    )
+    overrun_share: float = _option(
+        Number(0, 0.5), 0.0, "share of the transactions that are held until their time-out has passed"
+    )
+    txn_timeout_s: float = _option(
+        Number(2, 30, "seconds"), 30.0, "after which a coordinator aborts a transaction that is open"
+    )
+    compression: str = _option(
+        OneOf(COMPRESSIONS), "none", "of what workers and feeder send: none, gzip, snappy, lz4 or zstd"
+    )
+    record_bytes: int = _option(
+        Whole(0, 4_194_304), 0, "pad inputs and outputs to that many bytes; 0: as the workload makes them"
     )
     partitions: int = _option(Whole(1, 64), 6, "partitions of each topic")
     first_port: int | None = _option(
@@ -170,7 +189,7 @@ class Options:
 
 
 def _key(name: str) -> str:
-    keys = {"time_limit_s": "time-limit", "settings": "broker"}
+    keys = {"time_limit_s": "time-limit", "txn_timeout_s": "txn-timeout", "settings": "broker"}
     return keys.get(name, name.replace("_", "-"))
 
 

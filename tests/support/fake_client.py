@@ -1,6 +1,6 @@
 """A client without Kafka: one partition a topic, offsets of a group, and errors as they are ordered."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,6 +60,7 @@ class FakeClient:
     fails: dict[str, Failure] = field(default_factory=dict)
     unanswered: bool = False  # no record is ever acknowledged
     did: list[tuple[Any, ...]] = field(default_factory=list)
+    records: list[tuple[Headers, int | None]] = field(default_factory=list)  # what was sent with each record
     name: str = "fake"
 
     def do(self, *what: Any) -> None:
@@ -92,6 +93,16 @@ class FakeClient:
     ) -> list[Record]:
         self.do("read", place, isolation)
         return list(self.kept.get(place, ()))
+
+    @contextmanager
+    def stable_end(
+        self, bootstrap: str, name: str, place: tuple[str, int]
+    ) -> Iterator[Callable[[float], int]]:
+        def ask(timeout_s: float) -> int:
+            self.do("stable", place)
+            return len(self.named("stable"))
+
+        yield ask
 
     def classify(self, error: Exception) -> ClientError | None:
         return error if isinstance(error, ClientError) else None
@@ -145,9 +156,16 @@ class FakeProducer:
         self.client.do("begin", self.own)
 
     def send(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, told: OnDelivery
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        told: OnDelivery,
+        timestamp_ms: int | None = None,
     ) -> bool:
         self.client.do("send", self.own, topic, value)
+        self.client.records.append((headers, timestamp_ms))
         if not self.client.unanswered:
             told(0, self.sent, None)
         self.sent += 1

@@ -69,7 +69,7 @@ FLOORS = {
         "external",
     ),
     "fencepost": (
-        "aims api clusters drawing evidence histories live preparing process spark stores",
+        "aims api clusters drawing evidence histories live preparing process shapes spark stores",
         "conclude progress registry",
         "judging planning",
         "benchmark judges",
