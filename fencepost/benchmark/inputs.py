@@ -8,6 +8,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from fencepost.benchmark.sight import stamped
 from harness.clients import librdkafka
+from harness.clients.interface import ProducerSettings
 from harness.errors import EnvironmentFailure
 from harness.history import Isolation
 
@@ -26,7 +27,8 @@ def filler() -> bytes:
 def fill(bootstrap: str, topic: str, count: int, check: Callable[[], None]) -> None:
     """Write so many inputs as fast as it goes; `check` may raise now and then. Raises `EnvironmentFailure`."""
     producer = Producer(
-        librdkafka.idempotent_producer(bootstrap) | {"linger.ms": 20, "queue.buffering.max.messages": 200_000}
+        librdkafka.idempotent_producer(ProducerSettings(bootstrap))
+        | {"linger.ms": 20, "queue.buffering.max.messages": 200_000}
     )
     value = filler()
     for n in range(count):
@@ -65,7 +67,9 @@ class EvenFeed:
     """Creates inputs at a rate, each with the time of its creation."""
 
     def __init__(self, bootstrap: str, topic: str, check: Callable[[], None]) -> None:
-        self._producer = Producer(librdkafka.idempotent_producer(bootstrap) | {"linger.ms": 0})
+        self._producer = Producer(
+            librdkafka.idempotent_producer(ProducerSettings(bootstrap)) | {"linger.ms": 0}
+        )
         self._topic = topic
         self._check = check
         self.fed = 0

@@ -10,26 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fencepost.benchmark.stopwatch import CONSUMER, PRODUCER, Stopwatch
 from harness.clients.control import Control
-from harness.clients.interface import (
-    Client,
-    ConsumerSettings,
-    GroupConsumer,
-    OnError,
-    OnMove,
-    ProducerClient,
-    ProducerSettings,
-    TransactionalClient,
-)
+from harness.clients.interface import Client, GroupConsumer, ProducerClient
 from harness.clients.records import Record
 from harness.expectation import Input
 from harness.record.journal import Journal, NoJournal
 from workloads.loop import Settings, Worker
 from workloads.model import Output, Stage
 from workloads.policy import RIGHT, Delivery
+
+T = TypeVar("T")
 
 STAGE = "bench"
 
@@ -68,51 +61,42 @@ def echo(topic: str, record: Input) -> Sequence[Output]:
 
 
 class Timed:
-    """A `Client` whose consumers and producers are timed; it gives up what it made once a shift is over."""
+    """Has the consumers and producers of a client timed, and gives up its producers once a shift is over."""
 
     def __init__(self, client: Client, watch: Stopwatch) -> None:
-        self._client = client
         self._watch = watch
         self._made: list[ProducerClient] = []
         self.eager = False
-        self.name = client.name
-        self.read_whole = client.read_whole
-        self.classify = client.classify
-        self.translated = client.translated
-
-    def consumer(
-        self, settings: ConsumerSettings, topics: Sequence[str], on_move: OnMove, on_error: OnError
-    ) -> GroupConsumer:
-        """A member of a group, whose polls begin a batch."""
-        consumer = self._client.consumer(settings, topics, on_move, on_error)
-        poll = what_is_there(consumer.poll) if self.eager else consumer.poll
-        vars(consumer)["poll"] = self._batches(poll)
-        self._watch.watch(consumer, {"commit": CONSUMER["commit"]})
-        return consumer
-
-    def stranger(self, settings: ConsumerSettings) -> GroupConsumer:
-        """One that never joins."""
-        return self._client.stranger(settings)
-
-    def producer(self, settings: ProducerSettings, transactional_id: str) -> TransactionalClient:
-        """A producer of transactions."""
-        producer = self._client.producer(settings, transactional_id)
-        self._watch.watch(producer, PRODUCER)
-        self._made.append(producer)
-        return producer
-
-    def plain_producer(self, settings: ProducerSettings) -> ProducerClient:
-        """A producer without transactions."""
-        producer = self._client.plain_producer(settings)
-        self._watch.watch(producer, PRODUCER)
-        self._made.append(producer)
-        return producer
+        self.client = client
+        own = vars(client)  # where these stand before those of its class
+        own["consumer"] = self._then(client.consumer, self._consumer)
+        own["producer"] = self._then(client.producer, self._producer)
+        own["plain_producer"] = self._then(client.plain_producer, self._producer)
 
     def relieve(self) -> None:
         """Give up every producer."""
         for producer in self._made:
             producer.discard()
         self._made.clear()
+
+    def _consumer(self, consumer: GroupConsumer) -> None:
+        """Its polls begin a batch."""
+        poll = what_is_there(consumer.poll) if self.eager else consumer.poll
+        vars(consumer)["poll"] = self._batches(poll)
+        self._watch.watch(consumer, CONSUMER)
+
+    def _producer(self, producer: ProducerClient) -> None:
+        self._watch.watch(producer, PRODUCER)
+        self._made.append(producer)
+
+    @staticmethod
+    def _then(make: Callable[..., T], watched: Callable[[T], None]) -> Callable[..., T]:
+        def call(*arguments: Any, **named: Any) -> T:
+            made = make(*arguments, **named)
+            watched(made)
+            return made
+
+        return call
 
     def _batches(self, poll: Callable[[int, float], list[Record]]) -> Callable[[int, float], list[Record]]:
         timed = self._watch.timed("poll", poll)
@@ -147,7 +131,7 @@ class Shifts:
     def __init__(self, spec: Mapping[str, Any], client: Client, journal: Journal, control: Control) -> None:
         self._spec = spec
         self._watch = Stopwatch()
-        self._client = Timed(client, self._watch)
+        self._timed = Timed(client, self._watch)
         self._journal, self._control = journal, control
         self._silent = NoJournal()
         self._silent.name = journal.name
@@ -166,14 +150,14 @@ class Shifts:
             self._control.replaced = False
             self._watch.begin()
             self._work(shift)
-            self._client.relieve()
+            self._timed.relieve()
             gc.collect()  # what a shift leaves is a circle, and clients hang in it
             steps = Path(self._spec["steps"]) / f"{shift.number}-{self._journal.name}.json"
             steps.write_text(json.dumps(self._watch.per_batch_ms()))
             self._control.tell(reached=shift.number)
 
     def _work(self, shift: Shift) -> None:
-        self._client.eager = shift.eager
+        self._timed.eager = shift.eager
         name = self._journal.name
         settings = Settings(
             bootstrap=self._spec["bootstrap"],
@@ -188,4 +172,4 @@ class Shifts:
         )
         stage = Stage(STAGE, (shift.reads,), (shift.writes,), partial(echo, shift.writes))
         journal = self._journal if shift.journal else self._silent
-        Worker(stage, settings, self._client, journal, self._control).run()
+        Worker(stage, settings, self._timed.client, journal, self._control).run()

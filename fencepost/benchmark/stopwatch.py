@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 WARM_UP = 2
 """Batches that are not timed."""
-CONSUMER = {"poll": "poll", "commit": "offsets"}
+CONSUMER = {"commit": "offsets"}
 PRODUCER = {"flush": "flush", "send_offsets": "offsets", "commit": "commit"}
 """By the client's call: the step that it is."""
 
