@@ -53,6 +53,7 @@ def conclude(evidence: Evidence, judgement: Judgement) -> Verdict:
         coverage=judgement.coverage,
         stats=judgement.stats,
         unsettled=judgement.unsettled,
+        requests=facts.requests,
     )
 
 

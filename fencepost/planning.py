@@ -97,6 +97,11 @@ def plan_test(
             "workload": workload.name,
             "defect": options.defect,
             "client": options.client,
+            "membership": {
+                "protocol": options.group_protocol,
+                "assignor": options.assignor,
+                "static": options.static_membership,
+            },
             "txn_size": options.txn_size,
             "abort_share": options.abort_share,
             "compression": options.compression,
@@ -105,6 +110,7 @@ def plan_test(
             "empty_share": empty_share(options, workload),
             "overrun_share": options.overrun_share,
             "seed": options.seed,
+            "partitions": workload.partitions(options),
             "stores": {kind: STORES[kind].address(folder) for kind in facts.stores},
             **jvm_spec(options.client, folder, prepared),
         },
@@ -178,6 +184,8 @@ def promises_of(options: Options, test: Test) -> Promises:
             observer(test.pipeline.written),
         ),
         tables=tables,
+        free_stages=test.pipeline.free_stages,
+        history=bool(test.pipeline.free_stages),
         broken_premises=tuple(sorted(broken)),
         one_clock=kind.one_clock,
     )

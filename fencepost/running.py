@@ -20,7 +20,9 @@ from harness.cluster import ClusterSpec
 from harness.errors import FencepostError
 from harness.facts import Facts
 from harness.processes.spawn import Supervisor
+from harness.promises import HISTORY_FILE
 from harness.record import store
+from harness.record.told_history import crc_of
 from harness.runner import schedule as schedules
 from harness.runner.ends import SentinelEnds
 from harness.runner.faults import Injection
@@ -180,8 +182,27 @@ def _cluster_of(options: Options, test: Test) -> ClusterSpec:
 def _prepare(options: Options, cache: Path, say: Callable[[str], None]) -> "Prepared":
     """Find or fetch what a run needs."""
     from fencepost.spark import prepare_archive
+<<<<<<< HEAD
 
     ready = prepare_cluster(options, cache, say)
+=======
+    from harness.cluster.broker_settings import TOOL, check_settings, documented_settings
+    from harness.environment.java import java, require_in_process
+    from harness.environment.jvm import broker_command
+    from harness.environment.prepare import prepare
+
+    if options.client == "java":  # before anything is made for a Java that will not do
+        require_in_process(java(options.java))
+    ready = prepare(options.kafka, options.java, options.toxiproxy, cache, say, mirror=options.mirror)
+
+    def tool(folder: Path) -> Sequence[str]:
+        return broker_command(ready.java, ready.kafka, main=TOOL, args=[], folder=folder)
+
+    if options.settings:
+        known = documented_settings(cache, ready.kafka.version, tool)
+        for name in check_settings(options.settings, known):
+            say(f"Kafka {ready.kafka.version} does not document the broker setting {name}")
+>>>>>>> main
     prepare_archive(ready.java, say)
     return ready
 
@@ -198,6 +219,8 @@ def _tabulate(folder: Path, plan: Plan, run_log: RunLog, quiet: Quiet, *, keep: 
     with run_log.phase("tables"):
         tabulate(folder, plan, Ends(quiet.leaders, quiet.high_watermarks, quiet.compacted))
         run_log.rows, run_log.compacted = rows_of(folder), quiet.compacted
+        if plan.promises.history:
+            run_log.history_crc = crc_of(folder / HISTORY_FILE)
         run_log.unexpected_errors += unexpected_errors(folder)
         if not keep:
             _drop_segments(folder)

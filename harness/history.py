@@ -104,13 +104,17 @@ def outputs_in(topic: str) -> str:
 
 
 class Shape(StrEnum):
-    """Transactions of unusual shapes: the keys of a verdict's coverage that count them."""
+    """What only some runs ask to be counted: the keys of a verdict's coverage that count it."""
 
     SEVERAL_TOPICS = "over several topics"  # committed, with inputs of more than one topic
     EMPTY = "empty"  # committed, with neither outputs nor offsets
     OFFSETS_ONLY = "offsets only"  # committed without outputs
     OUTPUTS_ONLY = "outputs only"  # committed without offsets
     TIMED_OUT = "timed out"  # aborted by the coordinator, because they had been open for too long
+    READ_WITHIN = (
+        "read within transactions"  # records of others that committed ones were given by their own polls
+    )
+    GIVEN_UP = "partitions given up"  # how often a consumer had a partition no longer
 
 
 class Premise(StrEnum):

@@ -5,7 +5,7 @@ the run, stored in `test.toml` as `[workload]`, and read from there by whoever j
 evidence asks which pipeline it is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
@@ -64,6 +64,12 @@ class StageFacts:
     txn_timeout_ms: int = 0  # 0: it has no transactions
     steps: tuple[str, ...] = ()  # of its loop, where a worker can be struck
     held_at: tuple[str, ...] = ()  # the steps at which it has begun what others would have to do in its place
+    transforms: bool = True  # what it reads leads to what it writes; False: it reads and sends as it likes
+
+    def id_of(self, worker: str, places: Iterable[Place]) -> str | None:
+        """The transactional id of a worker that has these input partitions in hand: its own, or a partition's."""
+        named = (worker, *(f"{topic}-{number}" for topic, number in places))
+        return next((self.transactional_ids[one] for one in named if one in self.transactional_ids), None)
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "StageFacts":
@@ -115,6 +121,20 @@ def output_seen(topic: str, text: str) -> Goal:
     )
 
 
+def mixed_seen() -> tuple[Goal, ...]:
+    """That transactions were given what others had written, and that keys came and went."""
+    remedy = "a longer --time-limit helps"
+    return (
+        Goal(
+            name="read within a transaction",
+            counted=Shape.READ_WITHIN.value,
+            text="no committed transaction was given a record of another one",
+            remedy=remedy,
+        ),
+        Goal(name="retired key", counted=Shape.GIVEN_UP.value, text="no key has retired", remedy=remedy),
+    )
+
+
 def several_topics_seen() -> Goal:
     """That a transaction covered inputs of several topics."""
     return Goal(
@@ -152,6 +172,11 @@ class PipelineFacts:
     def transactional(self) -> bool:
         """Whether any stage writes in transactions."""
         return any(stage.transactional_ids for stage in self.stages)
+
+    @property
+    def free_stages(self) -> tuple[str, ...]:
+        """The stages that read and send as they like: no input of theirs has to lead to anything."""
+        return tuple(stage.name for stage in self.stages if not stage.transforms)
 
     @property
     def stores(self) -> tuple[str, ...]:

@@ -12,12 +12,14 @@ from random import Random
 
 from harness.clients.control import Control
 from harness.clients.interface import (
+    DEFAULT_GROUP,
     TRANSACTION_TIMEOUT_MS,
     Client,
     ClientError,
     ConsumerSettings,
     Failure,
     GroupConsumer,
+    GroupSettings,
     Position,
 )
 from harness.clients.offsets import Positions
@@ -54,7 +56,7 @@ class Settings:
     """What one worker is told at its start."""
 
     bootstrap: str
-    group: str
+    group: str | None  # None: its stage has none
     transactional_id: str | None  # it outlives a restart; None: the worker has no transactions
     process: int
     txn_size: int
@@ -63,10 +65,12 @@ class Settings:
     policy: Policy
     delivery: Delivery = Delivery.TRANSACTIONS
     place: int = 0  # which stage of the workload it is, from 0
+    partitions: int = 0  # of each topic
     compression: str = "none"
     largest_bytes: int | None = None  # of a record; None: the client's own limit
     txn_timeout_ms: int = TRANSACTION_TIMEOUT_MS
     shares: Shares = field(default_factory=Shares)  # of unusual transactions
+    as_member: GroupSettings = DEFAULT_GROUP
 
 
 class Worker:
@@ -97,11 +101,12 @@ class Worker:
             control=control,
             consumer_settings=ConsumerSettings(
                 settings.bootstrap,
-                settings.group,
+                settings.group or "",
                 journal.name,
                 isolation,
                 most=settings.txn_size,
                 auto_commit=policy.offsets == "auto",
+                as_member=settings.as_member,
             ),
             process=settings.process,
             store=store,
@@ -132,8 +137,7 @@ class Worker:
         call_ns = self.journal.now_ns()
         batch = self.post.consumer.poll(self.settings.txn_size, 0.2)
         if self._dead:
-            self.post.consumer.close()
-            self.post.consumer = self._new_consumer()
+            self._renew_consumer()
         positions = Positions.of(batch)
         if not batch or (self.sums is not None and not self.sums.are_here(positions.partitions.values())):
             return  # without its sums only where it was told to stop while it restored them
@@ -202,8 +206,7 @@ class Worker:
                 positions.rewind(self.post.consumer, known)
             except ClientError as error:
                 self.journal.write(Noted(error=str(error)))
-                self.post.consumer.close()
-                self.post.consumer = self._new_consumer()
+                self._renew_consumer()
         if self.sums is not None:
             self._insistently(partial(self.sums.settle, outcome))
 
@@ -211,6 +214,14 @@ class Worker:
         self._dead = False
         post = self.post
         return post.client.consumer(post.consumer_settings, self.stage.reads, self._moved, self._met)
+
+    def _renew_consumer(self) -> None:
+        """Have another in the place of one that is of no more use. A worker that was replaced has none: as a static
+        member it would take the place of its own replacement.
+        """
+        if not self.control.replaced:
+            self.post.consumer.close()
+            self.post.consumer = self._new_consumer()
 
     def _moved(self, gained: bool, positions: Sequence[Position]) -> None:
         keys = [partition_key(place.topic, place.partition) for place in positions]

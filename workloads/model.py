@@ -18,6 +18,7 @@ from harness.pipeline import (
     TableFacts,
     TopicFacts,
     abort_seen,
+    mixed_seen,
     output_seen,
     several_topics_seen,
 )
@@ -59,6 +60,7 @@ class Workload:
     tables: Mapping[str, str] = field(
         default_factory=dict
     )  # those of a store that it writes, and in which kind
+    spread: int = 1  # partitions of each topic, for each that the options ask for
     must_occur: Mapping[str, str] = field(
         default_factory=dict
     )  # by topic: what is said if nothing is written there
@@ -79,6 +81,11 @@ class Workload:
         """The stage of that name."""
         return next(stage for stage in self.stages if stage.name == name)
 
+    @property
+    def depth(self) -> int:
+        """How many stages a record may pass; one that reads what it writes counts twice."""
+        return len(self.stages) + any(set(stage.reads) & set(stage.writes) for stage in self.stages)
+
     def delivery_of(self, stage: Stage) -> Delivery:
         """How a stage delivers."""
         return stage.delivery or self.delivery
@@ -92,6 +99,10 @@ class Workload:
         """All ways in which its stages deliver."""
         return frozenset(map(self.delivery_of, self.stages))
 
+    def partitions(self, options: Sizes) -> int:
+        """Of each topic."""
+        return self.spread * options.partitions
+
     def place_of(self, stage: str) -> int:
         """Which stage it is, from 0."""
         return [one.name for one in self.stages].index(stage)
@@ -103,7 +114,9 @@ class Workload:
         mine = self.tagged(tag)
         replication = min(MOST_REPLICAS, options.brokers)
         config = {**TOPIC_CONFIG, "min.insync.replicas": str(max(1, replication - 1))}
-        topics = tuple(TopicFacts(name, options.partitions, replication, config) for name in mine.topics)
+        topics = tuple(
+            TopicFacts(name, self.partitions(options), replication, config) for name in mine.topics
+        )
         transactions = {stage.name: self.delivery_of(stage).transactional for stage in mine.stages}
         workers = {
             stage.name: tuple(f"{stage.name}-{n}" for n in range(1, options.workers + 1))
@@ -114,7 +127,7 @@ class Workload:
                 name=stage.name,
                 reads=stage.reads,
                 writes=stage.writes,
-                group=group_of(stage.name, tag),
+                group=group_of(stage.name, tag) if self.delivery_of(stage).transforms else None,
                 promised=stage.promised.value,
                 ordered=stage.ordered,
                 workers=workers[stage.name],
@@ -122,13 +135,19 @@ class Workload:
                 txn_timeout_ms=txn_timeout_ms if transactions[stage.name] else 0,
                 steps=tuple(step.value for step in steps(self.delivery_of(stage), policy)),
                 held_at=tuple(step.value for step in held_at(self.delivery_of(stage), policy)),
+                transforms=self.delivery_of(stage).transforms,
             )
             for stage in mine.stages
         )
         goals = (
             *((abort_seen(options.abort_share),) if any(transactions.values()) else ()),
+            *(() if all(stage.transforms for stage in stages) else mixed_seen()),
             *(output_seen(topic, text) for topic, text in mine.must_occur.items()),
-            *((several_topics_seen(),) if any(len(one.reads) > 1 for one in mine.stages) else ()),
+            *(
+                (several_topics_seen(),)
+                if any(len(one.reads) > 1 and one.transforms for one in stages)
+                else ()
+            ),
         )
         allowed = tuple(sorted(self.allowed))
         tables = tuple(TableFacts(name, kind) for name, kind in mine.tables_of(policy).items())
@@ -143,7 +162,7 @@ class Workload:
     ) -> Mapping[str, str]:
         """By worker, or by input partition where each has a producer of its own."""
         match self.delivery_of(stage):
-            case Delivery.TRANSACTIONS:
+            case Delivery.TRANSACTIONS | Delivery.MIXED:
                 named = partial(transactional_id, tag=tag)
                 return {worker: named(stage.name if policy.shared_id else worker) for worker in workers}
             case Delivery.PINNED:

@@ -12,6 +12,7 @@ from workloads.sales import SALES
 from workloads.shop import SHOP
 from workloads.sparse import SPARSE
 from workloads.square import SQUARE
+from workloads.txn import TXN
 
 _FILES = (
     SHOP,
@@ -23,6 +24,7 @@ _FILES = (
     ENVELOPE,
     MERGE,
     SPARSE,
+    TXN,
     IDEMPOTENT,
     AT_LEAST_ONCE,
     AT_MOST_ONCE,

@@ -32,8 +32,10 @@ def evidence(s: Sources, t: Tables) -> DataFrame:
         _rows(_inputs(t), "inputs"),
         *(
             _rows(s[table].groupBy("run").agg(F.expr(f"count(1) as {table}")), table)
-            for table in ("transactions", "assignments", "claims")
+            for table in ("transactions", "claims")
         ),
+        _rows(s["assignments"].groupBy("run").agg(*_counts(ASSIGNED)), "assignments"),
+        _rows(_read_within(s, t), "within"),
         _rows(_several_topics(t), "shapes"),
         _rows(_timed_out(t), "shapes"),
         _rows(
@@ -90,6 +92,26 @@ def _groups(s: Sources, t: Tables) -> DataFrame:
     )
     unseen = t.groups.where("first is null and final > 0").select("run", "group", "tp", "final")
     return unseen.join(F.broadcast(read), on=["run", "group", "tp"], how="left_semi")
+
+
+ASSIGNED = {"assignments": "true", "given_up": "not gained"}
+
+
+def _read_within(s: Sources, t: Tables) -> DataFrame:
+    """read_within: records of others that transactions were given by polls of theirs, and have committed."""
+    committed = t.operations.where("settled = 'committed'").selectExpr("run", "op as txn")
+    named = s["ops"].selectExpr("run", "op as txn", "name as own")
+    return (
+        s["ops"]
+        .where("txn is not null")
+        .select("run", "op", "txn")
+        .join(committed, on=["run", "txn"], how="inner")
+        .join(named, on=["run", "txn"], how="inner")
+        .join(s["polls"].select("run", "op", "value"), on=["run", "op"], how="inner")
+        .where("substring_index(value, ':', 2) != own")
+        .groupBy("run")
+        .agg(F.expr("count(1) as read_within"))
+    )
 
 
 ENDS = ("committed", "aborted", "open")

@@ -9,6 +9,8 @@ from typing import Any
 from harness.history import Shape, outputs_in
 from harness.reasons import Reason
 
+INCOMPLETE = "incomplete-evidence"
+"""The code of the reasons for which absence proves nothing."""
 Row = Mapping[str, Any]
 REPEAT = "repeat the run; if evidence is missing again, report it"
 
@@ -82,5 +84,5 @@ class Incomplete:
 
     def add(self, name: str, sentence: str, *tables: str) -> None:
         """Note it; the first sentence under a name stays."""
-        self.reasons.setdefault(name, Reason("incomplete-evidence", sentence, name, REPEAT))
+        self.reasons.setdefault(name, Reason(INCOMPLETE, sentence, name, REPEAT))
         self.tables.update(tables)

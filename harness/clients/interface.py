@@ -3,9 +3,9 @@
 A client translates its library's exceptions into `ClientError` at the edge: nobody else knows the library.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -16,6 +16,8 @@ from harness.record.naming import Headers
 TRANSACTION_TIMEOUT_MS = 30_000
 """Longer than the pause that makes a zombie, so that fencing and not the time-out decides."""
 SESSION_TIMEOUT_MS = 2_000
+HEARTBEAT_MS = 300
+"""Of members of a group; those of the consumer protocol are told the same by the brokers."""
 PLAIN_TIMEOUT_MS = 40_000
 """For so long a record without a transaction is tried: a failover takes eight seconds."""
 AUTO_COMMIT_MS = 500
@@ -56,6 +58,23 @@ class Position:
 
 
 @dataclass(frozen=True)
+class GroupSettings:
+    """How a member belongs to its group."""
+
+    protocol: str = "classic"  # or consumer: KIP-848
+    assignor: str | None = None  # of the classic protocol: eager or cooperative; None: the client's default
+    instance_id: str | None = None  # of a static member (KIP-345): the same for its replacement
+
+    @property
+    def assigned_by_broker(self) -> bool:
+        """Whether assignor, session time-out and heartbeats are the broker's to say."""
+        return self.protocol == "consumer"
+
+
+DEFAULT_GROUP = GroupSettings()
+
+
+@dataclass(frozen=True)
 class ConsumerSettings:
     """What a member of a consumer group is told."""
 
@@ -65,6 +84,11 @@ class ConsumerSettings:
     isolation: Isolation
     most: int = 500  # records that one poll may give
     auto_commit: bool = False  # the client commits what it has given, now and then
+    as_member: GroupSettings = DEFAULT_GROUP
+
+    def as_stranger(self) -> "ConsumerSettings":
+        """The same for one that never joins: an instance id would name the member that has."""
+        return replace(self, as_member=DEFAULT_GROUP)
 
 
 OnMove = Callable[[bool, Sequence[Position]], None]
@@ -106,6 +130,28 @@ class GroupConsumer(Protocol):
         ...
 
 
+class AssignedConsumer(Protocol):
+    """A consumer without a group: it reads the partitions that it is told, from where it is told."""
+
+    def assign(self, positions: Sequence[Position]) -> None:
+        """Read these partitions from now on, each from its offset, and no other. Raises `ClientError`."""
+        ...
+
+    def poll(self, most: int, timeout_s: float) -> list[Record]:
+        """Up to so many records, as soon as some are there. Errors go to the consumer's `on_error`."""
+        ...
+
+    def reached(self) -> Mapping[tuple[str, int], int]:
+        """How far each of its partitions is read: above the last record, and above what is given to nobody (markers,
+        aborted records). Raises `ClientError`.
+        """
+        ...
+
+    def close(self) -> None:
+        """Have no more to do with it."""
+        ...
+
+
 @dataclass(frozen=True)
 class ProducerSettings:
     """What a producer is told. One of transactions is idempotent, and its records are acknowledged by all."""
@@ -133,8 +179,12 @@ class ProducerClient(Protocol):
         headers: Headers,
         told: OnDelivery,
         timestamp_ms: int | None = None,
+        *,
+        partition: int | None = None,
     ) -> bool:
-        """Queue a record; False while the queue is full. `timestamp_ms`: of its own, above 0; None: now."""
+        """Queue a record; False while the queue is full. `timestamp_ms`: of its own, above 0; None: now.
+        `partition`: None: the client chooses one by the key.
+        """
         ...
 
     def poll(self, timeout_s: float) -> None:
@@ -190,6 +240,16 @@ class Client(Protocol):
 
     def stranger(self, settings: ConsumerSettings) -> GroupConsumer:
         """One that never joins: its membership fences nobody."""
+        ...
+
+    def assigned_consumer(self, settings: ConsumerSettings, on_error: OnError) -> AssignedConsumer:
+        """One that reads what it is told, and commits nothing."""
+        ...
+
+    def ends(
+        self, bootstrap: str, name: str, places: Sequence[tuple[str, int]], timeout_s: float
+    ) -> dict[tuple[str, int], int]:
+        """Where the log of each partition ends now, open transactions included. Raises `ClientError`."""
         ...
 
     def read_whole(

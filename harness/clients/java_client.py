@@ -9,6 +9,7 @@ from harness.clients.interface import (
     OnMove,
     ProducerSettings,
 )
+from harness.clients.java_assigned import AssignedJava, log_ends
 from harness.clients.java_consumer import JavaConsumer, stable_end, whole_partition
 from harness.clients.java_errors import classify, translated
 from harness.clients.java_producer import JavaProducer, JavaTransactions
@@ -41,7 +42,17 @@ class JavaClient:
 
     def stranger(self, settings: ConsumerSettings) -> JavaConsumer:
         """One that never joins."""
-        return JavaConsumer(settings, lambda error: None)
+        return JavaConsumer(settings.as_stranger(), lambda error: None)
+
+    def assigned_consumer(self, settings: ConsumerSettings, on_error: OnError) -> AssignedJava:
+        """One that reads what it is told."""
+        return AssignedJava(settings, on_error)
+
+    def ends(
+        self, bootstrap: str, name: str, places: Sequence[tuple[str, int]], timeout_s: float
+    ) -> dict[tuple[str, int], int]:
+        """Where the log of each partition ends now."""
+        return log_ends(bootstrap, name, places, timeout_s)
 
     def read_whole(
         self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float

@@ -1,7 +1,7 @@
 """A member of a group, on Kafka's Java client."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,10 +9,12 @@ import jpype
 
 from harness.clients.interface import (
     AUTO_COMMIT_MS,
+    HEARTBEAT_MS,
     SESSION_TIMEOUT_MS,
     ClientError,
     ConsumerSettings,
     Failure,
+    GroupSettings,
     OnError,
     OnMove,
     Position,
@@ -25,6 +27,20 @@ from harness.history import Isolation
 
 ASSIGNED_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 10.0
+
+
+_ASSIGNORS = {"eager": "RangeAssignor", "cooperative": "CooperativeStickyAssignor"}
+
+
+def _as_member(group: GroupSettings) -> dict[str, Any]:
+    """What of a consumer's settings its group decides. The consumer protocol leaves time-outs to the brokers."""
+    own = {} if group.instance_id is None else {"group.instance.id": group.instance_id}
+    if group.assigned_by_broker:
+        return {**own, "group.protocol": group.protocol}
+    if group.assignor is not None:
+        assignor = f"org.apache.kafka.clients.consumer.{_ASSIGNORS[group.assignor]}"
+        own["partition.assignment.strategy"] = assignor
+    return {**own, "session.timeout.ms": SESSION_TIMEOUT_MS, "heartbeat.interval.ms": HEARTBEAT_MS}
 
 
 class JavaConsumer:
@@ -40,8 +56,7 @@ class JavaConsumer:
             "auto.offset.reset": "earliest",
             "enable.auto.commit": settings.auto_commit,
             "auto.commit.interval.ms": AUTO_COMMIT_MS,
-            "session.timeout.ms": SESSION_TIMEOUT_MS,
-            "heartbeat.interval.ms": 300,
+            **_as_member(settings.as_member),
             "fetch.max.wait.ms": 50,
             "max.poll.records": settings.most,
             "key.deserializer": f"{BYTE_ARRAY}Deserializer",
@@ -133,13 +148,13 @@ def whole_partition(
     """The records of a partition up to its high watermark of this moment. Raises `ClientError`."""
     deadline = time.monotonic() + timeout_s
     where = partition(*place)
-    asking = _reader(bootstrap, name, Isolation.READ_UNCOMMITTED)
+    asking = groupless(bootstrap, name, Isolation.READ_UNCOMMITTED)
     try:
         with translated():
             end = int(asking.endOffsets(java_list([where])).get(where).longValue())
     finally:
         asking.close(duration(0))
-    reader = _reader(bootstrap, name, isolation)
+    reader = groupless(bootstrap, name, isolation)
     try:
         with translated():
             reader.assign(java_list([where]))
@@ -160,7 +175,7 @@ def whole_partition(
 @contextmanager
 def stable_end(bootstrap: str, name: str, place: tuple[str, int]) -> Iterator[Callable[[float], int]]:
     """Asks for the last stable offset: it is what a read-committed consumer is told to be the end."""
-    reader, where = _reader(bootstrap, name, Isolation.READ_COMMITTED), partition(*place)
+    reader, where = groupless(bootstrap, name, Isolation.READ_COMMITTED), partition(*place)
 
     def ask(timeout_s: float) -> int:
         return int(reader.endOffsets(java_list([where]), duration(timeout_s)).get(where).longValue())
@@ -171,8 +186,8 @@ def stable_end(bootstrap: str, name: str, place: tuple[str, int]) -> Iterator[Ca
         reader.close(duration(0))
 
 
-def _reader(bootstrap: str, name: str, isolation: Isolation) -> Any:
-    """A consumer without a group."""
+def groupless(bootstrap: str, name: str, isolation: Isolation, more: Mapping[str, Any] | None = None) -> Any:
+    """A consumer without a group. `more`: settings beyond those."""
     told = {
         **COMMON,
         "bootstrap.servers": bootstrap,
@@ -181,5 +196,6 @@ def _reader(bootstrap: str, name: str, isolation: Isolation) -> Any:
         "enable.auto.commit": False,
         "key.deserializer": f"{BYTE_ARRAY}Deserializer",
         "value.deserializer": f"{BYTE_ARRAY}Deserializer",
+        **(more or {}),
     }
     return java_class("org.apache.kafka.clients.consumer.KafkaConsumer")(java_map(told))

@@ -1,66 +1,19 @@
-"""What the errors of Kafka's Java client mean, each with the text that says so.
+"""What the exceptions of Kafka's Java client mean: `harness.clients.error_table`, asked by class.
 
-The first line that an exception, or a cause of it, is an instance of decides: what is fatal stands before what is
+The first row that an exception, or a cause of it, is an instance of decides: what is fatal stands before what is
 only abortable, for the client wraps the first error in a `KafkaException` of its own.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import jpype
 
+from harness.clients.error_table import OF_JAVA
 from harness.clients.interface import ClientError, Failure
 from harness.clients.jvm import java_class, text
-
-ERRORS = "org.apache.kafka.common.errors"
-
-
-@dataclass(frozen=True)
-class Meaning:
-    """What one class of exceptions means."""
-
-    name: str  # of the class
-    failure: Failure
-    source: str  # a KIP, an issue, or the client's own documentation
-
-    @property
-    def short(self) -> str:
-        """Without its package."""
-        return self.name.rpartition(".")[2]
-
-
-MEANINGS: Sequence[Meaning] = (
-    Meaning(f"{ERRORS}.ProducerFencedException", Failure.FENCED, "KIP-98; KIP-360"),
-    Meaning(f"{ERRORS}.FencedInstanceIdException", Failure.FENCED, "KIP-345"),
-    Meaning(f"{ERRORS}.AuthorizationException", Failure.FATAL, "KIP-98"),
-    Meaning(f"{ERRORS}.AuthenticationException", Failure.FATAL, "KIP-152"),
-    Meaning(f"{ERRORS}.UnsupportedVersionException", Failure.FATAL, "KIP-98"),
-    Meaning(f"{ERRORS}.InvalidTxnStateException", Failure.FATAL, "KIP-98"),
-    Meaning(f"{ERRORS}.InvalidPidMappingException", Failure.FATAL, "KIP-1050: a new producer recovers"),
-    Meaning("java.lang.IllegalStateException", Failure.FATAL, "KafkaProducer: a call out of its order"),
-    Meaning(f"{ERRORS}.TransactionAbortableException", Failure.ABORTABLE, "KIP-890"),
-    Meaning(
-        f"{ERRORS}.InvalidProducerEpochException",
-        Failure.ABORTABLE,
-        "KIP-588: who is fenced learns it by aborting",
-    ),
-    Meaning(f"{ERRORS}.OutOfOrderSequenceException", Failure.ABORTABLE, "KIP-360"),
-    Meaning(f"{ERRORS}.UnknownProducerIdException", Failure.ABORTABLE, "KIP-360"),
-    Meaning("org.apache.kafka.clients.consumer.CommitFailedException", Failure.ABORTABLE, "KIP-447"),
-    Meaning(f"{ERRORS}.IllegalGenerationException", Failure.ABORTABLE, "KIP-447"),
-    Meaning(f"{ERRORS}.UnknownMemberIdException", Failure.ABORTABLE, "KIP-447"),
-    Meaning(f"{ERRORS}.RecordTooLargeException", Failure.ABORTABLE, "KafkaProducer.send"),
-    Meaning(f"{ERRORS}.InterruptException", Failure.UNKNOWN, "KafkaProducer: the call may go on"),
-    Meaning(f"{ERRORS}.TimeoutException", Failure.RETRIABLE, "KIP-691: the same call may be made again"),
-    Meaning(f"{ERRORS}.RetriableException", Failure.RETRIABLE, "KIP-691"),
-    Meaning(
-        "org.apache.kafka.common.KafkaException", Failure.ABORTABLE, "KafkaProducer: abort, and try again"
-    ),
-)
-"""In the order in which they are tried."""
 
 
 def classify(error: BaseException) -> ClientError | None:
@@ -82,7 +35,7 @@ def classify(error: BaseException) -> ClientError | None:
 
 @cache
 def _meanings() -> list[tuple[Any, Failure]]:
-    return [(java_class(meaning.name), meaning.failure) for meaning in MEANINGS]
+    return [(java_class(row.exception), row.java) for row in OF_JAVA if row.exception and row.java]
 
 
 @contextmanager

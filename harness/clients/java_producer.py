@@ -38,6 +38,8 @@ class JavaProducer:
         headers: Headers,
         told: OnDelivery,
         timestamp_ms: int | None = None,
+        *,
+        partition: int | None = None,
     ) -> bool:
         """Queue a record; blocks while the queue is full, as this client does."""
         named = java_list([])
@@ -46,7 +48,7 @@ class JavaProducer:
             named.add(header(name, byte_array(content)))
         record = java_class("org.apache.kafka.clients.producer.ProducerRecord")(
             topic,
-            None,
+            None if partition is None else java_class("java.lang.Integer").valueOf(partition),
             None if timestamp_ms is None else java_class("java.lang.Long").valueOf(jpype.JLong(timestamp_ms)),
             byte_array(key),
             byte_array(value),

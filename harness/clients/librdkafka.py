@@ -1,4 +1,4 @@
-"""Settings of the librdkafka clients, and the table that says what their errors prove.
+"""Settings of the librdkafka clients, and what they say of an error.
 
 librdkafka raises an unset `socket.timeout.ms` of a transactional producer to nearly its
 transaction time-out; then a producer whose coordinator was stopped commits nothing for a minute,
@@ -11,8 +11,10 @@ from confluent_kafka import KafkaError, KafkaException
 
 from harness.clients.interface import (
     AUTO_COMMIT_MS,
+    HEARTBEAT_MS,
     PLAIN_TIMEOUT_MS,
     SESSION_TIMEOUT_MS,
+    ConsumerSettings,
     ProducerSettings,
 )
 from harness.history import Isolation
@@ -80,6 +82,24 @@ def _limits(settings: ProducerSettings) -> dict[str, Any]:
     return limits | {"compression.type": settings.compression}
 
 
+def member(settings: ConsumerSettings) -> dict[str, Any]:
+    """A member of a group, as its settings say. The consumer protocol (KIP-848) leaves time-outs to the brokers."""
+    told = group_consumer(settings.bootstrap, settings.group, settings.name, settings.isolation)
+    group = settings.as_member
+    if group.assigned_by_broker:
+        told = {name: value for name, value in told.items() if name not in _OF_BROKER}
+        told["group.protocol"] = group.protocol
+    elif group.assignor is not None:
+        told["partition.assignment.strategy"] = _ASSIGNORS[group.assignor]
+    if group.instance_id is not None:
+        told["group.instance.id"] = group.instance_id
+    return told | (AUTO_COMMIT if settings.auto_commit else {})
+
+
+_OF_BROKER = frozenset({"session.timeout.ms", "heartbeat.interval.ms"})
+_ASSIGNORS = {"eager": "range", "cooperative": "cooperative-sticky"}
+
+
 def group_consumer(bootstrap: str, group: str, client: str, isolation: Isolation) -> dict[str, Any]:
     """A member of a consumer group that commits nothing by itself."""
     return {
@@ -92,7 +112,7 @@ def group_consumer(bootstrap: str, group: str, client: str, isolation: Isolation
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "session.timeout.ms": SESSION_TIMEOUT_MS,
-        "heartbeat.interval.ms": 300,
+        "heartbeat.interval.ms": HEARTBEAT_MS,
         "fetch.wait.max.ms": 50,
         "fetch.error.backoff.ms": 50,
     }
@@ -125,18 +145,3 @@ def words(error: KafkaError) -> str:
         if holds
     ]
     return f"{error.name()}{' (' + ', '.join(kinds) + ')' if kinds else ''}: {error.str()}"
-
-
-_FENCED = frozenset(
-    {
-        KafkaError._FENCED,
-        KafkaError.PRODUCER_FENCED,
-        KafkaError.INVALID_PRODUCER_EPOCH,
-        KafkaError.FENCED_INSTANCE_ID,
-    }
-)
-
-
-def is_fencing(error: KafkaError) -> bool:
-    """Whether the words are those of fencing; a transaction that timed out is told the same."""
-    return error.code() in _FENCED

@@ -15,6 +15,7 @@ from confluent_kafka import (
 )
 
 from harness.clients import librdkafka
+from harness.clients.error_table import of_librdkafka
 from harness.clients.interface import (
     ClientError,
     ConsumerSettings,
@@ -25,23 +26,25 @@ from harness.clients.interface import (
     Position,
     ProducerSettings,
 )
+from harness.clients.librdkafka_assigned import AssignedLibrdkafka, log_ends
 from harness.clients.librdkafka_reads import stable_end, whole_partition
 from harness.clients.records import Record, consume
 from harness.history import Isolation
 from harness.record.naming import Headers
 
 ASSIGNED_TIMEOUT_S = 5.0
+ANY_PARTITION = -1
+"""The library's own word for a partition that it chooses."""
 
 
 def failure_of(error: KafkaError) -> Failure:
     """What an error means; fencing outweighs what the library says beside it."""
-    if librdkafka.is_fencing(error):
-        return Failure.FENCED
-    if error.txn_requires_abort():
-        return Failure.ABORTABLE
-    if error.fatal():
-        return Failure.FATAL
-    return Failure.RETRIABLE if error.retriable() else Failure.UNKNOWN
+    flags = (
+        (Failure.ABORTABLE, error.txn_requires_abort()),
+        (Failure.FATAL, error.fatal()),
+        (Failure.RETRIABLE, error.retriable()),
+    )
+    return of_librdkafka(error.code(), next((failure for failure, holds in flags if holds), None))
 
 
 def client_error(error: KafkaError) -> ClientError:
@@ -74,10 +77,7 @@ class LibrdkafkaConsumer:
     """A member of a group."""
 
     def __init__(self, settings: ConsumerSettings, on_error: OnError) -> None:
-        told = librdkafka.group_consumer(
-            settings.bootstrap, settings.group, settings.name, settings.isolation
-        )
-        self._consumer = Consumer(told | (librdkafka.AUTO_COMMIT if settings.auto_commit else {}))
+        self._consumer = Consumer(librdkafka.member(settings))
         self._on_error = on_error
 
     def subscribe(self, topics: Sequence[str], on_move: OnMove) -> None:
@@ -158,6 +158,8 @@ class LibrdkafkaProducer:
         headers: Headers,
         told: OnDelivery,
         timestamp_ms: int | None = None,
+        *,
+        partition: int | None = None,
     ) -> bool:
         """Queue a record; False while the queue is full."""
 
@@ -170,7 +172,13 @@ class LibrdkafkaProducer:
         try:
             with translated():
                 self._producer.produce(
-                    topic, value, key, headers=headers, on_delivery=delivered, timestamp=timestamp_ms or 0
+                    topic,
+                    value,
+                    key,
+                    headers=headers,
+                    on_delivery=delivered,
+                    timestamp=timestamp_ms or 0,
+                    partition=ANY_PARTITION if partition is None else partition,
                 )
         except BufferError:
             return False
@@ -234,7 +242,18 @@ class LibrdkafkaClient:
 
     def stranger(self, settings: ConsumerSettings) -> LibrdkafkaConsumer:
         """One that never joins."""
-        return LibrdkafkaConsumer(settings, lambda error: None)
+        return LibrdkafkaConsumer(settings.as_stranger(), lambda error: None)
+
+    def assigned_consumer(self, settings: ConsumerSettings, on_error: OnError) -> AssignedLibrdkafka:
+        """One that reads what it is told."""
+        return AssignedLibrdkafka(settings, lambda error: on_error(client_error(error)), translated)
+
+    def ends(
+        self, bootstrap: str, name: str, places: Sequence[tuple[str, int]], timeout_s: float
+    ) -> dict[tuple[str, int], int]:
+        """Where the log of each partition ends now."""
+        with translated():
+            return log_ends(bootstrap, name, places, timeout_s)
 
     def read_whole(
         self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float

@@ -14,6 +14,7 @@ from typing import Protocol
 from harness.network import Network
 from harness.pipeline import TopicFacts
 from harness.witness import Witness
+from harness.witness.request_log import Spoken
 
 
 class Ability(StrEnum):
@@ -46,6 +47,16 @@ class PartitionView:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     topic_id: str
+
+
+@dataclass(frozen=True)
+class TransactionView:
+    """What a coordinator says of a transactional id: see `harness.witness.transaction_log.STATES`."""
+
+    state: str
+    producer_id: int
+    epoch: int
+    places: tuple[tuple[str, int], ...]  # the partitions that are enrolled and not yet marked
 
 
 class Broker(Protocol):
@@ -139,6 +150,10 @@ class Cluster(Protocol):
         """The broker that leads the id's partition of `__transaction_state`; -1: none."""
         ...
 
+    def transaction(self, transactional_id: str) -> TransactionView | None:
+        """What its coordinator says of it now; None: nothing, or nobody coordinates it (KIP-664)."""
+        ...
+
     def group_coordinator(self, group: str) -> int:
         """The broker that leads the group's partition of `__consumer_offsets`; -1: none."""
         ...
@@ -170,4 +185,14 @@ class Cluster(Protocol):
 
     def committed(self, group: str) -> Mapping[tuple[str, int], int]:
         """A group's committed offsets by (topic, partition)."""
+        ...
+
+    def record_requests(self, on: bool) -> None:
+        """Have every live broker write down the requests that it answers, or write no more. Raises
+        `EnvironmentFailure` where one does not answer.
+        """
+        ...
+
+    def spoken(self, slots: Sequence[str]) -> Spoken:
+        """What was written down of these client slots; empty where nothing can be."""
         ...

@@ -9,25 +9,33 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest, DescribeQuorumRequest
+from kafka.protocol.admin import (
+    CreateTopicsRequest,
+    DescribeConfigsRequest,
+    DescribeQuorumRequest,
+    IncrementalAlterConfigsRequest,
+)
+from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
 from harness.clients.wire import WireError, ask
-from harness.cluster import PartitionView
+from harness.cluster import PartitionView, TransactionView
 from harness.pipeline import TopicFacts
 
 ASK_TIMEOUT_S = 2.0
 NO_ERROR = 0
 TOPIC_ALREADY_EXISTS = 36
+TRANSACTIONAL_ID_NOT_FOUND = 105
 NONE = -1  # no leader, no coordinator
 EARLIEST = -2
 LATEST = -1
 GROUP = 0
 TRANSACTION = 1
 INTERNAL = ("__consumer_offsets", "__transaction_state")
-OF_TOPIC, OF_BROKER = 2, 4  # kinds of resource that have settings
+OF_TOPIC, OF_BROKER, LOGGERS = 2, 4, 8  # kinds of resource that have settings
+SET = 0
 
 T = TypeVar("T")
 
@@ -173,6 +181,20 @@ def init_producer_id(port: int, transactional_id: str, timeout_s: float = ASK_TI
         raise Refused(f"initialising {transactional_id}", answer.error_code)
 
 
+def describe_transaction(
+    port: int, transactional_id: str, timeout_s: float = ASK_TIMEOUT_S
+) -> TransactionView | None:
+    """What this coordinator says of a transactional id; None: it knows none of that name. Raises `Refused`."""
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id], version=0)
+    (told,) = ask(port, request, timeout_s).transaction_states
+    if told.error_code == TRANSACTIONAL_ID_NOT_FOUND:
+        return None
+    if told.error_code != NO_ERROR:
+        raise Refused(f"describing the transaction of {transactional_id}", told.error_code)
+    places = tuple((topic.topic, number) for topic in told.topics for number in topic.partitions)
+    return TransactionView(told.transaction_state, told.producer_id, told.producer_epoch, places)
+
+
 def commit_offset(port: int, group: str, topic: str, timeout_s: float = ASK_TIMEOUT_S) -> None:
     """Commit offset 0 of a topic's first partition for a group without members; raises `Refused`."""
     kind = OffsetCommitRequest.OffsetCommitRequestTopic
@@ -257,3 +279,15 @@ def settings_of(
             )
         found[answer.resource_name] = {one.name: one.value for one in answer.configs}
     return found
+
+
+def set_log_level(port: int, broker: int, logger: str, level: str, timeout_s: float = ASK_TIMEOUT_S) -> None:
+    """Have a broker log at a level until it is started anew (KIP-412); raises `Refused`."""
+    resource: Any = IncrementalAlterConfigsRequest.AlterConfigsResource
+    change = resource.AlterableConfig(name=logger, config_operation=SET, value=level)
+    asked = [resource(resource_type=LOGGERS, resource_name=str(broker), configs=[change])]
+    (answer,) = ask(
+        port, IncrementalAlterConfigsRequest(resources=asked, validate_only=False, version=1), timeout_s
+    ).responses
+    if answer.error_code != NO_ERROR:
+        raise Refused(f"setting the level of {logger}", answer.error_code, answer.error_message)

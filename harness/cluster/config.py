@@ -46,6 +46,11 @@ SETTINGS: Mapping[str, str] = {
     "request.timeout.ms": "5000",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
+    # The same of the consumer protocol (KIP-848), whose clients are told.
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "2000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "300",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     # Small and quick to start and to stop.
     "num.network.threads": "1",
@@ -73,6 +78,10 @@ class Layout:
     def controller_port(self, broker: int) -> int:
         """Where the harness asks a node as a controller, with no proxy between."""
         return self.listeners[broker, f"CTL_{broker}"]
+
+    def listener_of(self, slot: str) -> str:
+        """The name of a slot's listener, on every broker."""
+        return _slot_listener(self.slots.index(slot))
 
     def bootstrap(self) -> str:
         """The harness's own listeners."""

@@ -8,10 +8,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.cluster import Ability, PartitionView
+from harness.cluster import Ability, PartitionView, TransactionView
 from harness.errors import FaultFailed, WaitTimeout
 from harness.network.fake import FakeNetwork
 from harness.pipeline import Place, TopicFacts
+from harness.witness.request_log import Spoken
 
 
 @dataclass
@@ -82,7 +83,11 @@ class FakeCluster:
     network: FakeNetwork = field(default_factory=FakeNetwork)
     bootstrap: str = "nowhere:9092"
     created: list[TopicFacts] = field(default_factory=list)
+    transactions: dict[str, list[TransactionView]] = field(
+        default_factory=dict
+    )  # by id, what is said of it at each look, the last of them for ever
     offsets: dict[str, dict[Place, int]] = field(default_factory=dict)  # committed, by group
+    recording: list[bool] = field(default_factory=list)  # each time that it was turned on or off
     ends: dict[Place, tuple[int, int, int]] = field(
         default_factory=dict
     )  # start, last stable, high watermark
@@ -132,6 +137,11 @@ class FakeCluster:
         """Who coordinates an id."""
         return self.leader_of(f"txn {transactional_id}")
 
+    def transaction(self, transactional_id: str) -> TransactionView | None:
+        """As it was set."""
+        told = self.transactions.get(transactional_id, [])
+        return told.pop(0) if len(told) > 1 else next(iter(told), None)
+
     def group_coordinator(self, group: str) -> int:
         """Who coordinates a group."""
         return self.leader_of(f"group {group}")
@@ -161,3 +171,11 @@ class FakeCluster:
     def committed(self, group: str) -> Mapping[Place, int]:
         """As it was set."""
         return self.offsets.get(group, {})
+
+    def record_requests(self, on: bool) -> None:
+        """Note it."""
+        self.recording.append(on)
+
+    def spoken(self, slots: Sequence[str]) -> Spoken:
+        """One request, once that was recorded."""
+        return Spoken({"EndTxn": [1]}, ["fake 1"]) if True in self.recording else Spoken()

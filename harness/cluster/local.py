@@ -7,6 +7,8 @@ view; left, no process is left. Their data and logs stay in the folder that was 
 import logging
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 
@@ -29,9 +31,12 @@ from harness.processes.child import Child
 from harness.processes.spawn import Supervisor
 from harness.waiting import wait_for
 from harness.witness.replicas import ReplicaSource
+from harness.witness.request_log import Spoken, spoken
 from harness.witness.segment_witness import SegmentWitness
 
 TOXIPROXY_TIMEOUT_S = 15.0
+REQUESTS = "requests.log"
+"""In a broker's folder: the requests that it answered, while they are recorded."""
 _log = logging.getLogger(__name__)
 
 
@@ -100,6 +105,16 @@ class LocalCluster(Questions):
         if slot not in self.layout.slots:
             raise UsageError(f"this cluster has no client slot {slot}")
         return self.layout.bootstrap_for(slot)
+
+    def spoken(self, slots: Sequence[str]) -> Spoken:
+        """What the brokers wrote down of these client slots; it is read once, and then gone."""
+        files = [folder / REQUESTS for folder in (self._folder / "brokers").iterdir()]
+        with ExitStack() as opened:
+            logs = [opened.enter_context(file.open("rb")) for file in files if file.exists()]
+            found = spoken(chain(*logs), {self.layout.listener_of(slot) for slot in slots})
+        for file in files:
+            file.unlink(missing_ok=True)
+        return found
 
     def bypasses(self) -> list[str]:
         """Connections between two brokers that go round the proxies; there must be none."""
@@ -186,7 +201,7 @@ class LocalCluster(Questions):
                 args=[config],
                 folder=scratch,
                 heap_mb=self._spec.heap_mb,
-                archive_flags=prepared.archive_flags,
+                archive_flags=[*prepared.archive_flags, f"-Dfencepost.requests={folder / REQUESTS}"],
             )
             node = LocalBroker(broker, folder, command, self.layout.harness_port(broker), self._supervisor)
             format_node(node.data_dir, cluster_id, broker, checkpoint)

@@ -5,12 +5,13 @@ from functools import partial
 from typing import TypeVar
 
 from harness.clients.wire import WireError
-from harness.cluster import PartitionView, admin
+from harness.cluster import PartitionView, TransactionView, admin
 from harness.cluster.admin import NONE, at_once
 from harness.cluster.coordinators import partition_for
 from harness.errors import WaitTimeout
 from harness.pipeline import TopicFacts
 from harness.waiting import wait_for
+from harness.witness.request_log import LOGGER
 
 TRANSACTION_STATE = "__transaction_state"
 CONSUMER_OFFSETS = "__consumer_offsets"
@@ -50,6 +51,16 @@ class Questions:
     def txn_coordinator(self, transactional_id: str) -> int:
         """The broker that leads the id's partition of `__transaction_state`; -1: none."""
         return self._leader_for(TRANSACTION_STATE, transactional_id)
+
+    def transaction(self, transactional_id: str) -> TransactionView | None:
+        """What its coordinator says of it now; None: nothing, or nobody coordinates it."""
+        coordinator = self.txn_coordinator(transactional_id)
+        if coordinator == NONE or not self._up(coordinator):
+            return None
+        try:
+            return admin.describe_transaction(self._brokers[coordinator], transactional_id)
+        except WireError:  # it has moved meanwhile, or is only now coming up
+            return None
 
     def group_coordinator(self, group: str) -> int:
         """The broker that leads the group's partition of `__consumer_offsets`; -1: none."""
@@ -126,6 +137,16 @@ class Questions:
             }
 
         return _persist(answer, f"the settings of {', '.join(topics)}")
+
+    def record_requests(self, on: bool) -> None:
+        """Have every live broker write down what it is asked, or no more; raises `WireError`."""
+        level = "DEBUG" if on else "OFF"
+        live = self._live(self._brokers)
+        brokers = {port: broker for broker, port in live.items()}
+        told = at_once(live, lambda port: admin.set_log_level(port, brokers[port], LOGGER, level))
+        for error in told.values():
+            if isinstance(error, WireError):
+                raise error
 
     def create_topics(self, topics: Sequence[TopicFacts], timeout_s: float) -> None:
         """Create them and both internal topics, and use those once; returns when all is in sync."""

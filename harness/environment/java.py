@@ -4,7 +4,9 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from harness.errors import EnvironmentFailure, UsageError
@@ -76,6 +78,16 @@ def bundled_java() -> Java:
             f"install Java {OLDEST} or newer, and put it on PATH or in JAVA_HOME"
         )
     return found
+
+
+def require_in_process(found: Java) -> None:
+    """Raise `EnvironmentFailure` unless a Python process can run this JVM inside itself, as --client java does."""
+    if find_spec("jpype") is None:
+        raise EnvironmentFailure(
+            "--client java needs the Python package jpype1, which is not installed for "
+            f"{sys.executable}: install what requirements.lock names, or leave --client java out"
+        )
+    jvm_library(found)
 
 
 def jvm_library(found: Java) -> Path:

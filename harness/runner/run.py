@@ -23,6 +23,7 @@ from harness.runner.faults import FaultContext, Injection, Nemesis
 from harness.runner.interrupt import Interrupt, Stage
 from harness.runner.processes import OBSERVER_SLOT, Clock, Processes
 from harness.runner.quiescence import Patience, Quiet, quiesce
+from harness.runner.request_recording import RequestRecording
 from harness.runner.run_log import RunLog
 from harness.runner.watch import Watch
 from harness.settings.options import Options
@@ -79,10 +80,12 @@ def perform(test: Test, running: Running, run_log: RunLog, ahead: Ahead) -> Quie
     context = FaultContext(running.cluster, processes, topics, test.pipeline.stages)
     path = test.folder / "journals" / "nemesis.jsonl"
     with Journal(path, run_log.clock.zero_ns, Begun("nemesis", role="nemesis")) as journal:
+        recording = RequestRecording(running.cluster, test.worker_slots, run_log)
         with run_log.phase("workers"):
+            recording.begin()
             _start_all(test, processes)
         with run_log.phase("faults"):
-            carried_out = _under_faults(test, running, context, journal, run_log, ahead)
+            carried_out = _under_faults(test, running, context, journal, run_log, ahead, recording)
     injected = carried_out.injected
     run_log.reports += injected.reports
     run_log.unmet_goals |= injected.unmet_goals
@@ -125,6 +128,7 @@ def _under_faults(
     journal: Journal,
     run_log: RunLog,
     ahead: Ahead,
+    recording: RequestRecording,
 ) -> CarryingOut:
     """Feed, inject, watch and replace, until the time is over and every fault is healed."""
     processes = context.processes
@@ -155,10 +159,12 @@ def _under_faults(
                 raise EnvironmentFailure(f"the feeder ended by itself: {processes.last_words(feeder)}")
             processes.replace_dead()
             run_log.compare_clocks()
+            recording.tick(time.monotonic() - begun_s, processes.counts().get("committed", 0))
             run_log.progress.tick(watch.tick(tuple(carried_out.injected.on.values())))
             if advice := watch.advice():
                 run_log.progress.say(advice)
     finally:
+        recording.end()
         carried_out.stop()  # whatever ended the loop, what is broken is put right
     for killed in processes.stop([feeder]):
         run_log.problem("did-not-end", killed, feeder.journal)

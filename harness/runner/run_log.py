@@ -10,6 +10,7 @@ from harness.reasons import Reason
 from harness.runner.processes import Clock
 from harness.runner.progress import Progress
 from harness.verdict import FaultReport
+from harness.witness.request_log import Spoken
 
 
 @dataclass
@@ -26,7 +27,9 @@ class RunLog:
     counts: dict[str, int] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
     compacted: Mapping[str, bool] = field(default_factory=dict)
+    history_crc: int | None = None
     clock_drift_ms: float | None = None
+    spoken: Spoken = field(default_factory=Spoken)  # by the workers, to the brokers
 
     def now_s(self) -> float:
         """Seconds since the run began; negative before."""
@@ -74,8 +77,14 @@ class RunLog:
             evidence_problems=self.evidence_problems,
             interrupted=interrupted,
             unexpected_errors=self.unexpected_errors,
-            versions=versions,
+            versions={**versions, **self._client()},
+            requests=self.spoken.versions,
             rows=self.rows,
             compacted=self.compacted,
+            history_crc=self.history_crc,
             clock_drift_ms=self.clock_drift_ms,
         )
+
+    def _client(self) -> dict[str, str]:
+        """As the workers' client names itself to the brokers."""
+        return {"client": ", ".join(self.spoken.software)} if self.spoken.software else {}

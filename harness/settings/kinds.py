@@ -90,6 +90,24 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Switch:
+    """True or false."""
+
+    def parse(self, key: str, text: str) -> bool:
+        """From text."""
+        words = {"true": True, "false": False}
+        if text.lower() not in words:
+            raise refuse(key, "true or false", text)
+        return words[text.lower()]
+
+    def accept(self, key: str, value: object) -> bool:
+        """From TOML or Python."""
+        if not isinstance(value, bool):
+            raise refuse(key, "true or false", value)
+        return value
+
+
+@dataclass(frozen=True)
 class Text:
     """A text that matches a pattern whole."""
 

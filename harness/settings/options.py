@@ -5,7 +5,6 @@ A key is a field's name with hyphens and without its unit: `time_limit_s` is `ti
 """
 
 import dataclasses
-import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,8 @@ from typing import Any
 from harness.errors import UsageError
 from harness.names import check_name, unknown
 from harness.secrets import REDACTED, redact_setting
-from harness.settings.kinds import Kind, Names, Number, OneOf, Settings, Text, Whole, refuse
+from harness.settings.groups import ASSIGNORS, PROTOCOLS, check_group
+from harness.settings.kinds import Kind, Names, Number, OneOf, Settings, Switch, Text, Whole, refuse
 
 _PATH = Text("the path of a folder")
 _TOOL = Text("auto, bundled, or a path")
@@ -66,6 +66,15 @@ class Options:
     client: str = _option(
         OneOf(CLIENTS), "librdkafka", "the client of the pipeline: librdkafka or java", flag=True
     )
+    group_protocol: str = _option(
+        OneOf(PROTOCOLS),
+        "classic",
+        "the protocol of consumer groups: classic or consumer (KIP-848)",
+        flag=True,
+    )
+    assignor: str | None = _option(
+        OneOf(ASSIGNORS), None, "of the classic protocol: eager or cooperative; eager if not given", flag=True
+    )
     cluster: str = _option(OneOf(("local",)), "local", "the kind of cluster", flag=True)
     brokers: int = _option(Whole(3, 3), 3, "how many brokers the cluster has", flag=True)
     kafka: str = _option(Text("a version of Kafka"), "4.3.1", "the version of Kafka", flag=True)
@@ -107,6 +116,9 @@ class Options:
         Whole(0, 4_194_304), 0, "pad inputs and outputs to that many bytes; 0: as the workload makes them"
     )
     partitions: int = _option(Whole(1, 64), 6, "partitions of each topic")
+    static_membership: bool = _option(
+        Switch(), False, "workers have a group.instance.id, which outlives a restart: true or false"
+    )
     first_port: int | None = _option(
         Whole(1024, 65_000), None, "ports are taken from here up; free ones if not given"
     )
@@ -169,6 +181,7 @@ class Options:
         if self.defect is not None:
             check_name("defect", self.defect, known.defects)
         check_name("Kafka version", self.kafka, known.kafka)
+        check_group(self.group_protocol, self.assignor)
         if self.run_name == "latest":
             raise UsageError('a run cannot be named "latest": the link to the newest run has that name')
         for key, tool in (("java", self.java), ("toxiproxy", self.toxiproxy)):
@@ -253,34 +266,3 @@ def to_toml(options: Options) -> dict[str, Any]:
 def from_toml(table: Mapping[str, object]) -> Options:
     """The inverse of `to_toml`, but for secrets; what is not there has its default. Raises `UsageError`."""
     return Options().updated(table)
-
-
-def command_line(options: Options) -> str:
-    """The command that repeats a run: what differs from the defaults, and the seed.
-
-    A placeholder stands for each secret: the user has to fill it in.
-    """
-    options = options.redacted()
-    words = ["fencepost", "run"]
-    for key, option in FIELDS.items():
-        value = getattr(options, option.name)
-        default = getattr(Options(), option.name)
-        if value == default:
-            continue
-        if isinstance(value, Mapping):
-            prefix, flag = ("", "--spark-conf") if key == "spark-conf" else (f"{key}.", "--set")
-            for name, setting in value.items():
-                words += [flag, f"{prefix}{name}={setting}"]
-        elif option.metadata["flag"]:
-            words += [f"--{key}", _as_text(value)]
-        else:
-            words += ["--set", f"{key}={_as_text(value)}"]
-    return shlex.join(words)
-
-
-def _as_text(value: object) -> str:
-    if isinstance(value, tuple):
-        return ",".join(value)
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)

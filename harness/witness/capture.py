@@ -176,6 +176,7 @@ class _Scribe:
                 state.timeout_ms,
                 state.start_ms,
                 record.timestamp_ms if state.update_ms is None else state.update_ms,
+                state.client_version,
             )
         )
 

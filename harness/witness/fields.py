@@ -58,12 +58,11 @@ class Fields:
             raise Undecodable(f"an array of {length} items in {len(self._data)} bytes")
         return [item() for _ in range(length)]
 
-    def end_structure(self) -> None:
-        """Skip the tagged fields, which nobody here needs; older versions have none."""
-        if self.flexible:
-            for _ in range(self._varint()):
-                self._varint()
-                self._take(self._varint())
+    def end_structure(self) -> dict[int, bytes]:
+        """The tagged fields, by tag; older versions have none."""
+        if not self.flexible:
+            return {}
+        return {self._varint(): self._take(self._varint()) for _ in range(self._varint())}
 
     def _number(self, form: struct.Struct) -> int:
         number: int = form.unpack(self._take(form.size))[0]

@@ -18,6 +18,8 @@ STATES = {
     6: "Dead",
     7: "PrepareEpochFence",
 }
+CLIENT_VERSION = 2
+"""The tag of `ClientTransactionVersion`, which is left out where it is 0."""
 TOMBSTONE = "Tombstone"
 """The state of an id that was forgotten: a record without a value."""
 
@@ -33,6 +35,9 @@ class TransactionState(NamedTuple):
     partitions: tuple[tuple[str, int], ...] = ()  # those enrolled and not yet marked
     start_ms: int | None = None  # null: no transaction has begun
     update_ms: int | None = None
+    client_version: int | None = (
+        None  # the transaction version of its client; null: the value is too old to say
+    )
 
 
 def decode(key: bytes | None, value: bytes | None) -> TransactionState | None:
@@ -64,7 +69,7 @@ def _state(transactional_id: str, value: bytes) -> TransactionState:
 
     topics = fields.array(topic)
     update_ms, start_ms = fields.int64(), fields.int64()
-    fields.end_structure()
+    tagged = fields.end_structure()
     return TransactionState(
         transactional_id,
         STATES[status],
@@ -74,4 +79,5 @@ def _state(transactional_id: str, value: bytes) -> TransactionState:
         tuple(tp for partitions in topics for tp in partitions),
         None if start_ms < 0 else start_ms,
         update_ms,
+        int.from_bytes(tagged.get(CLIENT_VERSION, b""), signed=True) if fields.flexible else None,
     )

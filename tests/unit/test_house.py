@@ -65,7 +65,7 @@ FLOORS = {
     "reports": (
         "charts told",
         "summary",
-        "bench_console console junit html",
+        "bench_console console junit html trace",
         "external",
     ),
     "fencepost": (

@@ -31,7 +31,17 @@ def test_what_a_group_keeps_beside_its_offsets_is_skipped(version: int) -> None:
 def test_a_transaction_is_read_in_every_version_and_state(version: int, status: int, name: str) -> None:
     state = transaction_log.decode(state_key("shop-1"), state_value(version, status))
     partitions = (("out", 0), ("out", 2))
-    assert state == TransactionState("shop-1", name, 9, 4, 60_000, partitions, start_ms=10, update_ms=20)
+    assert state == TransactionState(
+        "shop-1",
+        name,
+        9,
+        4,
+        60_000,
+        partitions,
+        start_ms=10,
+        update_ms=20,
+        client_version=2 if version else None,
+    )
 
 
 @pytest.mark.parametrize("version", [0, 1])
