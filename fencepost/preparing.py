@@ -10,12 +10,20 @@ if TYPE_CHECKING:
     from harness.environment import Prepared
 
 
-def prepare_cluster(options: Options, cache: Path, say: Callable[[str], None]) -> "Prepared":
-    """Find or fetch it, and hold the broker settings against those that Kafka knows. Raises `FencepostError`."""
+def prepare_cluster(
+    options: Options, cache: Path, say: Callable[[str], None], *, clients: Sequence[str]
+) -> "Prepared":
+    """Find or fetch it, and hold the broker settings against those that Kafka knows. Raises `FencepostError`.
+
+    `clients`: those that the workers use.
+    """
     from harness.cluster.broker_settings import TOOL, check_settings, documented_settings
+    from harness.environment.java import java, require_in_process
     from harness.environment.jvm import broker_command
     from harness.environment.prepare import prepare
 
+    if "java" in clients:  # before anything is made for a Java that will not do
+        require_in_process(java(options.java))
     ready = prepare(options.kafka, options.java, options.toxiproxy, cache, say, mirror=options.mirror)
 
     def tool(folder: Path) -> Sequence[str]:

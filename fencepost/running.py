@@ -182,27 +182,8 @@ def _cluster_of(options: Options, test: Test) -> ClusterSpec:
 def _prepare(options: Options, cache: Path, say: Callable[[str], None]) -> "Prepared":
     """Find or fetch what a run needs."""
     from fencepost.spark import prepare_archive
-<<<<<<< HEAD
 
-    ready = prepare_cluster(options, cache, say)
-=======
-    from harness.cluster.broker_settings import TOOL, check_settings, documented_settings
-    from harness.environment.java import java, require_in_process
-    from harness.environment.jvm import broker_command
-    from harness.environment.prepare import prepare
-
-    if options.client == "java":  # before anything is made for a Java that will not do
-        require_in_process(java(options.java))
-    ready = prepare(options.kafka, options.java, options.toxiproxy, cache, say, mirror=options.mirror)
-
-    def tool(folder: Path) -> Sequence[str]:
-        return broker_command(ready.java, ready.kafka, main=TOOL, args=[], folder=folder)
-
-    if options.settings:
-        known = documented_settings(cache, ready.kafka.version, tool)
-        for name in check_settings(options.settings, known):
-            say(f"Kafka {ready.kafka.version} does not document the broker setting {name}")
->>>>>>> main
+    ready = prepare_cluster(options, cache, say, clients=(options.client,))
     prepare_archive(ready.java, say)
     return ready
 

@@ -9,7 +9,7 @@ from typing import Any
 from fencepost.benchmark.plan import Kind, Point
 
 QUANTILES: Mapping[str, float] = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
-SAMPLES_BEYOND = 3
+SAMPLES_BEYOND = 2
 """A quantile is told where at least about so many measured values lie above it."""
 
 

@@ -37,7 +37,8 @@ FEWEST_BATCHES = 3
 STRETCHED = 4.0
 LATENCY_SHARE = 0.4
 """Of what transactions take when saturated: the rate at which latency is measured, for every delivery."""
-MOST_RATE = 1_000.0
+MOST_RATE = 200.0
+"""What a small machine takes at single inputs, whatever the delivery."""
 LEAST_RATE = 2.0
 CONFIG: Mapping[str, str] = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 SHORT: Mapping[str, str] = {**CONFIG, "retention.bytes": "67108864", "segment.bytes": "33554432"}
@@ -189,6 +190,7 @@ class Bench:
                 if one.point.kind is Kind.THROUGHPUT
                 and (one.point.client, one.point.txn_size) == (point.client, point.txn_size)
                 and one.point.delivery.transactional
+                and one.point.journal
             ]
             self._rates[point.group] = max(LEAST_RATE, min(MOST_RATE, LATENCY_SHARE * min(taken)))
         return self._rates[point.group]

@@ -73,7 +73,7 @@ class Asked:
     workers: tuple[int, ...] = (1, 3)
     rounds: int = 3
     slice_s: float = 2.0  # of each measurement of throughput
-    latency_slice_s: float = 3.0
+    latency_slice_s: float = 4.0
 
     @property
     def usual_size(self) -> int:

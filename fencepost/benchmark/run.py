@@ -67,7 +67,7 @@ def bench(options: Options, asked: Asked, progress: Progress, command: str) -> D
 
     progress.phase("preparing")
     cache = cache_folder()
-    prepared = prepare_cluster(options, cache, progress.say)
+    prepared = prepare_cluster(options, cache, progress.say, clients=asked.clients)
     started = datetime.now(UTC)
     folder = store.create(Path(options.store), NAME, started)
     measured: list[Measured] = []
