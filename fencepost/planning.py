@@ -116,7 +116,7 @@ def plan_test(
             "seed": options.seed,
             "partitions": workload.partitions(options),
             "stores": {kind: STORES[kind].address(folder) for kind in facts.stores},
-            **_jvm(options, folder, prepared),
+            **jvm_spec(options.client, folder, prepared),
         },
     )
     return Test(
@@ -133,9 +133,9 @@ def plan_test(
     )
 
 
-def _jvm(options: Options, folder: Path, prepared: "Prepared | None") -> dict[str, Any]:
+def jvm_spec(client: str, folder: Path, prepared: "Prepared | None") -> dict[str, Any]:
     """What the JVM in a worker is started from."""
-    if options.client != "java" or prepared is None:
+    if client != "java" or prepared is None:
         return {}
     from harness.clients.jvm import JvmParts
     from harness.environment.java import jvm_library

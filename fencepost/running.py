@@ -15,6 +15,7 @@ from fencepost.clusters import CLUSTERS, ClusterParts
 from fencepost.drawing import draw_report
 from fencepost.judges.for_a_run import Judge, judge_for
 from fencepost.planning import draw, facts_of, plan_run, plan_test
+from fencepost.preparing import prepare_cluster
 from harness.cluster import ClusterSpec
 from harness.errors import FencepostError
 from harness.facts import Facts
@@ -199,29 +200,11 @@ def _cluster_of(options: Options, test: Test) -> ClusterSpec:
 
 
 def _prepare(options: Options, workload: "Workload", cache: Path, say: Callable[[str], None]) -> "Prepared":
-    """Find or fetch what a run needs, and hold the broker settings against those that Kafka knows."""
+    """Find or fetch what a run needs."""
     from fencepost.spark import prepare_archive
-    from harness.cluster.broker_settings import TOOL, check_settings, documented_settings
-    from harness.environment.java import java, require_in_process
-    from harness.environment.jvm import broker_command
-    from harness.environment.prepare import prepare
 
-    if options.client == "java":  # before anything is made for a Java that will not do
-        require_in_process(java(options.java))
-    needed = "postgres" in facts_of(options, workload).stores
-    ready = prepare(
-        *(options.kafka, options.java, options.toxiproxy, cache, say),
-        mirror=options.mirror,
-        postgres_choice=options.postgres if needed else None,
-    )
-
-    def tool(folder: Path) -> Sequence[str]:
-        return broker_command(ready.java, ready.kafka, main=TOOL, args=[], folder=folder)
-
-    if options.settings:
-        known = documented_settings(cache, ready.kafka.version, tool)
-        for name in check_settings(options.settings, known):
-            say(f"Kafka {ready.kafka.version} does not document the broker setting {name}")
+    stores = facts_of(options, workload).stores
+    ready = prepare_cluster(options, cache, say, clients=(options.client,), stores=stores)
     prepare_archive(ready.java, say)
     return ready
 

@@ -66,14 +66,14 @@ FLOORS = {
     "reports": (
         "charts told",
         "summary",
-        "console junit html trace",
+        "bench_console console junit html trace",
         "external",
     ),
     "fencepost": (
-        "aims api clusters drawing evidence histories live process shapes spark stores",
+        "aims api clusters drawing evidence histories live preparing process shapes spark stores",
         "conclude progress registry",
         "judging planning",
-        "judges",
+        "benchmark judges",
         "checking pytest_plugin running",
         "commands",
         "cli",
