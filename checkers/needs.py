@@ -2,7 +2,7 @@
 
 from harness.history import Premise
 from harness.reasons import Reason
-from harness.verdict import NO_AGGREGATE, NO_ORDER
+from harness.verdict import NO_AGGREGATE, NO_INPUTS, NO_ORDER
 
 _LOCAL = "run it on a local cluster, of which all logs are read"
 NEEDS = {
@@ -24,6 +24,7 @@ NEEDS = {
         "the workload does not say what its inputs must lead to",
         remedy="run a workload that says so",
     ),
+    "inputs": NO_INPUTS,
     "order": NO_ORDER,
     "aggregate": NO_AGGREGATE,
 }

@@ -19,7 +19,8 @@ def require_known(asked: str, faults: Mapping[str, Nemesis]) -> None:
     check_name("fault", name, {*faults, "none"} if at else {*faults, "none", CRASH_POINTS})
     if not at:
         return
-    check_name("step", step, [one.value for one in Step])
+    states = sorted(faults[name].states) if name in faults else []
+    check_name("step", step.rpartition(":")[2], [*(one.value for one in Step), *states])
     if name == "none" or not faults[name].aimable:
         able = ", ".join(one for one, nemesis in faults.items() if nemesis.aimable)
         raise UsageError(f"{name} cannot be aimed at a step; these can: {able}")
@@ -52,5 +53,7 @@ def aimed(asked: str, faults: Mapping[str, Nemesis]) -> Nemesis:
 
 def key_of(injection: Mapping[str, object], asked: Sequence[str]) -> str:
     """Which of the names that were asked for an injection of the schedule is for."""
-    fault, step = str(injection.get("fault")), injection.get("step")
-    return f"{fault}@{step}" if f"{fault}@{step}" in asked else fault
+    fault, step = str(injection.get("fault")), injection.get("step", injection.get("state"))
+    stage = str(injection.get("target")).partition(":")[2].partition("/")[0]
+    aims = (f"{fault}@{stage}:{step}", f"{fault}@{step}")
+    return next((aim for aim in aims if aim in asked), fault)

@@ -1,6 +1,6 @@
 """From history files to verdicts: what their clients told, and nothing else, decides."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,16 +29,26 @@ def judge_histories(
 
     `phase` is told what begins.
     """
+    told = judge_each(spark, dict(enumerate(files)), allow, phase)
+    return [
+        conclude(path, answer) if isinstance(answer, Judgement) else answer
+        for run, path in enumerate(files)
+        for answer in (told[run],)
+    ]
+
+
+def judge_each(
+    spark: "SparkSession",
+    files: Mapping[int, Path | Url],
+    allow: frozenset[str],
+    phase: Callable[[str], None] = lambda name: None,
+) -> Mapping[int, Judgement | FencepostError]:
+    """What the checkers say of each file or folder of tables, by its number, or why nothing can be said."""
     from checkers.external.read_files import HistoryFile
     from checkers.judging.bisect import each
 
-    asked = [HistoryFile(run, path) for run, path in enumerate(files)]
-    told = each(asked, partial(_judge_together, spark, allow, phase)) if asked else {}
-    return [
-        conclude(one.path, answer) if isinstance(answer, Judgement) else answer
-        for one in asked
-        for answer in (told[one.run],)
-    ]
+    asked = [HistoryFile(run, path) for run, path in files.items()]
+    return each(asked, partial(_judge_together, spark, allow, phase)) if asked else {}
 
 
 def _judge_together(

@@ -1,6 +1,6 @@
 """From stored runs to verdicts: the checkers' findings, weighed with what the runs say of themselves."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,10 +8,14 @@ import pyarrow.parquet as pq
 
 from fencepost.conclude import conclude, healed_ns
 from fencepost.evidence import KILLED, Evidence, contradictions, require_table
+from fencepost.histories import judge_each as judge_files
 from harness.errors import AnalysisFailed, FencepostError, UnreadableInput
 from harness.facts import Facts
+from harness.promises import HISTORY_FILE
+from harness.reasons import Reason
 from harness.record.schema import HISTORY, LOG
 from harness.record.store import PLAN
+from harness.record.told_history import crc_of
 from harness.runner.tabulate import tabulate, tabulated
 from harness.settings.test_toml import Plan
 from harness.verdict import CALLER, Judgement, Verdict
@@ -106,7 +110,7 @@ def _judge_together(
     from checkers.judging.stored_runs import judge_each
 
     stored = [_stored_run(evidence, allow) for evidence in runs]
-    told = judge_each(spark, stored, phase=phase)
+    told = _with_histories(spark, runs, stored, judge_each(spark, stored, phase=phase), phase)
     return {
         evidence.run: why_not(evidence, judged)
         if isinstance(judged, FencepostError)
@@ -114,6 +118,55 @@ def _judge_together(
         for evidence in runs
         for judged in (told[evidence.run],)
     }
+
+
+def _with_histories(
+    spark: "SparkSession",
+    runs: Sequence[Evidence],
+    stored: "Sequence[StoredRun]",
+    judged: Mapping[int, Judgement | FencepostError],
+    phase: Callable[[str], None],
+) -> Mapping[int, Judgement | FencepostError]:
+    """The same; of the runs that promised their clients' history, with what that says, all in one job more."""
+    from checkers.judging.with_history import with_history
+
+    there = [one for one in runs if one.plan.promises.history]
+    if not there:
+        return judged
+    phase("the clients' history")
+    files = {
+        n: one.folder / HISTORY_FILE for n, one in enumerate(there) if (one.folder / HISTORY_FILE).is_file()
+    }
+    answers = judge_files(spark, files, frozenset(), phase)
+    allowed = {one.run: one.allowed for one in stored}
+    found = dict(judged)
+    for n, one in enumerate(there):
+        of_tables = judged[one.run]
+        if isinstance(of_tables, Judgement):
+            said = _altered(one) or _said(answers.get(n))
+            found[one.run] = with_history(of_tables, said, allowed[one.run])
+    return found
+
+
+def _said(answer: Judgement | FencepostError | None) -> Judgement | Reason:
+    """What a history says, or why it says nothing."""
+    from checkers.judging.with_history import damaged
+
+    if answer is None:
+        return damaged("it is missing")
+    return answer if isinstance(answer, Judgement) else damaged(f"it cannot be judged: {answer}")
+
+
+def _altered(evidence: Evidence) -> Reason | None:
+    """Why what a history says is no evidence: it is not as the run wrote it. That of a run that was killed was made of
+    its journals just now.
+    """
+    from checkers.judging.with_history import damaged
+
+    path = evidence.folder / HISTORY_FILE
+    if evidence.facts is None or not path.is_file() or crc_of(path) == evidence.facts.history_crc:
+        return None
+    return damaged("the file is not as the run wrote it")
 
 
 def why_not(evidence: Evidence, error: FencepostError) -> FencepostError:

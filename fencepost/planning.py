@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from fencepost import registry
 from fencepost.aims import aimed, expand
 from fencepost.clusters import CLUSTERS
-from harness.clients.interface import SESSION_TIMEOUT_MS, TRANSACTION_TIMEOUT_MS
+from fencepost.shapes import empty_share, shaped, txn_timeout_ms
+from harness.clients.interface import SESSION_TIMEOUT_MS
 from harness.cluster import Ability
 from harness.pipeline import PipelineFacts
 from harness.promises import NO_WITNESS, SEGMENTS, Promises, final_readers, observer, store_reader
@@ -39,7 +40,8 @@ def facts_of(options: Options, workload: "Workload") -> PipelineFacts:
     """What the workload is in a run of these options. Raises `UsageError` where it cannot have the defect."""
     if options.defect:
         registry.defects()[options.defect].require(workload, options.client, registry.workloads().values())
-    return workload.facts(options, policy=policy_of(options.defect), txn_timeout_ms=TRANSACTION_TIMEOUT_MS)
+    policy, timeout_ms = policy_of(options.defect), txn_timeout_ms(options)
+    return shaped(workload.facts(options, policy=policy, txn_timeout_ms=timeout_ms), options, workload)
 
 
 def draw(options: Options, workload: "Workload") -> Schedule:
@@ -102,7 +104,13 @@ def plan_test(
             },
             "txn_size": options.txn_size,
             "abort_share": options.abort_share,
+            "compression": options.compression,
+            "record_bytes": options.record_bytes,
+            "txn_timeout_ms": txn_timeout_ms(options),
+            "empty_share": empty_share(options, workload),
+            "overrun_share": options.overrun_share,
             "seed": options.seed,
+            "partitions": workload.partitions(options),
             "stores": {kind: STORES[kind].address(folder) for kind in facts.stores},
             **_jvm(options, folder, prepared),
         },
@@ -176,6 +184,8 @@ def promises_of(options: Options, test: Test) -> Promises:
             observer(test.pipeline.written),
         ),
         tables=tables,
+        free_stages=test.pipeline.free_stages,
+        history=bool(test.pipeline.free_stages),
         broken_premises=tuple(sorted(broken)),
         one_clock=kind.one_clock,
     )

@@ -14,7 +14,7 @@ from typing import Any
 from harness.clients.control import Control
 from harness.clients.feeder import Feeder
 from harness.clients.final_reader import FinalReader
-from harness.clients.interface import Client, GroupSettings
+from harness.clients.interface import Client, GroupSettings, ProducerSettings
 from harness.clients.librdkafka_client import LibrdkafkaClient
 from harness.clients.readers import Observer
 from harness.history import Isolation, Role
@@ -26,8 +26,15 @@ from harness.stores.reader import StoreReader
 from harness.stores.registry import STORES
 from workloads.defects import policy_of
 from workloads.loop import Settings, Worker
+from workloads.mixed import MixedWorker
 from workloads.model import Workload
+from workloads.padding import largest_bytes, padded
+from workloads.policy import Delivery
 from workloads.registry import WORKLOADS
+from workloads.unusual import Shares
+
+LOOPS: Mapping[Delivery, type[Worker] | type[MixedWorker]] = {Delivery.MIXED: MixedWorker}
+"""The loop of a stage, by how it delivers; all others are the one that takes inputs and makes outputs of them."""
 
 
 def client_of(spec: Mapping[str, Any]) -> Client:
@@ -72,16 +79,18 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def build(
     spec: dict[str, Any], journal: Journal, control: Control
-) -> Worker | Feeder | Observer | FinalReader | StoreReader:
+) -> Worker | MixedWorker | Feeder | Observer | FinalReader | StoreReader:
     """The object that does the work of a role."""
     tag = spec.get("tag", "")
-    workload = WORKLOADS[spec["workload"]].tagged(tag)
+    record_bytes = spec.get("record_bytes", 0)
+    workload = padded(WORKLOADS[spec["workload"]].tagged(tag), record_bytes)
+    compression, limit = spec.get("compression", "none"), largest_bytes(record_bytes)
     places = [(topic, partition) for topic, partition in spec.get("places", ())]
     match Role(spec["role"]):
         case Role.WORKER:
             settings = Settings(
                 bootstrap=spec["bootstrap"],
-                group=spec["group"],
+                group=spec.get("group"),
                 transactional_id=spec.get("transactional_id"),
                 process=spec["process"],
                 txn_size=spec["txn_size"],
@@ -90,12 +99,19 @@ def build(
                 policy=policy_of(spec.get("defect")),
                 delivery=workload.delivery_of(workload.stage(spec["stage"])),
                 place=workload.place_of(spec["stage"]),
+                partitions=spec.get("partitions", 0),
+                compression=compression,
+                largest_bytes=limit,
+                txn_timeout_ms=spec["txn_timeout_ms"],
+                shares=Shares(spec["empty_share"], spec["overrun_share"]),
                 as_member=member_of(spec),
             )
             stage = workload.stage(spec["stage"])
-            return Worker(stage, settings, client_of(spec), journal, control, store_of(spec))
+            kind = LOOPS.get(settings.delivery, Worker)
+            return kind(stage, settings, client_of(spec), journal, control, store_of(spec))
         case Role.FEEDER:
-            return Feeder(spec["bootstrap"], workload.feeds(), spec["rate"], spec["seed"], journal, control)
+            told = ProducerSettings(spec["bootstrap"], largest_bytes=limit, compression=compression)
+            return Feeder(told, workload.feeds(), spec["rate"], spec["seed"], journal, control)
         case Role.OBSERVER:
             return Observer(spec["bootstrap"], places, journal, control)
         case Role.FINAL if "tables" in spec:

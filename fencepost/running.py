@@ -19,7 +19,9 @@ from harness.cluster import ClusterSpec
 from harness.errors import FencepostError
 from harness.facts import Facts
 from harness.processes.spawn import Supervisor
+from harness.promises import HISTORY_FILE
 from harness.record import store
+from harness.record.told_history import crc_of
 from harness.runner import schedule as schedules
 from harness.runner.ends import SentinelEnds
 from harness.runner.faults import Injection
@@ -156,10 +158,13 @@ def perform_run(
 BYTES_AN_INPUT = 6_000
 """Of all that a run leaves, for each input: three replicas of each record, journals and tables. Measured."""
 
+COPIES = 12
+"""Of a padded record: an input and up to three outputs of it, on three replicas."""
+
 
 def planned_mb(options: Options) -> int:
     """About what the run will leave on the disk."""
-    return round(options.rate * options.time_limit_s * BYTES_AN_INPUT / 1e6)
+    return round(options.rate * options.time_limit_s * (BYTES_AN_INPUT + COPIES * options.record_bytes) / 1e6)
 
 
 def _cluster_of(options: Options, test: Test) -> ClusterSpec:
@@ -208,6 +213,8 @@ def _tabulate(folder: Path, plan: Plan, run_log: RunLog, quiet: Quiet, *, keep: 
     with run_log.phase("tables"):
         tabulate(folder, plan, Ends(quiet.leaders, quiet.high_watermarks, quiet.compacted))
         run_log.rows, run_log.compacted = rows_of(folder), quiet.compacted
+        if plan.promises.history:
+            run_log.history_crc = crc_of(folder / HISTORY_FILE)
         run_log.unexpected_errors += unexpected_errors(folder)
         if not keep:
             _drop_segments(folder)

@@ -17,7 +17,7 @@ class Input:
     value: bytes | None
     partition: int = 0
     offset: int = 0
-    headers: Headers = ()
+    headers: Headers = ()  # without those of the run's own
     timestamp_ms: int = 0
 
 
@@ -28,6 +28,7 @@ class Fed:
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
+    timestamp_ms: int | None = None  # None: when it is sent
 
 
 @dataclass(frozen=True)

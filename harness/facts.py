@@ -58,6 +58,7 @@ class Facts:
         default_factory=dict
     )  # by request (`EndTxn`), the versions that the workers spoke; {}: not recorded
     rows: Mapping[str, int] = field(default_factory=dict)  # by table, as written; {}: nobody counted
+    history_crc: int | None = None  # CRC-32 of the clients' own history, where the run promises one
     compacted: Mapping[str, bool] = field(default_factory=dict)  # by topic, as it was configured at the end
     clock_drift_ms: float | None = (
         None  # how far the wall clock moved from the monotonic one; None: not measured

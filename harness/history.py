@@ -88,6 +88,12 @@ SOURCE_HEADER = "fencepost-from"
 """The inputs that an output comes from: `topic/partition/offset`, separated by commas."""
 SLOT_HEADER = "fencepost-slot"
 """Which of the outputs expected of its inputs this one is."""
+TIME_HEADER = "fencepost-time"
+"""Says that the record's time stamp is its producer's own, and which: then a digest covers the time stamp, too."""
+PAD_HEADER = "fencepost-pad"
+"""Makes a record as large as a run asks for."""
+OWN_HEADERS = frozenset({VALUE_HEADER, SOURCE_HEADER, SLOT_HEADER, TIME_HEADER, PAD_HEADER})
+"""The headers of the run's own: a pipeline's transform is given all others."""
 SENTINEL_VALUE = "fencepost-sentinel"
 """Begins the value of the record that stands last in each partition."""
 
@@ -95,6 +101,20 @@ SENTINEL_VALUE = "fencepost-sentinel"
 def outputs_in(topic: str) -> str:
     """The key of a verdict's coverage that counts the visible outputs in a topic."""
     return f"outputs in {topic}"
+
+
+class Shape(StrEnum):
+    """What only some runs ask to be counted: the keys of a verdict's coverage that count it."""
+
+    SEVERAL_TOPICS = "over several topics"  # committed, with inputs of more than one topic
+    EMPTY = "empty"  # committed, with neither outputs nor offsets
+    OFFSETS_ONLY = "offsets only"  # committed without outputs
+    OUTPUTS_ONLY = "outputs only"  # committed without offsets
+    TIMED_OUT = "timed out"  # aborted by the coordinator, because they had been open for too long
+    READ_WITHIN = (
+        "read within transactions"  # records of others that committed ones were given by their own polls
+    )
+    GIVEN_UP = "partitions given up"  # how often a consumer had a partition no longer
 
 
 class Premise(StrEnum):

@@ -5,13 +5,13 @@ the run, stored in `test.toml` as `[workload]`, and read from there by whoever j
 evidence asks which pipeline it is.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
 from harness.expectation import Expectation, Feed
-from harness.history import Guarantee, Isolation, outputs_in
+from harness.history import Guarantee, Isolation, Shape, outputs_in
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
@@ -64,6 +64,12 @@ class StageFacts:
     txn_timeout_ms: int = 0  # 0: it has no transactions
     steps: tuple[str, ...] = ()  # of its loop, where a worker can be struck
     held_at: tuple[str, ...] = ()  # the steps at which it has begun what others would have to do in its place
+    transforms: bool = True  # what it reads leads to what it writes; False: it reads and sends as it likes
+
+    def id_of(self, worker: str, places: Iterable[Place]) -> str | None:
+        """The transactional id of a worker that has these input partitions in hand: its own, or a partition's."""
+        named = (worker, *(f"{topic}-{number}" for topic, number in places))
+        return next((self.transactional_ids[one] for one in named if one in self.transactional_ids), None)
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "StageFacts":
@@ -115,6 +121,30 @@ def output_seen(topic: str, text: str) -> Goal:
     )
 
 
+def mixed_seen() -> tuple[Goal, ...]:
+    """That transactions were given what others had written, and that keys came and went."""
+    remedy = "a longer --time-limit helps"
+    return (
+        Goal(
+            name="read within a transaction",
+            counted=Shape.READ_WITHIN.value,
+            text="no committed transaction was given a record of another one",
+            remedy=remedy,
+        ),
+        Goal(name="retired key", counted=Shape.GIVEN_UP.value, text="no key has retired", remedy=remedy),
+    )
+
+
+def several_topics_seen() -> Goal:
+    """That a transaction covered inputs of several topics."""
+    return Goal(
+        name="several-topics",
+        counted=Shape.SEVERAL_TOPICS.value,
+        text="no transaction covered inputs of more than one topic",
+        remedy="a higher --rate or a larger --txn-size helps",
+    )
+
+
 @dataclass(frozen=True)
 class PipelineFacts:
     """All that others need to know of a pipeline in one run."""
@@ -144,6 +174,11 @@ class PipelineFacts:
         return any(stage.transactional_ids for stage in self.stages)
 
     @property
+    def free_stages(self) -> tuple[str, ...]:
+        """The stages that read and send as they like: no input of theirs has to lead to anything."""
+        return tuple(stage.name for stage in self.stages if not stage.transforms)
+
+    @property
     def stores(self) -> tuple[str, ...]:
         """The kinds of stores that it needs beside Kafka."""
         return tuple(dict.fromkeys(table.store for table in self.tables))
@@ -158,6 +193,11 @@ class PipelineFacts:
     def stage(self, name: str) -> StageFacts:
         """The stage of that name."""
         return next(stage for stage in self.stages if stage.name == name)
+
+    def with_topics(self, config: Mapping[str, str]) -> "PipelineFacts":
+        """The same with more settings of every topic."""
+        topics = tuple(replace(one, config={**one.config, **config}) for one in self.topics)
+        return replace(self, topics=topics)
 
     def as_table(self) -> dict[str, Any]:
         """As it stands in `test.toml`, under `[workload]`."""

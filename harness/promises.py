@@ -13,6 +13,8 @@ from harness.history import Isolation, Role
 SEGMENTS, FETCH, NO_WITNESS = "segments", "fetch", "none"
 STORE_READER = "final-store"
 """The journal of the final reader of a store's tables."""
+HISTORY_FILE = "history.jsonl"
+"""In the run's folder."""
 SENTINELS, OFFSETS = "sentinels", "offsets"
 
 
@@ -43,6 +45,8 @@ class Promises:
         str, ...
     ] = ()  # what the faults of the run break: checks that rest on it are not made
     tables: tuple[str, ...] = ()  # of a store: they stand in no broker's log
+    free_stages: tuple[str, ...] = ()  # those whose inputs have to lead to nothing
+    history: bool = False  # what its clients told stands in `HISTORY_FILE` as well
     one_clock: bool = True  # brokers and clients run on one machine
 
     @classmethod
@@ -53,7 +57,7 @@ class Promises:
             ReaderPromise(**reader | {"topics": tuple(reader["topics"])})
             for reader in body.pop("readers", ())
         )
-        for name in ("journaled", "internal_logs", "broken_premises", "tables"):
+        for name in ("journaled", "internal_logs", "broken_premises", "tables", "free_stages"):
             body[name] = tuple(body.get(name, ()))
         return cls(readers=readers, **body)
 

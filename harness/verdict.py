@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -105,12 +106,18 @@ class FaultReport:
     acted: bool
     evidence: str
     struck: str = ""  # "broker 2 was killed"; stores of earlier versions have none
+    details: Mapping[str, str] = field(default_factory=dict)
+    """What it hit, by name: `broker`, `worker` (its journal), `step`, `transactional_id`, `state`, `group` or
+    `partition`."""
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "FaultReport":
         """The inverse of `as_json`; earlier versions said `past_tense` of a target. Raises TypeError."""
         report = cls(**{key: value for key, value in body.items() if key != "past_tense"})
-        words = (report.fault, report.target, report.evidence, report.struck)
+        told: Iterable[tuple[object, object]] = (
+            report.details.items() if isinstance(report.details, Mapping) else [(None, None)]
+        )
+        words = (report.fault, report.target, report.evidence, report.struck, *chain(*told))
         if type(report.acted) is not bool or not all(isinstance(one, str) for one in words):
             raise TypeError(f"no fault is {body!r}")
         return report
@@ -125,6 +132,7 @@ class FaultReport:
             "acted": self.acted,
             "evidence": self.evidence,
             **({"struck": self.struck} if self.struck else {}),
+            **({"details": dict(self.details)} if self.details else {}),
         }
 
 
@@ -132,9 +140,12 @@ EXTERNAL_ONLY = Reason("external-only", "applies only to external histories")
 """Why a check that a stored run is not put to stands in `not_checked`."""
 NO_ORDER = Reason("no-order", "the workload promises no order")
 NO_AGGREGATE = Reason("no-aggregate", "the workload states no aggregate")
+NO_INPUTS = Reason("no-inputs", "no input of this workload has to lead to anything")
 NO_TRANSACTIONS = Reason("no-transactions", "the workload has no transactions")
 """And those of what the workload does not do."""
-NOT_APPLICABLE = frozenset({EXTERNAL_ONLY.code, NO_ORDER.code, NO_AGGREGATE.code, NO_TRANSACTIONS.code})
+NOT_APPLICABLE = frozenset(
+    reason.code for reason in (EXTERNAL_ONLY, NO_ORDER, NO_AGGREGATE, NO_INPUTS, NO_TRANSACTIONS)
+)
 """Codes of reasons for which nothing is missing."""
 _EARLIER = {
     "looked for in histories from elsewhere alone": EXTERNAL_ONLY,

@@ -17,6 +17,9 @@ MOVE_TIMEOUT_S = 30.0
 STEP_TIMEOUT_S = 45.0
 IN_SYNC_TIMEOUT_S = 90.0
 
+_ROLES = {"leader": "partition", "txn-coordinator": "transactional_id", "group-coordinator": "group"}
+"""What a role is for, as the details of a fault call it."""
+
 
 @contextmanager
 def struck(
@@ -33,6 +36,10 @@ def struck(
         raise FaultFailed(f"{injection.target} is broker {first}, which is not of this cluster")
     named = f"broker {broker.id}"
     effect = Effect(target=f"{named}, {injection.target.role} of {injection.target.name}", who=named)
+    effect.details |= {
+        "broker": str(broker.id),
+        _ROLES.get(injection.target.role, "role"): injection.target.name,
+    }
     held = _hold(context, injection, effect)
     if held is None and injection.step:
         yield effect
@@ -47,7 +54,7 @@ def struck(
                 held.send(go=True)
         try:
             moved = wait_for(
-                partial(_other, who, first),
+                partial(another, who, first),
                 f"{injection.target} to leave broker {first}",
                 MOVE_TIMEOUT_S,
                 every_s=0.2,
@@ -76,10 +83,11 @@ def _hold(context: FaultContext, injection: Injection, effect: Effect) -> Member
         effect.lacking["worker-at-step"] = str(error)
         return None
     effect.proof.append(f"{member.journal} stood at {injection.step}")
+    effect.details |= {"worker": member.journal, "step": injection.step}
     return member
 
 
-def _other(who: Callable[[], int], first: int) -> int | None:
+def another(who: Callable[[], int], first: int) -> int | None:
     """Who fills the role now, if it is another; broker 0 does not exist."""
     now = who()
     return now if now > 0 and now != first else None

@@ -26,6 +26,7 @@ def cut_txn_coordinator(context: FaultContext, injection: Injection) -> Iterator
     member, broker = _whom(context, injection)
     who, other = f"worker {member.journal}", f"its transaction coordinator, broker {broker}"
     effect = Effect(target=f"{who} from {other}", who=who, other=other)
+    effect.details |= {"worker": member.journal, "broker": str(broker)}
     step = Step(injection.step or Step.BEFORE_COMMIT)
     try:
         context.processes.wait_at_step(member, step, STEP_TIMEOUT_S, asked="commit")

@@ -1,15 +1,21 @@
-"""kill-broker: the leader of a partition ends by SIGKILL, and starts again on its old data."""
+"""kill-broker: the leader of a partition ends by SIGKILL, and starts again on its old data.
+
+It can be aimed at a step of a worker's loop, and at the markers of its transaction: `kill-broker@before-markers`.
+"""
 
 from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
 from harness.runner.faults import Effect, FaultContext, Injection, Nemesis, all_brokers
+from nemeses.around_markers import AFTER, BEFORE, kill_around_markers
 from nemeses.brokers import kill, restart, struck
 from nemeses.targets import any_leader
 
 
 def kill_broker(context: FaultContext, injection: Injection) -> AbstractContextManager[Effect]:
     """It acted if its process ended by the signal and another broker leads the partition."""
+    if injection.state is not None:
+        return kill_around_markers(context, injection)
     return struck(context, injection, kill, restart)
 
 
@@ -23,5 +29,6 @@ NEMESIS = Nemesis(
     recovery_s=10.0,
     draw=any_leader,
     aimable=True,
+    states=frozenset({BEFORE, AFTER}),
     strike=kill_broker,
 )

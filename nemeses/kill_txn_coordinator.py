@@ -1,4 +1,7 @@
-"""kill-txn-coordinator: the broker that coordinates a transactional id ends by SIGKILL."""
+"""kill-txn-coordinator: the broker that coordinates a transactional id ends by SIGKILL.
+
+It can be aimed at a step of a worker's loop, and at a state of its transaction: `kill-txn-coordinator@prepare-commit`.
+"""
 
 from contextlib import AbstractContextManager
 
@@ -6,10 +9,13 @@ from harness.cluster import Ability
 from harness.runner.faults import Effect, FaultContext, Injection, Nemesis, all_brokers
 from nemeses.brokers import kill, restart, struck
 from nemeses.targets import any_txn_coordinator
+from nemeses.transaction_states import AIMS, kill_in_state
 
 
 def kill_txn_coordinator(context: FaultContext, injection: Injection) -> AbstractContextManager[Effect]:
     """It acted if its process ended by the signal and another broker coordinates the id."""
+    if injection.state is not None:
+        return kill_in_state(context, injection)
     return struck(context, injection, kill, restart)
 
 
@@ -23,5 +29,6 @@ NEMESIS = Nemesis(
     recovery_s=10.0,
     draw=any_txn_coordinator,
     aimable=True,
+    states=frozenset(AIMS),
     strike=kill_txn_coordinator,
 )

@@ -24,6 +24,7 @@ def kill_worker(context: FaultContext, injection: Injection) -> Iterator[Effect]
     member = worker_in_role(processes, injection.target)
     step = Step(injection.step or Step.AFTER_SEND)
     effect = Effect(target=f"worker {member.journal} at {step.value}", who=f"worker {member.journal}")
+    effect.details |= {"worker": member.journal, "step": step.value}
     try:
         processes.wait_at_step(member, step, STEP_TIMEOUT_S)
     except WaitTimeout as error:  # a worker that has nothing to do comes to no step: nothing was struck

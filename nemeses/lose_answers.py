@@ -39,6 +39,7 @@ def lose_answers(context: FaultContext, injection: Injection) -> Iterator[Effect
     broker = broker_in_touch(context.cluster, member.slot, int(named))
     who, other = f"worker {member.journal}", f"broker {broker}"
     effect = Effect(target=f"answers of {other} to {who}", who=f"the answers of {other} to {who}")
+    effect.details |= {"worker": member.journal, "broker": str(broker)}
     effect.strikes()
     links = [client_link(member.slot, broker)]
     with context.cluster.network.impose(links, LinkEffect.ANSWERS_LOST) as cut:

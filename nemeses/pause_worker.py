@@ -36,6 +36,7 @@ def pause_worker(context: FaultContext, injection: Injection) -> Iterator[Effect
     member = worker_in_role(processes, injection.target)
     step = Step(injection.step or Step.AFTER_SEND)
     effect = Effect(target=f"worker {member.journal} at {step.value}", who=f"worker {member.journal}")
+    effect.details |= {"worker": member.journal, "step": step.value}
     try:
         # Only in a transaction that is to commit: a zombie that would abort anyway proves nothing.
         claims = processes.wait_at_step(member, step, STEP_TIMEOUT_S, asked="commit")
@@ -50,7 +51,10 @@ def pause_worker(context: FaultContext, injection: Injection) -> Iterator[Effect
     try:
         replacement = processes.replace(member)
         processes.await_ready([replacement])
-        taken = _await_taken(context, member, claims)
+        if member.group is None:
+            taken = _await_going_on(replacement)
+        else:
+            taken = _await_taken(context, member.group, member, claims)
         waited_s = time.monotonic() - begun_s
         yield effect
     finally:
@@ -68,10 +72,22 @@ def pause_worker(context: FaultContext, injection: Injection) -> Iterator[Effect
         effect.saw(came_back)
 
 
-def _await_taken(context: FaultContext, member: Member, claims: Claims) -> str:
+def _await_going_on(replacement: Member) -> str:
+    """Wait until who took the place has committed, where no group tells who has what; empty: it never did."""
+
+    def gone_on() -> str | None:
+        if replacement.heard.counts.get("committed", 0):
+            return f"{replacement.journal} had committed in its place"
+        return None
+
+    try:
+        return wait_for(gone_on, f"{replacement.journal} to commit", TAKE_OVER_TIMEOUT_S, every_s=0.2)
+    except WaitTimeout:
+        return ""
+
+
+def _await_taken(context: FaultContext, group: str, member: Member, claims: Claims) -> str:
     """Wait until the group has committed past what the zombie holds; empty: it never did."""
-    assert member.group is not None
-    group = member.group
 
     def taken() -> str | None:
         committed = context.cluster.committed(group)

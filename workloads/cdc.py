@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from random import Random
 
 from harness.expectation import Fed, Feed, Input
-from workloads.model import Aggregate, Output, Stage, Workload
+from workloads.model import NULL_VALUES, Aggregate, Output, Stage, Workload
 from workloads.policy import Delivery
 
 USERS = 150
@@ -76,5 +76,6 @@ CDC = Workload(
             delivery=Delivery.STORED,
         ),
     ),
+    shapes=frozenset({NULL_VALUES}),
     tables={APPLIED: "sqlite", KEPT: "sqlite"},
 )

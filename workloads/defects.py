@@ -11,7 +11,7 @@ from harness.clients.transactions import Handling
 from harness.errors import UsageError
 from harness.history import Isolation, Step
 from harness.telling.words import listed
-from workloads.model import Workload
+from workloads.model import HEADERS, NULL_VALUES, Workload
 from workloads.orders import DEAD_LETTER, NOTIFICATION
 from workloads.policy import RIGHT, Delivery, Policy
 
@@ -27,19 +27,21 @@ class Defect:
     nemesis: tuple[str, ...] = ()  # the faults that provoke it; none: it shows by itself
     step: Step | None = None  # where those faults must strike
     stage: int | None = None  # and in which stage, counted from 0
-    stages: int = 1  # how many a workload needs at least for the defect to show
+    stages: int = 1  # how many a record must be able to pass for the defect to show
     deliveries: frozenset[Delivery] = frozenset({Delivery.TRANSACTIONS, Delivery.PINNED})
     stateful: bool = False  # it needs a stage that restores its sums
     slot: str | None = None  # of an output that a workload must have
+    shape: str | None = None  # that some of its outputs must have
     clients: frozenset[str] = frozenset({"librdkafka", "java"})  # with which it shows
 
     def fits(self, workload: Workload) -> bool:
         """Whether the workload can have it."""
         return (
-            len(workload.stages) >= self.stages
+            workload.depth >= self.stages
             and not self.deliveries.isdisjoint(workload.deliveries)
             and (not self.stateful or any(map(workload.restores, workload.stages)))
             and (self.slot is None or self.slot in workload.slots)
+            and (self.shape is None or self.shape in workload.shapes)
         )
 
     def stage_of(self, workload: Workload) -> str | None:
@@ -57,10 +59,12 @@ class Defect:
             )
         if self.fits(workload):
             return
-        if len(workload.stages) < self.stages:
+        if workload.depth < self.stages:
             needed = f"a workload with {self.stages} stages or more"
         elif self.stateful:
             needed = "a workload with a stage that restores its sums"
+        elif self.shape is not None:
+            needed = f"a workload whose outputs have {self.shape}"
         elif self.slot is not None:
             needed = f"a workload that writes the output {self.slot}"
         else:
@@ -68,6 +72,15 @@ class Defect:
         able = " or ".join(f"--workload {one.name}" for one in workloads if self.fits(one))
         raise UsageError(f"the defect {self.name} needs {needed}, and {workload.name} is none: choose {able}")
 
+
+_CIRCLES = frozenset(
+    {
+        # Who is given what is not committed may be given his own, and two may be given each other's.
+        *("precommitted-read", "G1c", "G1c-process", "G1c-realtime"),
+        # What an aborted transaction has written stands between the records that others are given.
+        *("poll-skip", "int-poll-skip"),
+    }
+)
 
 _ALL = (
     Defect(
@@ -82,7 +95,8 @@ _ALL = (
         name="no-rewind",
         summary="the worker goes on after an abort without seeking back",
         policy=Policy(rewind=False),
-        anomalies=frozenset({"lost-input", "offset-output-mismatch"}),
+        anomalies=frozenset({"lost-input", "offset-output-mismatch", "poll-skip"}),
+        deliveries=frozenset({Delivery.TRANSACTIONS, Delivery.PINNED, Delivery.MIXED}),
     ),
     Defect(
         name="random-transactional-id",
@@ -101,9 +115,10 @@ _ALL = (
         summary="every stage but the first reads uncommitted records, and acts on them",
         policy=Policy(downstream=Isolation.READ_UNCOMMITTED),
         anomalies=frozenset(
-            {"phantom", "reprocessed-input", "torn-transaction", "aborted-read", "dirty-read"}
+            {"phantom", "reprocessed-input", "torn-transaction", "aborted-read", "dirty-read", *_CIRCLES}
         ),
         stages=2,
+        deliveries=frozenset({Delivery.TRANSACTIONS, Delivery.PINNED, Delivery.MIXED}),
     ),
     Defect(
         name="offsets-before-transaction",
@@ -199,6 +214,20 @@ _ALL = (
         anomalies=frozenset({"lost-input", "torn-transaction", "offset-output-mismatch"}),
         slot=NOTIFICATION,
         clients=frozenset({"librdkafka"}),  # the Java client refuses to commit after that (KAFKA-9279)
+    ),
+    Defect(
+        name="null-as-empty",
+        summary="a value that is null, which deletes its key, is sent as an empty one",
+        policy=Policy(null_as_empty=True),
+        anomalies=frozenset({"corrupt"}),
+        shape=NULL_VALUES,
+    ),
+    Defect(
+        name="headers-dropped",
+        summary="the headers that an output should carry on are left out",
+        policy=Policy(drops_headers=True),
+        anomalies=frozenset({"corrupt"}),
+        shape=HEADERS,
     ),
     Defect(
         name="acks-one",

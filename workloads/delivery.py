@@ -1,11 +1,12 @@
 """What a worker does with a batch of outputs: the interface of its deliveries, and what they share."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from harness.clients.control import Control
 from harness.clients.interface import (
+    TRANSACTION_TIMEOUT_MS,
     Client,
     ClientError,
     ConsumerSettings,
@@ -20,10 +21,13 @@ from harness.history import Outcome
 from harness.pipeline import Place
 from harness.record.events import Completed, Invoked
 from harness.record.journal import Journal
-from harness.record.naming import digest, operation_name, output_headers, partition_key, value_name
+from harness.record.naming import operation_name, partition_key, value_name
 from harness.stores.interface import Store
 from workloads.model import Output
-from workloads.policy import Policy
+from workloads.policy import RIGHT, Policy
+
+PROCESS_STRIDE = 1_000
+"""After an info a worker goes on under a new process number, this much higher."""
 
 
 @dataclass
@@ -38,6 +42,10 @@ class Post:
     consumer_settings: ConsumerSettings
     process: int
     store: Store | None = None  # that the pipeline writes beside Kafka
+    compression: str = "none"
+    largest_bytes: int | None = None  # of a record, where a run has large ones
+    txn_timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    notes: str | None = None  # the topic for outputs that come of no input
     consumer: GroupConsumer = field(init=False)
     fenced: int = 0  # times that it was
 
@@ -48,7 +56,9 @@ class Post:
         return ProducerSettings(
             self.bootstrap,
             acks=policy.acks,
-            largest_bytes=policy.largest_bytes,
+            largest_bytes=policy.largest_bytes or self.largest_bytes,
+            compression=self.compression,
+            txn_timeout_ms=self.txn_timeout_ms,
             block_s=min(STEP_TIMEOUT_S, policy.handling.commit_patience_s),
         )
 
@@ -68,7 +78,7 @@ class Planned:
     def as_send(self) -> list[object]:
         """As the journal announces it: with the digest of what must then stand in the log."""
         out, places = self.output, self.places
-        crc = digest(out.key, out.value, output_headers("", out.slot, places))
+        crc = out.digest(places)
         named = (cell for topic, number, offset in places for cell in (partition_key(topic, number), offset))
         return [out.topic, out.slot, crc, *named]
 
@@ -80,6 +90,8 @@ class Parcel:
     planned: Sequence[Planned]
     positions: Positions
     asked: str  # how its transaction is to end: commit or abort
+    beside: str | None = None  # an unusual transaction that goes before it: `workloads.unusual.Beside`
+    overruns: bool = False  # its transaction is held until its time-out has passed
 
     @property
     def claims(self) -> Mapping[str, tuple[int, int]]:
@@ -95,12 +107,12 @@ class Parcel:
                 for one in self.planned
                 if any(partition_key(topic, number) == key for topic, number, _ in one.places)
             ]
-            parts.append(Parcel(planned, positions, self.asked))
+            parts.append(replace(self, planned=planned, positions=positions))
         return parts
 
     def without(self, taken: Callable[[Output], bool]) -> "Parcel":
         """The same without some outputs."""
-        return Parcel([one for one in self.planned if not taken(one.output)], self.positions, self.asked)
+        return replace(self, planned=[one for one in self.planned if not taken(one.output)])
 
     def only(self, taken: Callable[[Output], bool]) -> "Parcel":
         """These outputs alone."""
@@ -110,12 +122,12 @@ class Parcel:
         """As the journal announces them."""
         return [one.as_send() for one in self.planned]
 
-    def hand_over(self, sending: Sending, journal: Journal, op: int) -> None:
+    def hand_over(self, sending: Sending, journal: Journal, op: int, policy: Policy = RIGHT) -> None:
         """Give every record to the client."""
         for n, one in enumerate(self.planned):
-            out = one.output
-            headers = output_headers(value_name(journal.name, op, n), out.slot, one.places)
-            sending.send(n, out.topic, out.key, out.value, headers)
+            out = _as_sent(one.output, policy)
+            headers = out.record_headers(value_name(journal.name, op, n), one.places)
+            sending.send(n, out.topic, out.key, out.value, headers, out.timestamp_ms)
 
 
 class Deliverer(Protocol):
@@ -150,3 +162,12 @@ def commit_offsets(post: Post, positions: Positions, op: int | None = None) -> O
         outcome, told = Outcome.INFO, str(error)
     post.journal.write(Completed(outcome, "commit-offsets", post.process, outside, error=told))
     return outcome
+
+
+def _as_sent(out: Output, policy: Policy) -> Output:
+    """An output as it is sent: other than the journal says, where a defect spoils it."""
+    if policy.drops_headers:
+        out = replace(out, headers=())
+    if policy.null_as_empty and out.value is None:
+        out = replace(out, value=b"")
+    return out

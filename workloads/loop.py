@@ -6,13 +6,14 @@ purpose.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
 from harness.clients.control import Control
 from harness.clients.interface import (
     DEFAULT_GROUP,
+    TRANSACTION_TIMEOUT_MS,
     Client,
     ClientError,
     ConsumerSettings,
@@ -28,16 +29,14 @@ from harness.record.events import Assigned, Noted, Polled
 from harness.record.journal import Journal
 from harness.record.naming import partition_key
 from harness.stores.interface import Store
-from workloads.delivery import Deliverer, Parcel, Planned, Post
+from workloads.delivery import PROCESS_STRIDE, Deliverer, Parcel, Planned, Post
 from workloads.model import Stage
 from workloads.plain import CommitThenSend, SendThenCommit
 from workloads.policy import Delivery, Policy
 from workloads.projection import Projected
 from workloads.state import Sums
 from workloads.transactional import Pinned, Transactional
-
-PROCESS_STRIDE = 1_000
-"""After an info a worker goes on under a new process number, this much higher."""
+from workloads.unusual import Shares
 
 
 @dataclass
@@ -57,7 +56,7 @@ class Settings:
     """What one worker is told at its start."""
 
     bootstrap: str
-    group: str
+    group: str | None  # None: its stage has none
     transactional_id: str | None  # it outlives a restart; None: the worker has no transactions
     process: int
     txn_size: int
@@ -66,6 +65,11 @@ class Settings:
     policy: Policy
     delivery: Delivery = Delivery.TRANSACTIONS
     place: int = 0  # which stage of the workload it is, from 0
+    partitions: int = 0  # of each topic
+    compression: str = "none"
+    largest_bytes: int | None = None  # of a record; None: the client's own limit
+    txn_timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    shares: Shares = field(default_factory=Shares)  # of unusual transactions
     as_member: GroupSettings = DEFAULT_GROUP
 
 
@@ -97,7 +101,7 @@ class Worker:
             control=control,
             consumer_settings=ConsumerSettings(
                 settings.bootstrap,
-                settings.group,
+                settings.group or "",
                 journal.name,
                 isolation,
                 most=settings.txn_size,
@@ -106,6 +110,10 @@ class Worker:
             ),
             process=settings.process,
             store=store,
+            compression=settings.compression,
+            largest_bytes=settings.largest_bytes,
+            txn_timeout_ms=settings.txn_timeout_ms,
+            notes=stage.notes,
         )
         self.deliverer = self._deliverer()
         aggregate = None if settings.delivery is Delivery.STORED else stage.aggregate
@@ -138,9 +146,15 @@ class Worker:
         self.control.reach(Step.AFTER_POLL, asked=asked, claims=positions.claims)
         planned = self._plan(batch)
         self.control.reach(Step.AFTER_TRANSFORM, asked=asked, claims=positions.claims)
-        for parcel in self.deliverer.parcels(Parcel(planned, positions, asked)):
+        for parcel in self.deliverer.parcels(self._parcel(planned, positions, asked)):
             outcome = self.deliverer.deliver(parcel)
             self._after(outcome, asked, parcel.positions, parcel.positions.count(batch))
+
+    def _parcel(self, planned: Sequence[Planned], positions: Positions, asked: str) -> Parcel:
+        """The batch, and what it draws of unusual transactions."""
+        shares = self.settings.shares
+        beside = shares.beside(self.rng, self.stage.notes)
+        return Parcel(planned, positions, asked, beside, asked == "commit" and shares.overruns(self.rng))
 
     def _plan(self, batch: Sequence[Record]) -> list[Planned]:
         """What these inputs lead to."""

@@ -5,59 +5,39 @@ each input must lead to exactly those outputs, once. It is stated for the checke
 digest), so they know nothing of what a workload is about.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 
-from harness.expectation import Adds, Due, Feed, Input
-from harness.history import Guarantee, Isolation
-from harness.pipeline import PipelineFacts, Sizes, StageFacts, TableFacts, TopicFacts, abort_seen, output_seen
-from harness.record.naming import digest, output_headers
+from harness.expectation import Feed, Input
+from harness.history import Guarantee
+from harness.pipeline import (
+    PipelineFacts,
+    Sizes,
+    StageFacts,
+    TableFacts,
+    TopicFacts,
+    abort_seen,
+    mixed_seen,
+    output_seen,
+    several_topics_seen,
+)
 from workloads.policy import RIGHT, Delivery, Policy, held_at, steps
+from workloads.stage import Aggregate, Output, Stage, Transform
+from workloads.stated import StatedByTransform
 
-TOPIC_CONFIG: Mapping[str, str] = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
+__all__ = ["Aggregate", "Output", "Stage", "Transform", "Workload"]
+
+TOPIC_CONFIG: Mapping[str, str] = {
+    "min.insync.replicas": "2",
+    "unclean.leader.election.enable": "false",
+    "retention.ms": "-1",  # time stamps may be of long ago
+}
 MOST_REPLICAS = 3
+NULL_VALUES, HEADERS = "null values", "headers of their own"
+"""What outputs may have: see `Workload.shapes`."""
 SIDE_STORE = "sqlite"
 """The store of the tables that a defect writes on the side."""
-
-
-@dataclass(frozen=True)
-class Output:
-    """One record that an input leads to; `slot` says which of them, the same at each attempt."""
-
-    topic: str
-    slot: str
-    key: bytes | None
-    value: bytes | None
-
-
-Transform = Callable[[Input], Sequence[Output]]
-"""From an input to its outputs: deterministic, and without a memory."""
-
-
-@dataclass(frozen=True)
-class Aggregate:
-    """A stage that keeps a sum for each key, and writes a key's new sum whenever inputs have changed it."""
-
-    topic: str  # of the sums
-    adds: Callable[[Input], Sequence[tuple[bytes, int]]]  # what an input adds to which key
-    state: Callable[[Input], int | None]  # the sum that a record of `topic` states
-    value: Callable[[int], bytes] = b"%d".__mod__  # of the record that states a sum
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One consume-transform-produce loop, run by several workers in one group."""
-
-    name: str
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
-    transform: Transform
-    slots: frozenset[str] = frozenset()  # of its outputs, where a defect asks for one
-    promised: Isolation = Isolation.READ_COMMITTED
-    ordered: bool = False  # outputs of one key and slot stand in the order of their inputs of one partition
-    aggregate: Aggregate | None = None
-    delivery: Delivery | None = None  # None: the workload's
 
 
 @dataclass(frozen=True)
@@ -71,9 +51,16 @@ class Workload:
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     delivery: Delivery = Delivery.TRANSACTIONS
     allowed: frozenset[str] = frozenset()  # anomalies that the guarantee permits
+    empty_share: float = (
+        0.0  # of the batches that an empty transaction goes before, unless the run says otherwise
+    )
+    shapes: frozenset[str] = (
+        frozenset()
+    )  # what some outputs have, where a defect asks for it: NULL_VALUES, HEADERS
     tables: Mapping[str, str] = field(
         default_factory=dict
     )  # those of a store that it writes, and in which kind
+    spread: int = 1  # partitions of each topic, for each that the options ask for
     must_occur: Mapping[str, str] = field(
         default_factory=dict
     )  # by topic: what is said if nothing is written there
@@ -94,6 +81,11 @@ class Workload:
         """The stage of that name."""
         return next(stage for stage in self.stages if stage.name == name)
 
+    @property
+    def depth(self) -> int:
+        """How many stages a record may pass; one that reads what it writes counts twice."""
+        return len(self.stages) + any(set(stage.reads) & set(stage.writes) for stage in self.stages)
+
     def delivery_of(self, stage: Stage) -> Delivery:
         """How a stage delivers."""
         return stage.delivery or self.delivery
@@ -107,6 +99,10 @@ class Workload:
         """All ways in which its stages deliver."""
         return frozenset(map(self.delivery_of, self.stages))
 
+    def partitions(self, options: Sizes) -> int:
+        """Of each topic."""
+        return self.spread * options.partitions
+
     def place_of(self, stage: str) -> int:
         """Which stage it is, from 0."""
         return [one.name for one in self.stages].index(stage)
@@ -118,7 +114,9 @@ class Workload:
         mine = self.tagged(tag)
         replication = min(MOST_REPLICAS, options.brokers)
         config = {**TOPIC_CONFIG, "min.insync.replicas": str(max(1, replication - 1))}
-        topics = tuple(TopicFacts(name, options.partitions, replication, config) for name in mine.topics)
+        topics = tuple(
+            TopicFacts(name, self.partitions(options), replication, config) for name in mine.topics
+        )
         transactions = {stage.name: self.delivery_of(stage).transactional for stage in mine.stages}
         workers = {
             stage.name: tuple(f"{stage.name}-{n}" for n in range(1, options.workers + 1))
@@ -129,7 +127,7 @@ class Workload:
                 name=stage.name,
                 reads=stage.reads,
                 writes=stage.writes,
-                group=group_of(stage.name, tag),
+                group=group_of(stage.name, tag) if self.delivery_of(stage).transforms else None,
                 promised=stage.promised.value,
                 ordered=stage.ordered,
                 workers=workers[stage.name],
@@ -137,12 +135,19 @@ class Workload:
                 txn_timeout_ms=txn_timeout_ms if transactions[stage.name] else 0,
                 steps=tuple(step.value for step in steps(self.delivery_of(stage), policy)),
                 held_at=tuple(step.value for step in held_at(self.delivery_of(stage), policy)),
+                transforms=self.delivery_of(stage).transforms,
             )
             for stage in mine.stages
         )
         goals = (
             *((abort_seen(options.abort_share),) if any(transactions.values()) else ()),
+            *(() if all(stage.transforms for stage in stages) else mixed_seen()),
             *(output_seen(topic, text) for topic, text in mine.must_occur.items()),
+            *(
+                (several_topics_seen(),)
+                if any(len(one.reads) > 1 and one.transforms for one in stages)
+                else ()
+            ),
         )
         allowed = tuple(sorted(self.allowed))
         tables = tuple(TableFacts(name, kind) for name, kind in mine.tables_of(policy).items())
@@ -157,7 +162,7 @@ class Workload:
     ) -> Mapping[str, str]:
         """By worker, or by input partition where each has a producer of its own."""
         match self.delivery_of(stage):
-            case Delivery.TRANSACTIONS:
+            case Delivery.TRANSACTIONS | Delivery.MIXED:
                 named = partial(transactional_id, tag=tag)
                 return {worker: named(stage.name if policy.shared_id else worker) for worker in workers}
             case Delivery.PINNED:
@@ -200,6 +205,7 @@ class Workload:
                     writes=tuple(map(elsewhere, stage.writes)),
                     transform=partial(transform, stage),
                     aggregate=moved(stage.aggregate) if stage.aggregate else None,
+                    notes=elsewhere(stage.notes) if stage.notes else None,
                 )
                 for stage in self.stages
             ),
@@ -227,42 +233,3 @@ def pinned_id(topic: str, number: int) -> str:
 def transactional_id(worker: str, tag: str = "") -> str:
     """The transactional id of a worker: it outlives a restart."""
     return f"{tag}-{worker}" if tag else worker
-
-
-@dataclass(frozen=True)
-class StatedByTransform:
-    """An `Expectation`: the stages' own transforms, run once more."""
-
-    stages: Sequence[Stage]
-
-    @cached_property
-    def _readers(self) -> Mapping[str, Sequence[Stage]]:
-        topics = {topic for stage in self.stages for topic in stage.reads}
-        return {topic: [stage for stage in self.stages if topic in stage.reads] for topic in topics}
-
-    @cached_property
-    def _sums(self) -> Mapping[str, Aggregate]:
-        return {stage.aggregate.topic: stage.aggregate for stage in self.stages if stage.aggregate}
-
-    def due(self, record: Input) -> Iterator[Due]:
-        """The outputs that it must lead to."""
-        for stage in self._readers.get(record.topic, ()):
-            for out in stage.transform(record):
-                yield Due(stage.name, out.slot, out.topic, partial(_held, record.topic, out))
-
-    def adds(self, record: Input) -> Iterator[Adds]:
-        """What it adds to sums."""
-        for stage in self._readers.get(record.topic, ()):
-            if stage.aggregate:
-                for key, amount in stage.aggregate.adds(record):
-                    yield Adds(stage.name, stage.aggregate.topic, key, amount)
-
-    def state(self, record: Input) -> int | None:
-        """The sum that it states."""
-        aggregate = self._sums.get(record.topic)
-        return aggregate.state(record) if aggregate else None
-
-
-def _held(topic: str, out: Output, partition: int, offset: int) -> int:
-    """The digest of the output that the input at that place must lead to."""
-    return digest(out.key, out.value, output_headers("", out.slot, [(topic, partition, offset)]))

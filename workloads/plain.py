@@ -37,7 +37,7 @@ class Plain:
         sending = Sending(producer, len(parcel.planned))
         outcome, told = Outcome.OK, None
         try:
-            parcel.hand_over(sending, post.journal, op)
+            parcel.hand_over(sending, post.journal, op, post.policy)
             sending.flush()
         except (ClientError, DeliveryFailed) as error:
             outcome, told = Outcome.INFO, str(error)

@@ -14,6 +14,7 @@ class Delivery(StrEnum):
 
     TRANSACTIONS = "transactions"  # both at once, in a transaction
     PINNED = "pinned-transactions"  # the same, by a producer for each input partition
+    MIXED = "mixed-transactions"  # random sends and polls in a transaction; no input leads to an output
     IDEMPOTENT = "idempotent"  # outputs, each once; then the offsets
     AT_LEAST_ONCE = "at-least-once"  # outputs, some of them twice where an answer was lost; then the offsets
     AT_MOST_ONCE = "at-most-once"  # the offsets; then outputs, none of which is sent again
@@ -24,7 +25,12 @@ class Delivery(StrEnum):
     @property
     def transactional(self) -> bool:
         """Whether there are transactions."""
-        return self in (self.TRANSACTIONS, self.PINNED)
+        return self in (self.TRANSACTIONS, self.PINNED, self.MIXED)
+
+    @property
+    def transforms(self) -> bool:
+        """Whether a stage takes inputs, and makes outputs of them."""
+        return self is not self.MIXED
 
 
 @dataclass(frozen=True)
@@ -48,10 +54,12 @@ class Policy:
     )
     position_kept: bool = True  # a store takes its inputs' position in the transaction of their effects
     restored: Isolation = Isolation.READ_COMMITTED  # at which a stage reads its own state back
+    null_as_empty: bool = False  # a value that is null is sent as an empty one
+    drops_headers: bool = False  # outputs are sent without the headers of their own
     downstream: Isolation | None = None  # the isolation of every stage but the first; None: as promised
 
     def isolation(self, place: int, promised: Isolation) -> Isolation:
-        """At which isolation the stage at that place reads."""
+        """At which isolation the stage at that place reads; one that reads what it writes is behind the first."""
         return self.downstream if self.downstream and place > 0 else promised
 
 
@@ -61,6 +69,7 @@ _TAKING = (Step.BEFORE_POLL, Step.AFTER_POLL, Step.AFTER_TRANSFORM)
 _STEPS: Mapping[Delivery, tuple[Step, ...]] = {
     Delivery.TRANSACTIONS: tuple(Step),
     Delivery.PINNED: tuple(Step),
+    Delivery.MIXED: tuple(step for step in Step if step not in (Step.AFTER_TRANSFORM, Step.AFTER_OFFSETS)),
     Delivery.IDEMPOTENT: (*_TAKING, Step.AFTER_SEND, Step.AFTER_COMMIT),
     Delivery.AT_LEAST_ONCE: (*_TAKING, Step.AFTER_SEND, Step.AFTER_COMMIT),
     Delivery.AT_MOST_ONCE: (*_TAKING, Step.AFTER_COMMIT, Step.AFTER_SEND),
@@ -70,6 +79,7 @@ _IN_TRANSACTION = (Step.AFTER_SEND, Step.AFTER_OFFSETS, Step.BEFORE_COMMIT)
 _HELD_AT: Mapping[Delivery, tuple[Step, ...]] = {
     Delivery.TRANSACTIONS: _IN_TRANSACTION,
     Delivery.PINNED: _IN_TRANSACTION,
+    Delivery.MIXED: (Step.AFTER_SEND, Step.BEFORE_COMMIT),
     Delivery.IDEMPOTENT: (Step.AFTER_SEND,),
     Delivery.AT_LEAST_ONCE: (Step.AFTER_SEND,),
     Delivery.AT_MOST_ONCE: (Step.AFTER_POLL, Step.AFTER_TRANSFORM),

@@ -4,11 +4,15 @@ from workloads.at_least_once import AT_LEAST_ONCE, IDEMPOTENT
 from workloads.at_most_once import AT_MOST_ONCE
 from workloads.cdc import CDC
 from workloads.echo import ECHO
+from workloads.envelope import ENVELOPE
+from workloads.merge import MERGE
 from workloads.model import Workload
 from workloads.orders import ORDERS
 from workloads.sales import SALES
 from workloads.shop import SHOP
+from workloads.sparse import SPARSE
 from workloads.square import SQUARE
+from workloads.txn import TXN
 
 _FILES = (
     SHOP,
@@ -17,6 +21,10 @@ _FILES = (
     SQUARE,
     SALES,
     CDC,
+    ENVELOPE,
+    MERGE,
+    SPARSE,
+    TXN,
     IDEMPOTENT,
     AT_LEAST_ONCE,
     AT_MOST_ONCE,

@@ -1,17 +1,20 @@
 """Exactly once: one transaction for each batch, with the outputs and the offsets of its inputs (KIP-98, KIP-447)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from harness.clients.transactions import TransactionalProducer
 from harness.history import Outcome, Step
 from harness.pipeline import Place
 from harness.record.events import Invoked
 from harness.record.naming import operation_name
-from workloads.delivery import Parcel, Post, commit_offsets
+from workloads.delivery import PROCESS_STRIDE, Parcel, Post, commit_offsets
 from workloads.model import Output, pinned_id
 from workloads.plain import Plain
 from workloads.side_effect import SideEffects
+from workloads.unusual import Beside, again, hold_until_aborted, note
 
 
 class Transactor:
@@ -47,6 +50,11 @@ class Transactor:
         if self._plain is not None:
             self._plain.send(parcel.only(self._outside))
             parcel = parcel.without(self._outside)
+        if parcel.beside is not None:
+            self._beside(producer, parcel)
+            producer.open(post.process)
+            if not producer.usable:
+                return Outcome.FAIL
         op = post.journal.number()
         post.journal.write(
             Invoked(
@@ -61,20 +69,21 @@ class Transactor:
         )
         reach = partial(post.control.reach, asked=parcel.asked, claims=parcel.claims)
         with producer.transaction(op, post.process, len(parcel.planned)) as txn:
-            parcel.hand_over(txn, post.journal, op)
+            parcel.hand_over(txn, post.journal, op, post.policy)
             txn.flush()
             if self._side is not None:
                 self._side.write(parcel)
             reach(Step.AFTER_SEND)
             if post.policy.offsets == "in-transaction":
-                member = self._stranger or post.consumer
                 metadata = operation_name(post.journal.name, op)
-                txn.send_offsets(parcel.positions.to_commit(metadata), member.membership())
+                txn.send_offsets(parcel.positions.to_commit(metadata), self._membership())
                 reach(Step.AFTER_OFFSETS)
             if parcel.asked == "abort":
                 txn.abort()
             else:
                 reach(Step.BEFORE_COMMIT)
+                if parcel.overruns:
+                    hold_until_aborted(post, txn, parcel)
                 txn.commit(
                     partial(reach, Step.WHILE_COMMITTING), post.control.is_armed(Step.WHILE_COMMITTING)
                 )
@@ -84,6 +93,28 @@ class Transactor:
                 commit_offsets(post, parcel.positions, op)
         post.fenced += txn.fenced
         return txn.outcome
+
+    def _membership(self) -> Any:
+        return (self._stranger or self._post.consumer).membership()
+
+    def _beside(self, producer: TransactionalProducer, parcel: Parcel) -> None:
+        """Commit a transaction with nothing in it, or with offsets or an output alone. It claims no input."""
+        post, offsets = self._post, parcel.beside == Beside.OFFSETS
+        planned = [note(post, post.notes)] if parcel.beside == Beside.OUTPUTS and post.notes else []
+        alone = replace(parcel, planned=planned)
+        op, own = post.journal.number(), producer.transactional_id
+        post.journal.write(
+            Invoked("txn", post.process, op, asked="commit", transactional_id=own, sends=alone.as_sends())
+        )
+        with producer.transaction(op, post.process, len(planned)) as txn:
+            alone.hand_over(txn, post.journal, op)
+            txn.flush()
+            if offsets and post.policy.offsets == "in-transaction":
+                txn.send_offsets(again(parcel, operation_name(post.journal.name, op)), self._membership())
+            txn.commit(lambda: None, struck=False)
+        if txn.outcome is Outcome.INFO:
+            post.process += PROCESS_STRIDE
+        post.fenced += txn.fenced
 
     def _outside(self, output: Output) -> bool:
         return output.slot in self._post.policy.outside

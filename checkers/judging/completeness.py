@@ -5,6 +5,8 @@ empty, short or missing in another. What is found is told in a sentence and make
 where a table is not whole, nothing is accused on the strength of something not being there.
 """
 
+from collections.abc import Collection
+
 from checkers.judging.gathered import Facts, Incomplete, Row
 from checkers.needs import NEEDS, OF_TRANSACTIONS
 from checkers.registry import EDGES
@@ -18,17 +20,21 @@ from harness.telling.words import several
 from harness.verdict import NO_TRANSACTIONS
 
 
-def missing_needs(facts: Facts, *, healed: bool = True, transactions: bool = True) -> dict[str, Reason]:
+def missing_needs(
+    facts: Facts, *, healed: bool = True, transactions: bool = True, free_stages: Collection[str] = ()
+) -> dict[str, Reason]:
     """The keys of NEEDS that this run has not, each with its reason. `healed`: its last heal is known;
-    `transactions`: its stages write in transactions.
+    `transactions`: its stages write in transactions; `free_stages`: those whose inputs have to lead to nothing.
     """
+    bound = [stage for stage in facts.stages if stage["stage"] not in free_stages]
     has = {
+        "inputs": bool(bound) or not facts.stages,
         "log": any(facts.logs(None)),
         "offsets": any(facts.logs(OFFSETS_TOPIC)),
         "offsets-within": bool(facts.numbers["within"]),
         "transactions": bool(facts.logs(TRANSACTIONS_TOPIC)) and all(facts.logs(TRANSACTIONS_TOPIC)),
         "replicas": any(row["followers"] for row in facts.partitions.values()),
-        "group-offsets": all(stage.get("group") is not None for stage in facts.stages),
+        "group-offsets": all(stage.get("group") is not None for stage in bound),
         "healed": healed,
         "expected": bool(facts.numbers["expected"]),
         "order": any(stage.get("ordered") for stage in facts.stages),
@@ -171,17 +177,18 @@ def _nothing_done(facts: Facts, promises: Promises, found: Incomplete) -> None:
     consumed = facts.total("consumed")
     if journaled and not consumed:
         found.add("nothing consumed", "no worker was given any input: nothing was consumed", "polls")
-    if journaled and consumed:
+    bound = {stage["stage"] for stage in facts.stages} - set(promises.free_stages)
+    if journaled and consumed and not numbers["assignments"]:
+        found.add("assignments", "the table assignments is empty, though inputs were read", "assignments")
+    if journaled and consumed and bound:
         if not numbers["expected"] and not numbers["sums"]:
             found.add("expected", "the table expected is empty, though inputs were read", "expected")
-        for stage in sorted({stage["stage"] for stage in facts.stages} - facts.due) if facts.due else ():
+        for stage in sorted(bound - facts.due) if facts.due else ():
             found.add(
                 f"expected of {stage}",
                 f"nothing says what the inputs of stage {stage} must lead to",
                 "expected",
             )
-        if not numbers["assignments"]:
-            found.add("assignments", "the table assignments is empty, though inputs were read", "assignments")
         if not numbers["claims"] and facts.total("commits"):
             found.add("claims", "the table claims is empty, though offsets were committed", "claims")
     for row in facts.groups:

@@ -32,8 +32,12 @@ def evidence(s: Sources, t: Tables) -> DataFrame:
         _rows(_inputs(t), "inputs"),
         *(
             _rows(s[table].groupBy("run").agg(F.expr(f"count(1) as {table}")), table)
-            for table in ("transactions", "assignments", "claims")
+            for table in ("transactions", "claims")
         ),
+        _rows(s["assignments"].groupBy("run").agg(*_counts(ASSIGNED)), "assignments"),
+        _rows(_read_within(s, t), "within"),
+        _rows(_several_topics(t), "shapes"),
+        _rows(_timed_out(t), "shapes"),
         _rows(
             s["offsets"].groupBy("run").agg(F.expr("count(if(transactional, 1, null)) as within")), "offsets"
         ),
@@ -90,18 +94,43 @@ def _groups(s: Sources, t: Tables) -> DataFrame:
     return unseen.join(F.broadcast(read), on=["run", "group", "tp"], how="left_semi")
 
 
+ASSIGNED = {"assignments": "true", "given_up": "not gained"}
+
+
+def _read_within(s: Sources, t: Tables) -> DataFrame:
+    """read_within: records of others that transactions were given by polls of theirs, and have committed."""
+    committed = t.operations.where("settled = 'committed'").selectExpr("run", "op as txn")
+    named = s["ops"].selectExpr("run", "op as txn", "name as own")
+    return (
+        s["ops"]
+        .where("txn is not null")
+        .select("run", "op", "txn")
+        .join(committed, on=["run", "txn"], how="inner")
+        .join(named, on=["run", "txn"], how="inner")
+        .join(s["polls"].select("run", "op", "value"), on=["run", "op"], how="inner")
+        .where("substring_index(value, ':', 2) != own")
+        .groupBy("run")
+        .agg(F.expr("count(1) as read_within"))
+    )
+
+
 ENDS = ("committed", "aborted", "open")
 """What may have become of a transaction whose client was not told; else nobody knows."""
 
 
 def _operations(t: Tables) -> DataFrame:
     txn, writes = "operation.f = 'txn'", "operation.f != 'poll' and settled = 'committed'"
+    whole = f"{txn} and settled = 'committed'"
+    no_records, no_offsets = "size(records) = 0", "(size(claims) = 0 and size(commits) = 0)"
     counts = {
         "ops": "true",
         **{outcome: f"operation.outcome = '{outcome}'" for outcome in ("ok", "fail", "info")},
         "committed": f"{txn} and settled = 'committed'",
         "aborted": f"{txn} and settled = 'aborted'",
         **{f"info_{end}": f"operation.outcome = 'info' and {txn} and settled = '{end}'" for end in ENDS},
+        "empty": f"{whole} and {no_records} and {no_offsets}",
+        "offsets_only": f"{whole} and {no_records} and not {no_offsets}",
+        "outputs_only": f"{whole} and not {no_records} and {no_offsets}",
         "effective": writes,
         "effective_of_stages": f"{writes} and operation.stage is not null",
         "acknowledged": f"{txn} and told = 'committed'",
@@ -109,6 +138,24 @@ def _operations(t: Tables) -> DataFrame:
         "fenced": "operation.fenced",
     }
     return t.operations.where("operation.f != 'init'").groupBy("run").agg(*_counts(counts))
+
+
+def _timed_out(t: Tables) -> DataFrame:
+    """Transactions that their coordinator has aborted because they had been open for too long."""
+    late = "state = 'PrepareAbort' and update_ms >= start_ms + timeout_ms"
+    return t.states.groupBy("run").agg(*_counts({"timed_out": late}))
+
+
+def _several_topics(t: Tables) -> DataFrame:
+    """Committed transactions with inputs of several topics."""
+    inputs = (
+        t.operations.where("operation.f = 'txn' and settled = 'committed' and size(claims) > 1")
+        .selectExpr("run", "op", "explode(claims) as claim")
+        .selectExpr("run", "op", "claim.tp")
+        .join(F.broadcast(t.tps.select("run", "tp", "topic")), on=["run", "tp"], how="inner")
+    )
+    each = inputs.groupBy("run", "op").agg(F.expr("count(distinct topic) as topics"))
+    return each.groupBy("run").agg(*_counts({"several_topics": "topics > 1"}))
 
 
 def _values(t: Tables) -> DataFrame:

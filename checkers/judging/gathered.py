@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.history import outputs_in
+from harness.history import Shape, outputs_in
 from harness.reasons import Reason
 
+INCOMPLETE = "incomplete-evidence"
+"""The code of the reasons for which absence proves nothing."""
 Row = Mapping[str, Any]
 REPEAT = "repeat the run; if evidence is missing again, report it"
 
@@ -58,6 +60,10 @@ class Facts:
                 found[outputs_in(row["topic"])] += row["outputs"]
         return dict(sorted(found.items()))
 
+    def counted_for_goals(self) -> dict[str, int]:
+        """What only some runs ask to be counted, by the keys of the verdict's coverage."""
+        return {**{one.value: self.numbers[one.name.lower()] for one in Shape}, **self.outputs_by_topic()}
+
     def name(self, tp: int) -> str:
         """A partition as a person writes it."""
         row = self.partitions.get(tp)
@@ -78,5 +84,5 @@ class Incomplete:
 
     def add(self, name: str, sentence: str, *tables: str) -> None:
         """Note it; the first sentence under a name stays."""
-        self.reasons.setdefault(name, Reason("incomplete-evidence", sentence, name, REPEAT))
+        self.reasons.setdefault(name, Reason(INCOMPLETE, sentence, name, REPEAT))
         self.tables.update(tables)

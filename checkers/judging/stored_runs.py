@@ -71,6 +71,7 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
         facts,
         healed=run.healed_ns is not None,
         transactions=run.promises is None or run.promises.transactions,
+        free_stages=run.promises.free_stages if run.promises else (),
     )
     found = completeness(facts, run)
     observe(facts, found)
@@ -119,10 +120,10 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
         broken={**brought.crashed, **found.reasons, **undecided},
         checked=[name for checker in STORE_CHECKERS for name in checker.anomalies if name not in not_checked],
         coverage={
-            "inputs": facts.total("inputs"),
+            "inputs": 0 if "inputs" in lacking else facts.total("inputs"),
             "outputs": facts.total("outputs"),
             **{name: numbers[name] for name in ("committed", "aborted", "fenced")},
-            **{key: count for key, count in facts.outputs_by_topic().items() if key in run.goals},
+            **{key: count for key, count in facts.counted_for_goals().items() if key in run.goals},
         },
         stats={
             name: numbers[name] for name in ("ops", "ok", "fail", "info", *(f"info_{end}" for end in ENDS))

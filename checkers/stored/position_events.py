@@ -124,8 +124,10 @@ def _points(s: Sources) -> DataFrame:
         struct({DELIVERED} as kind, first.n as n, first.offset as offset),
         if(many > 1, struct({DELIVERED} as kind, last.n as n, last.offset as offset), null),
         if(back is not null and not sent, struct({TOOK} as kind, 0 as n, highest as offset), null)))"""
+    # The order of polls within a transaction is that of its micro-operations, which the clients' own history has.
+    apart = s["ops"].where("txn is null").select("run", "op", "f", "journal", "call_ns", "return_ns")
     return (
-        inside.join(s["ops"].select("run", "op", "f", "journal", "call_ns", "return_ns"), on=["run", "op"])
+        inside.join(apart, on=["run", "op"])
         .selectExpr("*", f"explode({ends}) as point")
         .selectExpr(
             *(*PLACE, "journal", "sent", "point.kind", "op", "point.n", "point.offset", "role", "call_ns"),

@@ -13,7 +13,8 @@ from fencepost.progress import progress_for
 from fencepost.stores import one_run
 from harness.errors import ExitStatus, UsageError
 from harness.record.store import PLAN
-from harness.settings.options import Options, command_line, parse_set
+from harness.settings.command_line import command_line
+from harness.settings.options import Options, parse_set
 from harness.settings.test_toml import Plan
 
 SETTABLE = frozenset({"mirror", "broker", "spark-conf"})

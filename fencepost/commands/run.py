@@ -10,7 +10,8 @@ from fencepost.commands import options as asking
 from fencepost.commands import output as telling
 from fencepost.progress import progress_for
 from harness.errors import ExitStatus
-from harness.settings.options import FIELDS, command_line
+from harness.settings.command_line import command_line
+from harness.settings.options import FIELDS
 
 OTHERS = "\b\nWhat has no option of its own, for --set:\n" + "\n".join(
     f"  {key:<12} {field.metadata['help']}" for key, field in FIELDS.items() if not field.metadata["flag"]

@@ -7,6 +7,7 @@ from typing import cast
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from harness.clients import librdkafka
+from harness.clients.interface import ProducerSettings
 from harness.errors import WaitTimeout
 from harness.history import SENTINEL_VALUE, VALUE_HEADER, Isolation
 from harness.record.naming import Headers
@@ -46,7 +47,7 @@ def unread(bootstrap: str, positions: Mapping[Place, int]) -> int:
 
 def write_sentinels(bootstrap: str, places: Sequence[Place], timeout_s: float) -> None:
     """Write one record into each partition, behind everything; raises `WaitTimeout`."""
-    producer = Producer(librdkafka.idempotent_producer(bootstrap))
+    producer = Producer(librdkafka.idempotent_producer(ProducerSettings(bootstrap)))
     failed: list[str] = []
 
     def answered(error: KafkaError | None, _: object) -> None:

@@ -14,11 +14,12 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from harness.clients import librdkafka
 from harness.clients.control import Control
+from harness.clients.interface import ProducerSettings
 from harness.expectation import Fed, Feed
-from harness.history import VALUE_HEADER, Outcome
+from harness.history import Outcome
 from harness.record.events import Ack, Completed, Invoked
 from harness.record.journal import Journal
-from harness.record.naming import Headers, digest, value_name
+from harness.record.naming import Headers, digest, input_headers, value_name
 
 TICK_S = 0.05
 FLUSH_TIMEOUT_S = 60.0
@@ -49,7 +50,7 @@ class Feeder:
 
     def __init__(
         self,
-        bootstrap: str,
+        settings: ProducerSettings,
         feeds: Sequence[Feed],
         rate: float,
         seed: int,
@@ -63,7 +64,7 @@ class Feeder:
         ]
         self._journal = journal
         self._control = control
-        self._producer = Producer(librdkafka.idempotent_producer(bootstrap))
+        self._producer = Producer(librdkafka.idempotent_producer(settings))
         self.acked = 0
 
     def run(self) -> None:
@@ -85,12 +86,12 @@ class Feeder:
         topic = line.feed.topic
         inputs = [line.feed.make(line.rng, line.sent + i) for i in range(count)]
         line.sent += count
-        sends = [[topic, None, digest(fed.key, fed.value, list(fed.headers))] for fed in inputs]
+        sends = [[topic, None, _digest_of(fed)] for fed in inputs]
         chunk = Chunk(self._journal.number(), [None] * count)
         self._journal.write(Invoked("send", 0, chunk.op, sends=sends))
         for n, fed in enumerate(inputs):
             name = value_name(self._journal.name, chunk.op, n)
-            headers: Headers = [(VALUE_HEADER, name.encode()), *fed.headers]
+            headers = input_headers(name, fed.timestamp_ms, fed.headers)
             self._produce(topic, fed, headers, partial(self._answered, chunk, n))
 
     def _produce(
@@ -99,7 +100,14 @@ class Feeder:
         deadline = time.monotonic() + FLUSH_TIMEOUT_S
         while True:
             try:
-                self._producer.produce(topic, fed.value, fed.key, headers=headers, on_delivery=answered)
+                self._producer.produce(
+                    topic,
+                    fed.value,
+                    fed.key,
+                    headers=headers,
+                    on_delivery=answered,
+                    timestamp=fed.timestamp_ms or 0,
+                )
             except BufferError:
                 if time.monotonic() > deadline:
                     raise
@@ -117,3 +125,8 @@ class Feeder:
         if chunk.answered == len(chunk.acks):
             outcome = Outcome.INFO if chunk.error else Outcome.OK
             self._journal.write(Completed(outcome, "send", 0, chunk.op, acks=chunk.acks, error=chunk.error))
+
+
+def _digest_of(fed: Fed) -> int:
+    """Of the record that it must become."""
+    return digest(fed.key, fed.value, input_headers("", fed.timestamp_ms, fed.headers), fed.timestamp_ms)

@@ -136,7 +136,8 @@ class FinalReader:
             value, slot, sources = own_headers(headers)
             tp, offset = self._take(message, value)
             inputs = self._inputs(sources) if sources else ()
-            crc, timestamp_ms = digest(key, message.value(), headers), message.timestamp()[1]
+            timestamp_ms = message.timestamp()[1]
+            crc = digest(key, message.value(), headers, timestamp_ms)
             sentinel = is_sentinel(value)
             state = None
             if message.topic() in self._stated and not sentinel:

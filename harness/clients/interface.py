@@ -3,7 +3,7 @@
 A client translates its library's exceptions into `ClientError` at the edge: nobody else knows the library.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -130,6 +130,28 @@ class GroupConsumer(Protocol):
         ...
 
 
+class AssignedConsumer(Protocol):
+    """A consumer without a group: it reads the partitions that it is told, from where it is told."""
+
+    def assign(self, positions: Sequence[Position]) -> None:
+        """Read these partitions from now on, each from its offset, and no other. Raises `ClientError`."""
+        ...
+
+    def poll(self, most: int, timeout_s: float) -> list[Record]:
+        """Up to so many records, as soon as some are there. Errors go to the consumer's `on_error`."""
+        ...
+
+    def reached(self) -> Mapping[tuple[str, int], int]:
+        """How far each of its partitions is read: above the last record, and above what is given to nobody (markers,
+        aborted records). Raises `ClientError`.
+        """
+        ...
+
+    def close(self) -> None:
+        """Have no more to do with it."""
+        ...
+
+
 @dataclass(frozen=True)
 class ProducerSettings:
     """What a producer is told. One of transactions is idempotent, and its records are acknowledged by all."""
@@ -141,6 +163,8 @@ class ProducerSettings:
         "all"  # who must have a record before it is acknowledged: all replicas in sync, or 1, the leader
     )
     largest_bytes: int | None = None  # of a record: a larger one is refused by the client itself
+    compression: str = "none"  # of the batches that it sends
+    txn_timeout_ms: int = TRANSACTION_TIMEOUT_MS  # after it the coordinator aborts what is open
     block_s: float = 10.0  # for how long a call may block, of a client whose calls have one time-out
 
 
@@ -148,9 +172,19 @@ class ProducerClient(Protocol):
     """A producer. Each call raises `ClientError`."""
 
     def send(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, told: OnDelivery
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        told: OnDelivery,
+        timestamp_ms: int | None = None,
+        *,
+        partition: int | None = None,
     ) -> bool:
-        """Queue a record; False while the queue is full."""
+        """Queue a record; False while the queue is full. `timestamp_ms`: of its own, above 0; None: now.
+        `partition`: None: the client chooses one by the key.
+        """
         ...
 
     def poll(self, timeout_s: float) -> None:
@@ -208,11 +242,29 @@ class Client(Protocol):
         """One that never joins: its membership fences nobody."""
         ...
 
+    def assigned_consumer(self, settings: ConsumerSettings, on_error: OnError) -> AssignedConsumer:
+        """One that reads what it is told, and commits nothing."""
+        ...
+
+    def ends(
+        self, bootstrap: str, name: str, places: Sequence[tuple[str, int]], timeout_s: float
+    ) -> dict[tuple[str, int], int]:
+        """Where the log of each partition ends now, open transactions included. Raises `ClientError`."""
+        ...
+
     def read_whole(
         self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
     ) -> list[Record]:
         """The records of a partition to where its log ends now, open transactions included: those are waited for
         at read_committed. Raises `ClientError`.
+        """
+        ...
+
+    def stable_end(
+        self, bootstrap: str, name: str, place: tuple[str, int]
+    ) -> AbstractContextManager[Callable[[float], int]]:
+        """Asks, again and again, for the last stable offset of a partition: below it every transaction is decided.
+        The call takes a time-out in seconds, and raises `ClientError`.
         """
         ...
 

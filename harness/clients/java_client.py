@@ -1,15 +1,16 @@
 """Kafka's own Java client, through JPype, as a `Client`: the same process, journal and control line as any other."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from harness.clients.interface import (
-    TRANSACTION_TIMEOUT_MS,
     ConsumerSettings,
     OnError,
     OnMove,
     ProducerSettings,
 )
-from harness.clients.java_consumer import JavaConsumer, whole_partition
+from harness.clients.java_assigned import AssignedJava, log_ends
+from harness.clients.java_consumer import JavaConsumer, stable_end, whole_partition
 from harness.clients.java_errors import classify, translated
 from harness.clients.java_producer import JavaProducer, JavaTransactions
 from harness.clients.jvm import JvmParts, start
@@ -19,7 +20,8 @@ from harness.history import Isolation
 
 def _limits(settings: ProducerSettings) -> dict[str, object]:
     size = {} if settings.largest_bytes is None else {"max.request.size": settings.largest_bytes}
-    return {"max.block.ms": round(1000 * settings.block_s), **size}
+    shared = {"max.block.ms": round(1000 * settings.block_s), "compression.type": settings.compression}
+    return {**shared, **size}
 
 
 class JavaClient:
@@ -42,11 +44,29 @@ class JavaClient:
         """One that never joins."""
         return JavaConsumer(settings.as_stranger(), lambda error: None)
 
+    def assigned_consumer(self, settings: ConsumerSettings, on_error: OnError) -> AssignedJava:
+        """One that reads what it is told."""
+        return AssignedJava(settings, on_error)
+
+    def ends(
+        self, bootstrap: str, name: str, places: Sequence[tuple[str, int]], timeout_s: float
+    ) -> dict[tuple[str, int], int]:
+        """Where the log of each partition ends now."""
+        return log_ends(bootstrap, name, places, timeout_s)
+
     def read_whole(
         self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
     ) -> list[Record]:
         """The records of a partition to where its log ends now."""
         return whole_partition(bootstrap, name, place, isolation, timeout_s)
+
+    @contextmanager
+    def stable_end(
+        self, bootstrap: str, name: str, place: tuple[str, int]
+    ) -> Iterator[Callable[[float], int]]:
+        """Asks for the last stable offset of a partition."""
+        with translated(), stable_end(bootstrap, name, place) as ask:
+            yield ask
 
     def producer(self, settings: ProducerSettings, transactional_id: str) -> JavaTransactions:
         """A producer of transactions, not yet initialised."""
@@ -55,7 +75,7 @@ class JavaClient:
                 "bootstrap.servers": settings.bootstrap,
                 **_limits(settings),
                 "transactional.id": transactional_id,
-                "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+                "transaction.timeout.ms": settings.txn_timeout_ms,
             }
         )
 

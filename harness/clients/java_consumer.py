@@ -1,7 +1,8 @@
 """A member of a group, on Kafka's Java client."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jpype
@@ -147,13 +148,13 @@ def whole_partition(
     """The records of a partition up to its high watermark of this moment. Raises `ClientError`."""
     deadline = time.monotonic() + timeout_s
     where = partition(*place)
-    asking = _reader(bootstrap, name, Isolation.READ_UNCOMMITTED)
+    asking = groupless(bootstrap, name, Isolation.READ_UNCOMMITTED)
     try:
         with translated():
             end = int(asking.endOffsets(java_list([where])).get(where).longValue())
     finally:
         asking.close(duration(0))
-    reader = _reader(bootstrap, name, isolation)
+    reader = groupless(bootstrap, name, isolation)
     try:
         with translated():
             reader.assign(java_list([where]))
@@ -171,8 +172,22 @@ def whole_partition(
         reader.close(duration(0))
 
 
-def _reader(bootstrap: str, name: str, isolation: Isolation) -> Any:
-    """A consumer without a group."""
+@contextmanager
+def stable_end(bootstrap: str, name: str, place: tuple[str, int]) -> Iterator[Callable[[float], int]]:
+    """Asks for the last stable offset: it is what a read-committed consumer is told to be the end."""
+    reader, where = groupless(bootstrap, name, Isolation.READ_COMMITTED), partition(*place)
+
+    def ask(timeout_s: float) -> int:
+        return int(reader.endOffsets(java_list([where]), duration(timeout_s)).get(where).longValue())
+
+    try:
+        yield ask
+    finally:
+        reader.close(duration(0))
+
+
+def groupless(bootstrap: str, name: str, isolation: Isolation, more: Mapping[str, Any] | None = None) -> Any:
+    """A consumer without a group. `more`: settings beyond those."""
     told = {
         **COMMON,
         "bootstrap.servers": bootstrap,
@@ -181,5 +196,6 @@ def _reader(bootstrap: str, name: str, isolation: Isolation) -> Any:
         "enable.auto.commit": False,
         "key.deserializer": f"{BYTE_ARRAY}Deserializer",
         "value.deserializer": f"{BYTE_ARRAY}Deserializer",
+        **(more or {}),
     }
     return java_class("org.apache.kafka.clients.consumer.KafkaConsumer")(java_map(told))

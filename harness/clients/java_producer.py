@@ -31,7 +31,15 @@ class JavaProducer:
         self._under_way: deque[tuple[Any, OnDelivery]] = deque()
 
     def send(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, told: OnDelivery
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        told: OnDelivery,
+        timestamp_ms: int | None = None,
+        *,
+        partition: int | None = None,
     ) -> bool:
         """Queue a record; blocks while the queue is full, as this client does."""
         named = java_list([])
@@ -39,7 +47,12 @@ class JavaProducer:
             header = java_class("org.apache.kafka.common.header.internals.RecordHeader")
             named.add(header(name, byte_array(content)))
         record = java_class("org.apache.kafka.clients.producer.ProducerRecord")(
-            topic, None, None, byte_array(key), byte_array(value), named
+            topic,
+            None if partition is None else java_class("java.lang.Integer").valueOf(partition),
+            None if timestamp_ms is None else java_class("java.lang.Long").valueOf(jpype.JLong(timestamp_ms)),
+            byte_array(key),
+            byte_array(value),
+            named,
         )
         with translated():
             self._under_way.append((self._producer.send(record), told))

@@ -14,7 +14,6 @@ from harness.clients.interface import (
     HEARTBEAT_MS,
     PLAIN_TIMEOUT_MS,
     SESSION_TIMEOUT_MS,
-    TRANSACTION_TIMEOUT_MS,
     ConsumerSettings,
     ProducerSettings,
 )
@@ -26,8 +25,9 @@ AUTO_COMMIT: dict[str, Any] = {
     "auto.commit.interval.ms": AUTO_COMMIT_MS,
 }
 
+SOCKET_TIMEOUT_MS = 10_000
 _COMMON: dict[str, Any] = {
-    "socket.timeout.ms": 10_000,
+    "socket.timeout.ms": SOCKET_TIMEOUT_MS,
     "reconnect.backoff.ms": 50,
     "reconnect.backoff.max.ms": 500,
     "retry.backoff.ms": 50,
@@ -43,17 +43,19 @@ def transactional_producer(settings: ProducerSettings, transactional_id: str) ->
         **_limits(settings),
         "bootstrap.servers": settings.bootstrap,
         "transactional.id": transactional_id,
-        "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+        "transaction.timeout.ms": settings.txn_timeout_ms,
+        "socket.timeout.ms": min(SOCKET_TIMEOUT_MS, settings.txn_timeout_ms - 100),
         "linger.ms": 2,
         "queue.buffering.max.messages": 200_000,
     }
 
 
-def idempotent_producer(bootstrap: str) -> dict[str, Any]:
-    """A producer that writes each record once, or says that it could not."""
+def idempotent_producer(settings: ProducerSettings) -> dict[str, Any]:
+    """A producer of the run's own, that writes each record once, or says that it could not."""
     return {
         **_COMMON,
-        "bootstrap.servers": bootstrap,
+        **_limits(settings),
+        "bootstrap.servers": settings.bootstrap,
         "enable.idempotence": True,
         "linger.ms": 5,
         "message.timeout.ms": 120_000,
@@ -75,7 +77,9 @@ def plain_producer(settings: ProducerSettings) -> dict[str, Any]:
 
 
 def _limits(settings: ProducerSettings) -> dict[str, Any]:
-    return {} if settings.largest_bytes is None else {"message.max.bytes": settings.largest_bytes}
+    largest = settings.largest_bytes
+    limits: dict[str, Any] = {} if largest is None else {"message.max.bytes": largest}
+    return limits | {"compression.type": settings.compression}
 
 
 def member(settings: ConsumerSettings) -> dict[str, Any]:

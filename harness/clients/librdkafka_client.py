@@ -26,12 +26,15 @@ from harness.clients.interface import (
     Position,
     ProducerSettings,
 )
-from harness.clients.librdkafka_reads import whole_partition
+from harness.clients.librdkafka_assigned import AssignedLibrdkafka, log_ends
+from harness.clients.librdkafka_reads import stable_end, whole_partition
 from harness.clients.records import Record, consume
 from harness.history import Isolation
 from harness.record.naming import Headers
 
 ASSIGNED_TIMEOUT_S = 5.0
+ANY_PARTITION = -1
+"""The library's own word for a partition that it chooses."""
 
 
 def failure_of(error: KafkaError) -> Failure:
@@ -148,7 +151,15 @@ class LibrdkafkaProducer:
         self._producer = Producer(dict(settings))
 
     def send(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, told: OnDelivery
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        told: OnDelivery,
+        timestamp_ms: int | None = None,
+        *,
+        partition: int | None = None,
     ) -> bool:
         """Queue a record; False while the queue is full."""
 
@@ -160,7 +171,15 @@ class LibrdkafkaProducer:
 
         try:
             with translated():
-                self._producer.produce(topic, value, key, headers=headers, on_delivery=delivered)
+                self._producer.produce(
+                    topic,
+                    value,
+                    key,
+                    headers=headers,
+                    on_delivery=delivered,
+                    timestamp=timestamp_ms or 0,
+                    partition=ANY_PARTITION if partition is None else partition,
+                )
         except BufferError:
             return False
         return True
@@ -225,12 +244,31 @@ class LibrdkafkaClient:
         """One that never joins."""
         return LibrdkafkaConsumer(settings.as_stranger(), lambda error: None)
 
+    def assigned_consumer(self, settings: ConsumerSettings, on_error: OnError) -> AssignedLibrdkafka:
+        """One that reads what it is told."""
+        return AssignedLibrdkafka(settings, lambda error: on_error(client_error(error)), translated)
+
+    def ends(
+        self, bootstrap: str, name: str, places: Sequence[tuple[str, int]], timeout_s: float
+    ) -> dict[tuple[str, int], int]:
+        """Where the log of each partition ends now."""
+        with translated():
+            return log_ends(bootstrap, name, places, timeout_s)
+
     def read_whole(
         self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
     ) -> list[Record]:
         """The records of a partition to where its log ends now."""
         with translated():
             return whole_partition(bootstrap, name, place, isolation, timeout_s)
+
+    @contextmanager
+    def stable_end(
+        self, bootstrap: str, name: str, place: tuple[str, int]
+    ) -> Iterator[Callable[[float], int]]:
+        """Asks for the last stable offset of a partition."""
+        with translated(), stable_end(bootstrap, name, place) as ask:
+            yield ask
 
     def producer(self, settings: ProducerSettings, transactional_id: str) -> LibrdkafkaTransactions:
         """A producer of transactions, not yet initialised."""

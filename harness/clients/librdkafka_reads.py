@@ -1,6 +1,8 @@
 """A partition read whole, by librdkafka: how a pipeline gets its own state back."""
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
@@ -46,5 +48,20 @@ def _edges(bootstrap: str, name: str, place: tuple[str, int], timeout_s: float) 
     try:
         start, end = consumer.get_watermark_offsets(TopicPartition(*place), timeout=timeout_s)
         return int(start), int(end)
+    finally:
+        consumer.close()
+
+
+@contextmanager
+def stable_end(bootstrap: str, name: str, place: tuple[str, int]) -> Iterator[Callable[[float], int]]:
+    """Asks for the last stable offset: it is what a read-committed consumer is told to be the end."""
+    consumer = Consumer(librdkafka.reader(bootstrap, name, Isolation.READ_COMMITTED))
+
+    def ask(timeout_s: float) -> int:
+        _, end = consumer.get_watermark_offsets(TopicPartition(*place), timeout=timeout_s)
+        return int(end)
+
+    try:
+        yield ask
     finally:
         consumer.close()

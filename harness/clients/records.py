@@ -6,6 +6,7 @@ from typing import Protocol, cast
 from confluent_kafka import Consumer, KafkaError
 
 from harness.expectation import Input
+from harness.history import OWN_HEADERS
 from harness.record.naming import Headers
 
 
@@ -48,7 +49,9 @@ def consume(
 
 def as_input(message: Record) -> Input:
     """A record as the transform is given it."""
-    headers = [(name, _bytes(content)) for name, content in message.headers() or ()]
+    headers = [
+        (name, _bytes(content)) for name, content in message.headers() or () if name not in OWN_HEADERS
+    ]
     return Input(
         message.topic(),
         message.key(),

@@ -49,6 +49,16 @@ class PartitionView:
     topic_id: str
 
 
+@dataclass(frozen=True)
+class TransactionView:
+    """What a coordinator says of a transactional id: see `harness.witness.transaction_log.STATES`."""
+
+    state: str
+    producer_id: int
+    epoch: int
+    places: tuple[tuple[str, int], ...]  # the partitions that are enrolled and not yet marked
+
+
 class Broker(Protocol):
     """One node. Verbs return when they have taken effect, or raise `FaultFailed`."""
 
@@ -138,6 +148,10 @@ class Cluster(Protocol):
     def controller(self) -> int: ...
     def txn_coordinator(self, transactional_id: str) -> int:
         """The broker that leads the id's partition of `__transaction_state`; -1: none."""
+        ...
+
+    def transaction(self, transactional_id: str) -> TransactionView | None:
+        """What its coordinator says of it now; None: nothing, or nobody coordinates it (KIP-664)."""
         ...
 
     def group_coordinator(self, group: str) -> int:

@@ -15,17 +15,19 @@ from kafka.protocol.admin import (
     DescribeQuorumRequest,
     IncrementalAlterConfigsRequest,
 )
+from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
 from harness.clients.wire import WireError, ask
-from harness.cluster import PartitionView
+from harness.cluster import PartitionView, TransactionView
 from harness.pipeline import TopicFacts
 
 ASK_TIMEOUT_S = 2.0
 NO_ERROR = 0
 TOPIC_ALREADY_EXISTS = 36
+TRANSACTIONAL_ID_NOT_FOUND = 105
 NONE = -1  # no leader, no coordinator
 EARLIEST = -2
 LATEST = -1
@@ -177,6 +179,20 @@ def init_producer_id(port: int, transactional_id: str, timeout_s: float = ASK_TI
     answer = ask(port, request, timeout_s)
     if answer.error_code != NO_ERROR:
         raise Refused(f"initialising {transactional_id}", answer.error_code)
+
+
+def describe_transaction(
+    port: int, transactional_id: str, timeout_s: float = ASK_TIMEOUT_S
+) -> TransactionView | None:
+    """What this coordinator says of a transactional id; None: it knows none of that name. Raises `Refused`."""
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id], version=0)
+    (told,) = ask(port, request, timeout_s).transaction_states
+    if told.error_code == TRANSACTIONAL_ID_NOT_FOUND:
+        return None
+    if told.error_code != NO_ERROR:
+        raise Refused(f"describing the transaction of {transactional_id}", told.error_code)
+    places = tuple((topic.topic, number) for topic in told.topics for number in topic.partitions)
+    return TransactionView(told.transaction_state, told.producer_id, told.producer_epoch, places)
 
 
 def commit_offset(port: int, group: str, topic: str, timeout_s: float = ASK_TIMEOUT_S) -> None:

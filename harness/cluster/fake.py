@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.cluster import Ability, PartitionView
+from harness.cluster import Ability, PartitionView, TransactionView
 from harness.errors import FaultFailed, WaitTimeout
 from harness.network.fake import FakeNetwork
 from harness.pipeline import Place, TopicFacts
@@ -83,6 +83,9 @@ class FakeCluster:
     network: FakeNetwork = field(default_factory=FakeNetwork)
     bootstrap: str = "nowhere:9092"
     created: list[TopicFacts] = field(default_factory=list)
+    transactions: dict[str, list[TransactionView]] = field(
+        default_factory=dict
+    )  # by id, what is said of it at each look, the last of them for ever
     offsets: dict[str, dict[Place, int]] = field(default_factory=dict)  # committed, by group
     recording: list[bool] = field(default_factory=list)  # each time that it was turned on or off
     ends: dict[Place, tuple[int, int, int]] = field(
@@ -133,6 +136,11 @@ class FakeCluster:
     def txn_coordinator(self, transactional_id: str) -> int:
         """Who coordinates an id."""
         return self.leader_of(f"txn {transactional_id}")
+
+    def transaction(self, transactional_id: str) -> TransactionView | None:
+        """As it was set."""
+        told = self.transactions.get(transactional_id, [])
+        return told.pop(0) if len(told) > 1 else next(iter(told), None)
 
     def group_coordinator(self, group: str) -> int:
         """Who coordinates a group."""

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TypeVar
 
 from harness.clients.wire import WireError
-from harness.cluster import PartitionView, admin
+from harness.cluster import PartitionView, TransactionView, admin
 from harness.cluster.admin import NONE, at_once
 from harness.cluster.coordinators import partition_for
 from harness.errors import WaitTimeout
@@ -51,6 +51,16 @@ class Questions:
     def txn_coordinator(self, transactional_id: str) -> int:
         """The broker that leads the id's partition of `__transaction_state`; -1: none."""
         return self._leader_for(TRANSACTION_STATE, transactional_id)
+
+    def transaction(self, transactional_id: str) -> TransactionView | None:
+        """What its coordinator says of it now; None: nothing, or nobody coordinates it."""
+        coordinator = self.txn_coordinator(transactional_id)
+        if coordinator == NONE or not self._up(coordinator):
+            return None
+        try:
+            return admin.describe_transaction(self._brokers[coordinator], transactional_id)
+        except WireError:  # it has moved meanwhile, or is only now coming up
+            return None
 
     def group_coordinator(self, group: str) -> int:
         """The broker that leads the group's partition of `__consumer_offsets`; -1: none."""

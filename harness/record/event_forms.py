@@ -101,7 +101,7 @@ def _text(value: object) -> bool:
 
 
 FITS: Mapping[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("op", "ops", "call", "rows", "crc", "errors", "txn"), is_number),
+    **dict.fromkeys(("op", "ops", "call", "rows", "crc", "errors", "txn", "at"), is_number),
     "pid": _small,
     "process": lambda value: is_number(value, -1),
     **dict.fromkeys(("journal", "role", "stage", "f", "error", "isolation", "table", "file"), _text),
@@ -115,6 +115,7 @@ FITS: Mapping[str, Callable[[Any], bool]] = {
     "records": _by_place(_delivered),
     **dict.fromkeys(("contents", "keys", "states", "expected", "adds"), _by_place(_list)),
     "partitions": _each(names_place),
+    "micro": _each(lambda value: value is None or names_place(value)),
     "starts": _each(lambda value: value is None or is_number(value, -MOST)),
 }
 """By field: whether a value is such as a process of ours writes. A null is the default, or nothing at all."""

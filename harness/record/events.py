@@ -78,6 +78,8 @@ class Invoked(Event):
         None  # by partition, the first input and the offset to commit
     )
     txn: int | None = None  # of a commit outside a transaction: the operation whose inputs it is for
+    # Of a transaction that polls as well, by micro-operation: where it sends the next of `sends`; null: it polls.
+    micro: Sequence[str | None] = ()
     target: str | None = None  # of a fault
     parameters: Mapping[str, Any] | None = None  # of a fault
 
@@ -117,6 +119,8 @@ class Polled(Event):
     op: int
     call: int
     records: Rows | None = None  # offset and value of each
+    txn: int | None = None  # the transaction in which it was done
+    at: int | None = None  # and which of its micro-operations it was, from 0
     # What follows was written by the final readers of earlier versions; today's write parts.
     contents: Rows | None = None
     keys: Mapping[str, Sequence[str | None]] | None = None

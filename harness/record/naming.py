@@ -1,9 +1,9 @@
 """How records name themselves: values, sources, slots, and the digest of what they hold."""
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from harness.history import SLOT_HEADER, SOURCE_HEADER, VALUE_HEADER
+from harness.history import SLOT_HEADER, SOURCE_HEADER, TIME_HEADER, VALUE_HEADER
 
 Headers = list[tuple[str, str | bytes | None]]
 """As the client library has them; ours are all bytes."""
@@ -25,18 +25,33 @@ def operation_name(journal: str, op: int) -> str:
     return f"{journal}:{op}"
 
 
-def output_headers(value: str, slot: str, sources: Iterable[Place]) -> Headers:
-    """What an output says of itself."""
+def input_headers(
+    value: str, timestamp_ms: int | None = None, more: Sequence[tuple[str, bytes | None]] = ()
+) -> Headers:
+    """What an input says of itself. `timestamp_ms`: that it is given; `more`: the headers that the feed makes."""
+    timed = [] if timestamp_ms is None else [(TIME_HEADER, b"%d" % timestamp_ms)]
+    return [(VALUE_HEADER, value.encode()), *timed, *more]
+
+
+def output_headers(
+    value: str,
+    slot: str,
+    sources: Iterable[Place],
+    timestamp_ms: int | None = None,
+    more: Sequence[tuple[str, bytes | None]] = (),
+) -> Headers:
+    """What an output says of itself, and its own headers behind that (`more`)."""
     places = ",".join(f"{topic}/{partition}/{offset}" for topic, partition, offset in sources)
-    return [
-        (VALUE_HEADER, value.encode()),
-        (SLOT_HEADER, slot.encode()),
-        (SOURCE_HEADER, places.encode()),
-    ]
+    named = [(SLOT_HEADER, slot.encode()), (SOURCE_HEADER, places.encode())]
+    (first, *timed) = input_headers(value, timestamp_ms)
+    return [first, *named, *timed, *more]
 
 
-def digest(key: bytes | None, value: bytes | None, headers: Headers | tuple[()]) -> int:
-    """CRC-32 of key, value and all headers but the value's name.
+def digest(
+    key: bytes | None, value: bytes | None, headers: Headers | tuple[()], timestamp_ms: int | None = None
+) -> int:
+    """CRC-32 of key, value and all headers but the value's name; and of the time stamp, where a header says that
+    it is the producer's own.
 
     The name differs at each attempt, the rest repeats when an attempt is repeated. Lengths are
     part of it, so that bytes cannot move from one part to the next unseen, and a null is not empty. A
@@ -47,6 +62,8 @@ def digest(key: bytes | None, value: bytes | None, headers: Headers | tuple[()])
         if name != VALUE_HEADER:
             held = content if type(content) is bytes or content is None else _bytes(content)
             parts += f"{name} {_length(held)} ".encode(), held or b""
+            if name == TIME_HEADER:
+                parts.append(f"@{timestamp_ms} ".encode())
     return zlib.crc32(b"".join(parts))
 
 

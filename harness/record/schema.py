@@ -81,6 +81,7 @@ OPS = table(
     column("fenced", _bool, "whether that error says that the producer was fenced"),
     column("line", _i64, "of its invocation in the journal, from 1"),
     column("end_line", _i64, "of its completion", null="it has none"),
+    column("txn", _i64, "of a poll: the transaction in which it was done", null="it was done in none"),
 )
 
 SENDS = table(
@@ -93,7 +94,7 @@ SENDS = table(
     column("tp", _i32, "the partition that it was acknowledged in", null="it was not acknowledged"),
     column("offset", _i64, "the offset that was acknowledged", null="none was"),
     column("acked", _bool, "whether it was acknowledged"),
-    column("slot", _str, "which of its inputs' outputs it is", null="the feeder sent it"),
+    column("slot", _str, "which of its inputs' outputs it is", null="it comes of no input"),
     column("inputs", _inputs, "the inputs that it was made from; empty for the feeder"),
     column("digest", _i64, "a hash of key, value and headers, without the attempt's name"),
 )
@@ -277,6 +278,7 @@ LOG: dict[str, pa.Schema] = {
 
 LATER: dict[str, frozenset[str]] = {
     "stages": frozenset({"ordered"}),
+    "ops": frozenset({"txn"}),
     "records": frozenset({"key", "state"}),
     "ends": frozenset({"role"}),
     "expected": frozenset({"key", "adds"}),

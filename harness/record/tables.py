@@ -186,6 +186,7 @@ class Tabulator:
             bool(done and done.fenced),
             begun.line,
             line.number if line else None,
+            None,
         )
         acks = (done and done.acks) or begun.acks
         told_all = len(acks) == len(invoked.sends) and None not in acks
@@ -244,6 +245,7 @@ class Tabulator:
         self._row(
             "ops", number, name, read.name, event.process, self._stage_of(read), None, None,
             "poll", Outcome.OK.value, None, event.call, None, line.time_ns, None, False, line.number, line.number,
+            None if event.txn is None else read.first_op + event.txn,
         )  # fmt: skip
         stage = self._stages.get(read.stage or "")
         promised = stage.promised if stage else Isolation.READ_COMMITTED.value

@@ -128,6 +128,7 @@ class CarryingOut:
                     acted=effect.acted,
                     evidence=evidence,
                     struck=effect.told(nemesis.past_tense),
+                    details=effect.details,
                 )
             )
             self.injected.unmet_goals.update(effect.lacking)

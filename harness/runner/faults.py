@@ -63,6 +63,12 @@ class Injection:
         step = self.parameters.get("step")
         return None if step is None else str(step)
 
+    @property
+    def state(self) -> str | None:
+        """The state of a transaction in which it strikes."""
+        state = self.parameters.get("state")
+        return None if state is None else str(state)
+
     def as_table(self) -> dict[str, Any]:
         """As it stands in `test.toml`: flat."""
         own = {
@@ -90,7 +96,7 @@ class Injection:
             ) from error
 
     def __str__(self) -> str:
-        where = f" at {self.step}" if self.step else ""
+        where = f" at {self.step}" if self.step else f" in {self.state}" if self.state else ""
         return f"{self.start_s:5.1f} s  {self.fault}  {self.target}{where}, for at least {self.hold_s:g} s"
 
 
@@ -140,6 +146,7 @@ class Effect:
     other: str = ""  # whom it was cut from
     proof: list[str] = field(default_factory=list)
     acted: bool = False
+    details: dict[str, str] = field(default_factory=dict)  # see `harness.verdict.FaultReport`
     lacking: dict[str, str] = field(default_factory=dict)  # goals that it should have reached, and did not
     struck_ns: int | None = None  # when it struck, on the monotonic clock; None: as soon as it was begun
 
@@ -189,7 +196,10 @@ class Nemesis:
     breaks: frozenset[Premise] = frozenset()
     by_default: bool = True  # drawn where nobody asked for faults by name
     aimable: bool = False  # it can be aimed at a step of a worker's loop
-    at: str | None = None  # strikes only where a worker has come to this step of its loop
+    states: frozenset[str] = frozenset()  # of a transaction, at which it can be aimed as well
+    at: str | None = None
+    """Strikes only where a worker has come to this step (`STAGE:STEP`: a worker of that stage), or a transaction into
+    this state."""
     keeps_slot: bool = False  # what it strikes lives on beside its replacement, which needs a slot more
 
     @property
@@ -201,13 +211,23 @@ class Nemesis:
         """A target; where it is aimed at a step, one that has to do with a worker there. Raises `NothingToStrike`."""
         if self.at is None:
             return self.draw(rng, targets)
-        at = {stage: (self.at,) for stage, steps in targets.steps.items() if self.at in steps}
+        if self.at in self.states:
+            if not targets.transactional_ids:
+                raise NothingToStrike("a pipeline with a transactional id")
+            written = tuple(place for place in targets.places if place[0] in targets.written)
+            drawn = self.draw(rng, replace(targets, places=written))
+            return replace(drawn, parameters={**drawn.parameters, "state": self.at})
+        only, _, step = self.at.rpartition(":")
+        at = {
+            stage: (step,) for stage, steps in targets.steps.items() if step in steps and only in ("", stage)
+        }
         if not at:
-            raise NothingToStrike(f"a pipeline whose workers come to the step {self.at}")
+            whose = f"a stage {only}" if only else "a pipeline"
+            raise NothingToStrike(f"{whose} whose workers come to the step {step}")
         reached = {stage: at.get(stage, ()) for stage in targets.steps}
         places = tuple(place for place in targets.places if place[0] in targets.written)
         drawn = self.draw(rng, replace(targets, steps=reached, held_at=reached, places=places, step=None))
-        return replace(drawn, parameters={**drawn.parameters, "step": self.at})
+        return replace(drawn, parameters={**drawn.parameters, "step": step})
 
     @property
     def room_s(self) -> float:

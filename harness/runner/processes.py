@@ -209,14 +209,17 @@ class Processes:
 
     # -- striking ---------------------------------------------------------------------------
 
-    def wait_at_step(self, member: Member, step: Step, timeout_s: float, asked: str | None = None) -> Claims:
+    def wait_at_step(
+        self, member: Member, step: Step, timeout_s: float, asked: str | None = None, *, onward: bool = False
+    ) -> Claims:
         """Have it come to a step and wait there; returns the inputs that it has in hand, by partition.
 
-        With `asked` it waits only in a transaction that is to end so: commit or abort. Raises `WaitTimeout`
-        where it does not come, because it has nothing to do or has ended.
+        With `asked` it waits only in a transaction that is to end so: commit or abort. `onward`: it goes there from
+        a step at which it waits. Raises `WaitTimeout` where it does not come, because it has nothing to do or has
+        ended.
         """
         member.heard.at = None
-        member.send(arm=step.value, asked=asked)
+        member.send(arm=step.value, asked=asked, go=onward)
         awaited = f"{member.journal} to come to {step.value}"
 
         def at() -> bool:

@@ -11,12 +11,14 @@ from pathlib import Path
 import orjson
 import pyarrow.parquet as pq
 
+from harness.promises import HISTORY_FILE
 from harness.reasons import Reason
 from harness.record.events import Completed, NoEvent, parse
 from harness.record.naming import operation_name
 from harness.record.partitions import PartitionIds
 from harness.record.schema import HISTORY
 from harness.record.tables import Tabulator
+from harness.record.told_history import write_told
 from harness.runner.processes import WORKER_LOGS
 from harness.settings.test_toml import Plan
 from harness.witness.beside import capturing
@@ -35,7 +37,9 @@ class Ends:
 
 
 def tabulate(folder: Path, plan: Plan, ends: Ends | None = None) -> None:
-    """Write `history/` from the journals, and `log/` from the brokers' segments if they are there."""
+    """Write `history/` from the journals, and `log/` from the brokers' segments if they are there; and, where the run
+    promises it, the clients' history beside them.
+    """
     run = int(plan.run["id"])
     names = PartitionIds()
     tables = Tabulator(run, plan.pipeline.stages, names)
@@ -50,6 +54,9 @@ def tabulate(folder: Path, plan: Plan, ends: Ends | None = None) -> None:
     else:
         tables.write(journals, folder / "history")
     tables.write_partitions(folder / "history", asked.compacted)
+    if plan.promises.history:
+        told = [*journals, *(folder / "journals").glob("nemesis.jsonl")]
+        write_told(told, plan.pipeline.stages, folder / HISTORY_FILE)
 
 
 def unexpected_errors(folder: Path) -> list[Reason]:

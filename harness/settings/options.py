@@ -5,7 +5,6 @@ A key is a field's name with hyphens and without its unit: `time_limit_s` is `ti
 """
 
 import dataclasses
-import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ _PATH = Text("the path of a folder")
 _TOOL = Text("auto, bundled, or a path")
 _SPARK = Settings(r"spark\.[^\s=]+", 'one of Spark\'s, which begin with "spark."')
 CLIENTS = ("librdkafka", "java")
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 _BROKER = Settings(r"[a-z][a-z0-9._-]*", "a setting of Kafka's brokers")
 
 
@@ -96,6 +96,24 @@ class Options:
     toxiproxy: str = _option(_TOOL, "auto", "auto, bundled, or toxiproxy's binary")
     abort_share: float = _option(
         Number(0, 0.5), 0.02, "share of the transactions that are aborted on purpose"
+    )
+    empty_share: float | None = _option(
+        Number(0, 0.9),
+        None,
+        "share of the batches before which a worker commits a transaction with nothing, or with offsets or outputs "
+        "alone; the workload's own if not given",
+    )
+    overrun_share: float = _option(
+        Number(0, 0.5), 0.0, "share of the transactions that are held until their time-out has passed"
+    )
+    txn_timeout_s: float = _option(
+        Number(2, 30, "seconds"), 30.0, "after which a coordinator aborts a transaction that is open"
+    )
+    compression: str = _option(
+        OneOf(COMPRESSIONS), "none", "of what workers and feeder send: none, gzip, snappy, lz4 or zstd"
+    )
+    record_bytes: int = _option(
+        Whole(0, 4_194_304), 0, "pad inputs and outputs to that many bytes; 0: as the workload makes them"
     )
     partitions: int = _option(Whole(1, 64), 6, "partitions of each topic")
     static_membership: bool = _option(
@@ -184,7 +202,7 @@ class Options:
 
 
 def _key(name: str) -> str:
-    keys = {"time_limit_s": "time-limit", "settings": "broker"}
+    keys = {"time_limit_s": "time-limit", "txn_timeout_s": "txn-timeout", "settings": "broker"}
     return keys.get(name, name.replace("_", "-"))
 
 
@@ -248,36 +266,3 @@ def to_toml(options: Options) -> dict[str, Any]:
 def from_toml(table: Mapping[str, object]) -> Options:
     """The inverse of `to_toml`, but for secrets; what is not there has its default. Raises `UsageError`."""
     return Options().updated(table)
-
-
-def command_line(options: Options) -> str:
-    """The command that repeats a run: what differs from the defaults, and the seed.
-
-    A placeholder stands for each secret: the user has to fill it in.
-    """
-    options = options.redacted()
-    words = ["fencepost", "run"]
-    for key, option in FIELDS.items():
-        value = getattr(options, option.name)
-        default = getattr(Options(), option.name)
-        if value == default:
-            continue
-        if isinstance(value, Mapping):
-            prefix, flag = ("", "--spark-conf") if key == "spark-conf" else (f"{key}.", "--set")
-            for name, setting in value.items():
-                words += [flag, f"{prefix}{name}={setting}"]
-        elif option.metadata["flag"]:
-            words += [f"--{key}", _as_text(value)]
-        else:
-            words += ["--set", f"{key}={_as_text(value)}"]
-    return shlex.join(words)
-
-
-def _as_text(value: object) -> str:
-    if isinstance(value, tuple):
-        return ",".join(value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from harness.clients import librdkafka
 from harness.clients.final_reader import first_offset
+from harness.clients.interface import ProducerSettings
 from harness.clients.records import Record, consume
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
@@ -63,7 +64,7 @@ def shared(make: Make) -> Iterator[LocalCluster]:
 
 def test_a_null_comes_back_as_a_null_and_an_empty_one_as_empty(shared: LocalCluster) -> None:
     contents = [(key, value) for key in (None, b"") for value in (None, b"", b"v")]
-    producer = Producer(librdkafka.idempotent_producer(shared.bootstrap))
+    producer = Producer(librdkafka.idempotent_producer(ProducerSettings(shared.bootstrap)))
     for key, value in contents:
         headers = [("null", None), ("empty", b""), ("n", b"1")]
         producer.produce(TOPIC, value, key, partition=0, headers=headers)
@@ -211,7 +212,7 @@ def test_another_run_beside_it_is_killed_and_leaves_nothing(shared: LocalCluster
 
 def test_a_reader_says_where_a_log_begins_now(shared: LocalCluster) -> None:
     bootstrap, place = shared.bootstrap_for(SLOT), ("small", 0)
-    producer = Producer(librdkafka.idempotent_producer(bootstrap))
+    producer = Producer(librdkafka.idempotent_producer(ProducerSettings(bootstrap)))
     for _ in range(3):
         producer.produce(place[0], b"x", partition=place[1])
     assert producer.flush(30) == 0

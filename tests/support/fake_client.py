@@ -1,6 +1,6 @@
 """A client without Kafka: one partition a topic, offsets of a group, and errors as they are ordered."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +28,7 @@ class FakeRecord:
     at: int
     content: bytes | None = b"v"
     named: bytes | None = b"k"
+    more: tuple[tuple[str, str | bytes | None], ...] = ()
 
     def topic(self) -> str:
         return self.place[0]
@@ -45,7 +46,7 @@ class FakeRecord:
         return self.content
 
     def headers(self) -> Headers | None:
-        return []
+        return list(self.more)
 
     def timestamp(self) -> tuple[int, int]:
         return (1, 0)
@@ -60,6 +61,7 @@ class FakeClient:
     fails: dict[str, Failure] = field(default_factory=dict)
     unanswered: bool = False  # no record is ever acknowledged
     did: list[tuple[Any, ...]] = field(default_factory=list)
+    records: list[tuple[Headers, int | None]] = field(default_factory=list)  # what was sent with each record
     name: str = "fake"
 
     def do(self, *what: Any) -> None:
@@ -77,6 +79,16 @@ class FakeClient:
     ) -> "FakeConsumer":
         return FakeConsumer(self)
 
+    def assigned_consumer(self, settings: ConsumerSettings, on_error: OnError) -> "FakeAssigned":
+        self.do("assigned-consumer", settings)
+        return FakeAssigned(self)
+
+    def ends(
+        self, bootstrap: str, name: str, places: Sequence[tuple[str, int]], timeout_s: float
+    ) -> dict[tuple[str, int], int]:
+        self.do("ends")
+        return {place: len(self.kept.get(place, ())) for place in places}
+
     def stranger(self, settings: ConsumerSettings) -> "FakeConsumer":
         return FakeConsumer(self)
 
@@ -92,6 +104,16 @@ class FakeClient:
     ) -> list[Record]:
         self.do("read", place, isolation)
         return list(self.kept.get(place, ()))
+
+    @contextmanager
+    def stable_end(
+        self, bootstrap: str, name: str, place: tuple[str, int]
+    ) -> Iterator[Callable[[float], int]]:
+        def ask(timeout_s: float) -> int:
+            self.do("stable", place)
+            return len(self.named("stable"))
+
+        yield ask
 
     def classify(self, error: Exception) -> ClientError | None:
         return error if isinstance(error, ClientError) else None
@@ -131,6 +153,32 @@ class FakeConsumer:
 
 
 @dataclass
+class FakeAssigned:
+    """Gives of each partition that it is assigned what its client has kept there."""
+
+    client: FakeClient
+    at: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def assign(self, positions: Sequence[Position]) -> None:
+        self.client.do("assign", [(p.topic, p.partition, p.offset) for p in positions])
+        self.at = {(p.topic, p.partition): p.offset or 0 for p in positions}
+
+    def poll(self, most: int, timeout_s: float) -> list[Record]:
+        given: list[Record] = []
+        for place, at in self.at.items():
+            new = self.client.kept.get(place, [])[at : at + most - len(given)]
+            self.at[place] = at + len(new)
+            given += new
+        return given
+
+    def reached(self) -> dict[tuple[str, int], int]:
+        return self.at
+
+    def close(self) -> None:
+        self.client.do("close")
+
+
+@dataclass
 class FakeProducer:
     """Acknowledges what it is sent, unless it is not to."""
 
@@ -145,10 +193,23 @@ class FakeProducer:
         self.client.do("begin", self.own)
 
     def send(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, told: OnDelivery
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        told: OnDelivery,
+        timestamp_ms: int | None = None,
+        *,
+        partition: int | None = None,
     ) -> bool:
         self.client.do("send", self.own, topic, value)
-        if not self.client.unanswered:
+        self.client.records.append((headers, timestamp_ms))
+        if partition is not None and not self.client.unanswered:
+            log = self.client.kept.setdefault((topic, partition), [])
+            told(partition, len(log), None)
+            log.append(FakeRecord((topic, partition), len(log), value, key, tuple(headers)))
+        elif not self.client.unanswered:
             told(0, self.sent, None)
         self.sent += 1
         return True

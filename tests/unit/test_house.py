@@ -65,11 +65,11 @@ FLOORS = {
     "reports": (
         "charts told",
         "summary",
-        "console junit html",
+        "console junit html trace",
         "external",
     ),
     "fencepost": (
-        "aims api clusters drawing evidence histories live process spark stores",
+        "aims api clusters drawing evidence histories live process shapes spark stores",
         "conclude progress registry",
         "judging planning",
         "judges",

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from harness.errors import UnreadableInput, UsageError
 from harness.names import check_name
+from harness.settings.command_line import command_line
 from harness.settings.options import (
     FIELDS,
     Known,
     Options,
-    command_line,
     from_toml,
     parse,
     parse_set,

@@ -10,7 +10,8 @@ from fencepost.stores import expand
 from harness.environment import kafka
 from harness.errors import FetchFailed, UnreadableInput, UsageError
 from harness.secrets import REDACTED, is_secret, redact_setting, redact_text
-from harness.settings.options import Options, command_line, from_toml, parse_set
+from harness.settings.command_line import command_line
+from harness.settings.options import Options, from_toml, parse_set
 from harness.settings.test_toml import Plan
 
 SECRET = "hunter2"

@@ -26,12 +26,34 @@ PIPELINE = PipelineFacts(
         ("kill-worker@after-sent", 'no step "after-sent"; did you mean "after-send"'),
         ("partition@after-send", "partition cannot be aimed at a step; these can: kill-broker"),
         ("none@after-send", "none cannot be aimed"),
+        ("kill-txn-coordinator@prepare", 'no step "prepare"; did you mean "prepare-abort"'),
+        ("kill-broker@ongoing", 'no step "ongoing"'),
         ("crash-points@after-send", 'no fault "crash-points"'),
     ],
 )
 def test_what_is_no_fault_is_refused_with_what_would_be(asked: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         require_known(asked, NEMESES)
+
+
+def test_a_coordinator_is_aimed_at_by_the_state_of_a_transaction() -> None:
+    asked = "kill-txn-coordinator@prepare-commit"
+    require_known(asked, NEMESES)
+    schedule = draw([aimed(asked, NEMESES)], GROUNDS, 60, Random(1), named=True)
+    assert {key_of(one.as_table(), [asked]) for one in schedule.injections} == {asked}
+    assert all(one.state == "prepare-commit" and one.step is None for one in schedule.injections)
+    assert "in prepare-commit" in str(schedule.injections[0])
+
+
+def test_a_fault_is_aimed_at_a_step_of_one_stage() -> None:
+    stage = sorted(GROUNDS.workers)[-1]
+    asked = f"kill-worker@{stage}:after-send"
+    require_known(asked, NEMESES)
+    schedule = draw([aimed(asked, NEMESES)], GROUNDS, 60, Random(1), named=True)
+    assert {str(one.target).partition("/")[0] for one in schedule.injections} == {f"worker:{stage}"}
+    assert {key_of(one.as_table(), [asked]) for one in schedule.injections} == {asked}
+    with pytest.raises(UsageError, match="needs a stage nowhere whose workers come to the step after-send"):
+        draw([aimed("kill-worker@nowhere:after-send", NEMESES)], GROUNDS, 60, Random(1), named=True)
 
 
 def test_a_sweep_is_a_kill_at_every_step_and_a_pause_between_poll_and_commit() -> None:

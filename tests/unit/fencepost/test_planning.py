@@ -1,11 +1,15 @@
 """From options to a plan."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 from types import MappingProxyType
 
 import pytest
 
 from fencepost import planning, registry
+from harness.pipeline import PipelineFacts
+from harness.promises import Promises
+from harness.runner.schedule import Schedule
 from harness.settings.options import Options
 from workloads.registry import WORKLOADS
 
@@ -24,3 +28,14 @@ def test_a_fault_that_is_not_by_default_is_struck_where_it_is_named_alone(
     assert "kill-broker" not in drawn.unscheduled
     named = planning.draw(replace(options, nemesis=("kill-broker",)), WORKLOADS["shop"])
     assert {one.fault for one in named.injections} == {"kill-broker"}
+
+
+def test_a_run_whose_stages_send_and_read_as_they_like_promises_its_clients_history(tmp_path: Path) -> None:
+    for name, promised in (("txn", True), ("shop", False)):
+        options = Options(workload=name, seed=1)
+        test = planning.plan_test(options, WORKLOADS[name], Schedule(()), tmp_path)
+        promises = planning.promises_of(options, test)
+        assert promises.history is promised and promises.free_stages == (("txn",) if promised else ())
+        assert Promises.from_table(asdict(promises)) == promises
+        facts = test.pipeline
+        assert PipelineFacts.from_table(facts.as_table(), options.partitions) == facts

@@ -34,6 +34,7 @@ AIMED = {
     "kill-leader-ahead": Injection("kill-leader-ahead", Target("leader", "in/0"), 0.0, 0.05),
     "lose-answers": Injection("lose-answers", Target("client", "w0-1"), 0.0, 0.05),
 }
+NEVER_GOES_ON = FENCED_ZOMBIE.replace('"committed": 1', '"committed": 0')
 OF_BROKERS = ("kill-broker", "pause-broker", "kill-txn-coordinator", "kill-group-coordinator")
 
 
@@ -138,6 +139,20 @@ def test_a_zombie_in_whose_place_nobody_goes_on_is_none(tmp_path: Path) -> None:
             pass
         assert not effect.acted
         assert "nobody went on in its place" in effect.lacking["zombie"]
+
+
+@pytest.mark.parametrize(("script", "acted"), [(FENCED_ZOMBIE, True), (NEVER_GOES_ON, False)])
+def test_where_no_group_tells_who_has_what_the_one_in_its_place_must_commit(
+    script: str, acted: bool, tmp_path: Path
+) -> None:
+    with fake_run(tmp_path, Script(script)) as run:
+        worker = run.processes.start_worker("s", "s-1")
+        worker.group = None
+        run.processes.await_ready([worker])
+        with NEMESES["pause-worker"].strike(run.context, AIMED["pause-worker"]) as effect:
+            pass
+        assert effect.acted is acted
+        assert acted or "nobody went on in its place" in effect.lacking["zombie"]
 
 
 def test_a_fault_starts_when_it_strikes_and_not_while_it_waits(tmp_path: Path) -> None:

@@ -1,0 +1,76 @@
+"""A consumer without a group, on librdkafka: it reads the partitions that it is told."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from harness.clients import librdkafka
+from harness.clients.interface import ClientError, ConsumerSettings, Failure, Position
+from harness.clients.records import Record, consume
+from harness.history import Isolation
+
+Place = tuple[str, int]
+
+
+class AssignedLibrdkafka:
+    """An `AssignedConsumer`."""
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        on_error: Callable[[KafkaError], None],
+        translated: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        told = librdkafka.reader(settings.bootstrap, settings.name, settings.isolation)
+        self._consumer = Consumer(told | {"enable.partition.eof": True})
+        self._on_error = on_error
+        self._translated = translated
+        self._reached: dict[Place, int] = {}
+
+    def assign(self, positions: Sequence[Position]) -> None:
+        """Read these partitions from now on."""
+        self._reached = {(one.topic, one.partition): one.offset or 0 for one in positions}
+        with self._translated():
+            self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._reached.items()])
+
+    def poll(self, most: int, timeout_s: float) -> list[Record]:
+        """Records; errors go to `on_error`."""
+        records = consume(self._consumer, most, timeout_s, self._on_error, self._ended)
+        for record in records:
+            self._ended((record.topic(), record.partition()), record.offset() + 1)
+        return records
+
+    def reached(self) -> Mapping[Place, int]:
+        """How far each partition is read."""
+        return self._reached
+
+    def close(self) -> None:
+        """Have no more to do with it."""
+        self._consumer.close()
+
+    def _ended(self, place: Place, offset: int) -> None:
+        """A partition is read so far; the library says where there is nothing more for now."""
+        self._reached[place] = max(self._reached.get(place, 0), offset)
+
+
+def log_ends(bootstrap: str, name: str, places: Sequence[Place], timeout_s: float) -> dict[Place, int]:
+    """High watermarks; a read-committed consumer would be told the last stable offsets. Raises the library's
+    exceptions, and `ClientError` where the time is up.
+    """
+    deadline = time.monotonic() + timeout_s
+    consumer = Consumer(librdkafka.reader(bootstrap, name, Isolation.READ_UNCOMMITTED))
+    try:
+        ends: dict[Place, int] = {}
+        for place in places:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise ClientError(
+                    Failure.RETRIABLE,
+                    f"the ends of {len(ends)} of {len(places)} logs are known after {timeout_s:g} s",
+                )
+            ends[place] = int(consumer.get_watermark_offsets(TopicPartition(*place), timeout=left_s)[1])
+        return ends
+    finally:
+        consumer.close()

@@ -1,0 +1,39 @@
+"""The command that repeats a run."""
+
+import shlex
+from collections.abc import Mapping
+
+from harness.settings.options import FIELDS, Options
+
+
+def command_line(options: Options) -> str:
+    """The command that repeats a run: what differs from the defaults, and the seed.
+
+    A placeholder stands for each secret: the user has to fill it in.
+    """
+    options = options.redacted()
+    words = ["fencepost", "run"]
+    for key, option in FIELDS.items():
+        value = getattr(options, option.name)
+        default = getattr(Options(), option.name)
+        if value == default:
+            continue
+        if isinstance(value, Mapping):
+            prefix, flag = ("", "--spark-conf") if key == "spark-conf" else (f"{key}.", "--set")
+            for name, setting in value.items():
+                words += [flag, f"{prefix}{name}={setting}"]
+        elif option.metadata["flag"]:
+            words += [f"--{key}", _as_text(value)]
+        else:
+            words += ["--set", f"{key}={_as_text(value)}"]
+    return shlex.join(words)
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)

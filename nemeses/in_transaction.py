@@ -1,0 +1,77 @@
+"""A worker held inside a transaction, and what its coordinator says of that: for faults that strike a transaction."""
+
+from dataclasses import dataclass
+
+from harness.cluster import Broker, TransactionView
+from harness.errors import FaultFailed, WaitTimeout
+from harness.history import Step
+from harness.pipeline import Place, StageFacts
+from harness.record.naming import split_partition
+from harness.runner.faults import Effect, FaultContext, Injection
+from harness.runner.processes import Member
+from nemeses.targets import worker_behind
+
+STEP_TIMEOUT_S = 60.0
+"""One transaction in fifty aborts: that takes a while."""
+GOAL = "transaction-state"
+
+
+@dataclass(frozen=True)
+class Held:
+    """A worker that stands before the end of its transaction, and who coordinates that."""
+
+    member: Member
+    stage: StageFacts
+    own: str  # its transactional id
+    coordinator: int
+    view: TransactionView
+
+    @property
+    def details(self) -> dict[str, str]:
+        """Who it is, as a fault tells it."""
+        return {"worker": self.member.journal, "transactional_id": self.own}
+
+
+def stage_of(context: FaultContext, member: Member) -> StageFacts:
+    """The stage of a worker."""
+    return next(stage for stage in context.stages if stage.name == member.stage)
+
+
+def hold(
+    context: FaultContext, injection: Injection, asked: str, steps: tuple[Step, ...], effect: Effect
+) -> Held | None:
+    """Hold a worker in an open transaction that is to end as `asked`, at the last of these steps that its loop has.
+
+    None, and a note in the effect, where none comes there: then nothing was struck.
+    """
+    member = worker_behind(context, injection.target)
+    stage = stage_of(context, member)
+    reached = [step for step in steps if step.value in stage.steps] or list(steps)
+    try:
+        claims = context.processes.wait_at_step(member, reached[-1], STEP_TIMEOUT_S, asked=asked)
+    except WaitTimeout as error:  # a worker that has nothing to do comes to no step
+        effect.lacking["worker-at-step"] = str(error)
+        return None
+    own = stage.id_of(member.worker or "", map(split_partition, claims))
+    view = context.cluster.transaction(own) if own is not None else None
+    if own is None or view is None or view.state != "Ongoing":
+        member.send(go=True)
+        effect.lacking[GOAL] = (
+            f"{member.journal} stood in a transaction of {own}, of which its coordinator says {view}"
+        )
+        return None
+    return Held(member, stage, own, context.cluster.txn_coordinator(own), view)
+
+
+def broker_of(context: FaultContext, number: int, role: str) -> Broker:
+    """The broker of that number. Raises `FaultFailed`."""
+    found = next((broker for broker in context.cluster.brokers if broker.id == number), None)
+    if found is None:
+        raise FaultFailed(f"{role} is broker {number}, which is not of this cluster")
+    return found
+
+
+def leader_of(context: FaultContext, place: Place) -> int:
+    """Who leads a partition; -1: nobody."""
+    view = context.cluster.describe(place[0]).get(place[1])
+    return view.leader if view is not None else -1

@@ -1,0 +1,127 @@
+"""kill-txn-coordinator, aimed at a state: its coordinator dies while a transaction is Ongoing, or being decided.
+
+Kafka decides a transaction by two records in its coordinator's log: Prepare, after which nothing can change its mind,
+and Complete, once every partition has its marker. Between the two lie milliseconds. To be there, a worker is held
+before it ends its transaction, and the link by which its coordinator would write a marker is cut: so Prepare is
+written, and Complete cannot be. Then the coordinator is killed, and the next one has to finish what it finds (KIP-98).
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from harness.cluster import TransactionView
+from harness.errors import WaitTimeout
+from harness.history import Step
+from harness.network import LinkEffect
+from harness.network.links import peer_link
+from harness.runner.faults import Effect, FaultContext, Injection
+from harness.waiting import wait_for
+from nemeses.brokers import another
+from nemeses.in_transaction import GOAL, Held, broker_of, hold, leader_of
+
+STATE_TIMEOUT_S = 10.0
+MOVE_TIMEOUT_S = 30.0
+IN_SYNC_TIMEOUT_S = 90.0
+
+
+@dataclass(frozen=True)
+class Aim:
+    """A state, and how a transaction comes into it."""
+
+    state: str  # as Kafka calls it
+    asked: str  # how the transaction is to end
+    steps: tuple[Step, ...]  # where the worker is held: the last of them that its loop comes to
+
+
+AIMS: Mapping[str, Aim] = {
+    "ongoing": Aim("Ongoing", "commit", (Step.BEFORE_COMMIT,)),
+    "prepare-commit": Aim("PrepareCommit", "commit", (Step.BEFORE_COMMIT,)),
+    "prepare-abort": Aim("PrepareAbort", "abort", (Step.AFTER_SEND, Step.AFTER_OFFSETS)),
+}
+
+
+@contextmanager
+def kill_in_state(context: FaultContext, injection: Injection) -> Iterator[Effect]:
+    """It acted if the coordinator said that the transaction was in the state, and was killed, and another took over."""
+    cluster, aim = context.cluster, AIMS[injection.state or "ongoing"]
+    effect = Effect(target=f"coordinator of {injection.target.name}")
+    held = hold(context, injection, aim.asked, aim.steps, effect)
+    if held is None:
+        yield effect
+        return
+    own = held.own
+    broker = broker_of(context, held.coordinator, f"the coordinator of {own}")
+    effect.who = f"broker {broker.id}"
+    effect.target = f"broker {broker.id}, transaction coordinator of {own}, in {aim.state}"
+    effect.details |= {"broker": str(broker.id), "state": aim.state, **held.details}
+    effect.strikes()
+    with ExitStack() as stack:
+        stack.callback(broker.start)
+        stack.callback(held.member.send, go=True)
+        with ExitStack() as cut:
+            view = held.view if aim.state == "Ongoing" else _prepared(context, held, aim, effect, cut)
+            if view is None:
+                yield effect
+                return
+            ending = broker.kill()
+        held.member.send(go=True)
+        effect.proof += [_described(held, view), ending]
+        moved = wait_for(
+            partial(another, partial(cluster.txn_coordinator, own), broker.id),
+            f"another broker to coordinate {own}",
+            MOVE_TIMEOUT_S,
+            every_s=0.2,
+        )
+        settled = wait_for(
+            lambda: now if (now := cluster.transaction(own)) is not None and now.state != aim.state else None,
+            f"broker {moved} to take {own} out of {aim.state}",
+            MOVE_TIMEOUT_S,
+            every_s=0.2,
+        )
+        effect.saw(f"broker {moved} took over its role, and {own} went on to {settled.state}")
+        yield effect
+    cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
+
+
+def _prepared(
+    context: FaultContext, held: Held, aim: Aim, effect: Effect, cut: ExitStack
+) -> TransactionView | None:
+    """Let the transaction come into Prepare and no further; None, and a note, where it does not."""
+    cluster, coordinator = context.cluster, held.coordinator
+    leaders = {leader_of(context, place) for place in held.view.places} - {coordinator, -1}
+    if not leaders:
+        effect.lacking[GOAL] = (
+            f"broker {coordinator} leads all that the transaction of {held.own} has written"
+        )
+        return None
+    links = [peer_link(coordinator, leader, "int") for leader in sorted(leaders)]
+    cut.enter_context(cluster.network.impose(links, LinkEffect.SILENT))
+    held.member.send(go=True)
+    seen: list[TransactionView | None] = [None]
+
+    def prepared() -> TransactionView | None:
+        seen[0] = cluster.transaction(held.own)
+        return seen[0] if seen[0] is not None and seen[0].state == aim.state and seen[0].places else None
+
+    try:
+        return wait_for(
+            prepared,
+            f"the transaction of {held.own} to be in {aim.state}",
+            STATE_TIMEOUT_S,
+            every_s=0.05,
+            last_seen=lambda: seen[0],
+        )
+    except WaitTimeout as error:
+        effect.lacking[GOAL] = str(error)
+        return None
+
+
+def _described(held: Held, view: TransactionView) -> str:
+    topic, number = view.places[0]
+    more = f" and {len(view.places) - 1} more" if len(view.places) > 1 else ""
+    return (
+        f"broker {held.coordinator} said that {held.own} was in {view.state}, with no marker yet in "
+        f"{topic}/{number}{more}"
+    )

@@ -1,0 +1,291 @@
+"""The steps of an operation, a record, a transactional id or a fault, each with who says it, in order of time."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from harness.errors import UsageError
+from harness.history import Outcome
+from harness.telling.words import several
+from reports.trace.stored import Row, StoredTables, spans
+
+MARGIN_NS = 3_000_000_000
+"""What the brokers still did for an operation whose end nobody saw."""
+CLOCK_NS = 2_000_000
+"""Brokers date what they write in whole milliseconds."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that happened. `time_ns`: since the run began; None: nobody dated it."""
+
+    time_ns: int | None
+    who: str
+    what: str
+    source: str  # the table that says so, and where
+
+
+def of_operation(t: StoredTables, name: str) -> list[Step]:
+    """An operation, `shop-2.1:10`. Raises `UsageError` where the run has none of that name."""
+    ops = t.rows("ops", name=[name])
+    if not ops:
+        raise UsageError(
+            f"the run has no operation {name}: an operation is named by its journal and its number, as shop-2.1:10"
+        )
+    return _sorted(_operations(t, ops))
+
+
+def of_record(t: StoredTables, topic: str, partition: int, offset: int) -> list[Step]:
+    """A record: whoever wrote it, and whoever had to do with it as an input."""
+    tp = t.numbers.get((topic, partition))
+    record = next(iter(t.rows("records", tp=[tp], offset=[offset])), None) if tp is not None else None
+    if tp is None or record is None:
+        raise UsageError(f"the run has no record at {topic}/{partition}@{offset}")
+    inputs = [(tp, offset), *((one["tp"], one["offset"]) for one in record["inputs"])]
+    writers = {str(record["value"]).rpartition(":")[0]} if record["value"] else set()
+    ops: dict[int, Row] = {row["op"]: row for row in t.rows("ops", name=writers)}
+    for where, at in inputs:
+        takers = [
+            claim["op"] for claim in t.rows("claims", tp=[where]) if claim["first"] <= at < claim["next"]
+        ]
+        ops |= {row["op"]: row for row in t.rows("ops", op=takers)}
+    steps = list(_operations(t, ops.values()))
+    for where, at in inputs[1:]:
+        fed = next(iter(t.rows("records", tp=[where], offset=[at])), None)
+        if fed is not None and fed["value"]:
+            steps += _operations(t, t.rows("ops", name=[str(fed["value"]).rpartition(":")[0]]), brief=True)
+    return _sorted(steps)
+
+
+def of_id(t: StoredTables, transactional_id: str) -> list[Step]:
+    """All that happened under a transactional id."""
+    ops = [row for row in t.rows("ops", transactional_id=[transactional_id]) if row["f"] in ("txn", "init")]
+    if not ops:
+        known = sorted({row["transactional_id"] for row in t.rows("ops", f=["init"])} - {None})
+        raise UsageError(
+            f"the run has no transactional id {transactional_id}: it has {', '.join(known) or 'none'}"
+        )
+    return _sorted([*_told(t, ops, brief=True), *_coordinators(t, {transactional_id}, None)])
+
+
+def of_fault(t: StoredTables, number: int) -> list[Step]:
+    """A fault, counted from 1, with the operations that were under way when it struck, and what became of them."""
+    faults = t.facts.faults
+    if not 1 <= number <= len(faults):
+        raise UsageError(f"the run has no fault {number}: it has {several(len(faults), 'fault')}")
+    fault = faults[number - 1]
+    struck_ns = round(fault.start_s * 1e9)
+    ops = [
+        row
+        for row in t.rows("ops", f=["txn", "send", "commit-offsets"])
+        if row["stage"] is not None
+        and row["call_ns"] <= struck_ns
+        and (row["return_ns"] is None or row["return_ns"] >= struck_ns)
+    ]
+    worker, own = fault.details.get("worker"), fault.details.get("transactional_id")
+    named = [row for row in ops if row["journal"] == worker] or [
+        row for row in ops if own is not None and row["transactional_id"] == own
+    ]
+    return _sorted(_operations(t, named or ops))
+
+
+def _operations(t: StoredTables, ops: Iterable[Row], *, brief: bool = False) -> list[Step]:
+    """Operations from all witnesses, and the faults that were on meanwhile."""
+    ops = list(ops)
+    steps = list(_told(t, ops, brief=brief))
+    if brief or not ops:
+        return steps
+    begun = min(row["call_ns"] for row in ops)
+    ended = max((row["return_ns"] or row["call_ns"]) for row in ops) + MARGIN_NS
+    ids = {row["transactional_id"] for row in ops if row["f"] == "txn" and row["transactional_id"]}
+    return [
+        *steps,
+        *_coordinators(t, ids, [row["call_ns"] for row in ops if row["f"] == "txn"]),
+        *_offsets(t, ops),
+        *_markers(t, ops),
+        *_readers(t, ops),
+        *_faults(t, begun, ended),
+        *_moves(t, {row["journal"] for row in ops}, begun, ended),
+    ]
+
+
+def _told(t: StoredTables, ops: Sequence[Row], *, brief: bool) -> Iterator[Step]:
+    """What the processes wrote down."""
+    sends: dict[int, list[Row]] = {}
+    for send in t.rows("sends", op=[row["op"] for row in ops]):
+        sends.setdefault(send["op"], []).append(send)
+    claims: dict[int, list[Row]] = {}
+    for claim in t.rows("claims", op=[row["op"] for row in ops]):
+        claims.setdefault(claim["op"], []).append(claim)
+    for row in ops:
+        who, name, mine = row["journal"], row["name"], sends.get(row["op"], [])
+        taken = ", ".join(
+            f"{t.name(claim['tp'])} @ {spans(range(claim['first'], claim['next']))}"
+            for claim in claims.get(row["op"], ())
+        )
+        parts = [
+            _DOES.get(row["f"], row["f"]),
+            f"as {row['transactional_id']}" if row["transactional_id"] else "",
+            f"to {row['asked']}" if row["asked"] else "",
+            f"with {several(len(mine), 'record')}" if mine else "",
+            f"for inputs {taken}" if taken and not brief else "",
+        ]
+        yield Step(
+            row["call_ns"], who, f"{name} {' '.join(filter(None, parts))}", f"{who}.jsonl:{row['line']}"
+        )
+        acked = [(send["tp"], send["offset"]) for send in mine if send["offset"] is not None]
+        if acked and not brief:
+            lost = len(mine) - len(acked)
+            more = f"; {several(lost, 'record')} without an acknowledgement" if lost else ""
+            at = row["commit_ns"] or row["return_ns"]
+            yield Step(at, who, f"{name} has acknowledgements of {t.ranges(acked)}{more}", "sends")
+        if row["commit_ns"] is not None:
+            yield Step(row["commit_ns"], who, f"{name} asks for the commit", who)
+        yield _end(row)
+
+
+_DOES = {
+    "txn": "begins a transaction",
+    "init": "initialises its producer",
+    "send": "sends",
+    "commit-offsets": "commits offsets outside a transaction",
+    "poll": "polls",
+}
+_ENDS = {
+    Outcome.OK.value: "is told ok",
+    Outcome.FAIL.value: "has failed, for certain",
+    Outcome.INFO.value: "cannot know what became of it",
+}
+
+
+def _end(row: Row) -> Step:
+    who, name = row["journal"], row["name"]
+    if row["return_ns"] is None:
+        return Step(None, who, f"{name} has no end: its process was gone", f"{who}.jsonl")
+    error = f": {row['error']}" if row["error"] else ""
+    return Step(
+        row["return_ns"], who, f"{name} {_ENDS[row['outcome']]}{error}", f"{who}.jsonl:{row['end_line']}"
+    )
+
+
+def _coordinators(t: StoredTables, ids: set[str], begun_ns: Sequence[int] | None) -> Iterator[Step]:
+    """The transaction log: all of it, or from when each transaction began until it was complete."""
+    for own in sorted(ids):
+        rows = sorted(
+            t.rows("transactions", transactional_id=[own]), key=lambda row: (row["log_tp"], row["log_offset"])
+        )
+        timed = [(t.at_ns(row["update_ms"]), row) for row in rows]
+        for at, row in timed if begun_ns is None else _until_complete(timed, begun_ns):
+            over = f" [{', '.join(t.name(tp) for tp in row['tps'])}]" if row["tps"] else ""
+            what = f"{row['state']}{over}, producer {row['producer_id']} epoch {row['epoch']}"
+            where = f"{t.name(row['log_tp'])} @ {row['log_offset']}"
+            yield Step(at, f"coordinator of {own}", what, where)
+
+
+def _until_complete(
+    timed: Sequence[tuple[int | None, Row]], begun_ns: Sequence[int]
+) -> Iterator[tuple[int | None, Row]]:
+    """Of an id's states those that follow each of these moments, each time until a transaction was complete."""
+    wanted: set[int] = set()
+    for begun in begun_ns:
+        for n, (at, row) in enumerate(timed):
+            if at is None or at < begun - CLOCK_NS:
+                continue
+            wanted.add(n)
+            if str(row["state"]).startswith("Complete"):
+                break
+    return (timed[n] for n in sorted(wanted))
+
+
+def _offsets(t: StoredTables, ops: Sequence[Row]) -> Iterator[Step]:
+    """The group's offsets."""
+    for row in t.rows("offsets", op=[one["op"] for one in ops]):
+        how = "in the transaction" if row["transactional"] else "outside any transaction"
+        what = f"offset {row['committed']} of {t.name(row['tp'])} is stored, {how}"
+        where = f"{t.name(row['log_tp'])} @ {row['log_offset']}"
+        yield Step(t.at_ns(row["timestamp_ms"]), f"group {row['group']}", what, where)
+
+
+def _markers(t: StoredTables, ops: Sequence[Row]) -> Iterator[Step]:
+    """The markers that decided the operations' records: the first of their producer above them."""
+    ends: dict[tuple[int, int], int] = {}  # the last record of each operation in each partition
+    numbers = [row["op"] for row in ops if row["f"] == "txn"]
+    written = [(row["op"], row["tp"], row["offset"]) for row in t.rows("sends", op=numbers)]
+    written += [(row["op"], row["log_tp"], row["log_offset"]) for row in t.rows("offsets", op=numbers)]
+    for op, tp, offset in written:
+        if offset is not None:
+            ends[op, tp] = max(ends.get((op, tp), -1), offset)
+    batches: dict[int, list[Row]] = {}
+    for row in t.rows("batches", tp={tp for _, tp in ends}, leader=[True]):
+        batches.setdefault(row["tp"], []).append(row)
+    for (_, tp), last in sorted(ends.items()):
+        here = batches.get(tp, [])
+        own = next((b for b in here if b["base_offset"] <= last <= b["last_offset"]), None)
+        if own is None:
+            continue
+        above = [b for b in here if b["control"] and b["base_offset"] > last]
+        marker = min(
+            (b for b in above if b["producer_id"] == own["producer_id"]),
+            key=lambda b: int(b["base_offset"]),
+            default=None,
+        )
+        who = f"log of {t.name(tp)}"
+        if marker is None:
+            yield Step(None, who, f"no marker stands above offset {last}: it is open", "batches")
+            continue
+        what = (
+            f"{marker['marker']} marker at {marker['base_offset']}, above offset {last}, "
+            f"by coordinator epoch {marker['coordinator_epoch']}"
+        )
+        yield Step(t.at_ns(marker["max_timestamp_ms"]), who, what, "batches")
+
+
+def _readers(t: StoredTables, ops: Sequence[Row]) -> Iterator[Step]:
+    """Who was given the operations' records: the first time each, by reader."""
+    for op in ops:
+        if op["f"] not in ("txn", "send"):
+            continue
+        given: dict[int, list[Row]] = {}
+        for row in t.beginning("polls", "value", f"{op['name']}:"):
+            given.setdefault(row["op"], []).append(row)
+        by_journal: dict[str, list[tuple[int, int, int]]] = {}
+        for poll in t.rows("ops", op=given):
+            by_journal.setdefault(poll["journal"], []).extend(
+                (one["return_ns"], one["tp"], one["offset"]) for one in given[poll["op"]]
+            )
+        for journal, rows in sorted(by_journal.items()):
+            places = [(tp, offset) for _, tp, offset in rows]
+            yield Step(min(rows)[0], journal, f"is given {t.ranges(places)} of {op['name']}", "polls")
+
+
+def _faults(t: StoredTables, begun_ns: int, ended_ns: int) -> Iterator[Step]:
+    """The faults that were on meanwhile."""
+    for number, fault in enumerate(t.facts.faults, 1):
+        start, end = round(fault.start_s * 1e9), round((fault.end_s or fault.start_s) * 1e9)
+        if start <= ended_ns and end >= begun_ns:
+            words = fault.struck or fault.target
+            yield Step(start, f"fault {number}", f"{words} ({fault.evidence})", "facts.json")
+            yield Step(end, f"fault {number}", f"{fault.fault} is over", "facts.json")
+
+
+def _moves(t: StoredTables, journals: set[str], begun_ns: int, ended_ns: int) -> Iterator[Step]:
+    """Partitions that came to these processes, or went."""
+    moves: dict[tuple[str, int, bool], list[Row]] = {}
+    for row in t.rows("assignments", journal=journals):
+        if begun_ns <= row["time_ns"] <= ended_ns:
+            moves.setdefault((row["journal"], row["time_ns"], row["gained"]), []).append(row)
+    for (journal, time_ns, gained), rows in moves.items():
+        names = ", ".join(
+            t.name(row["tp"]) + (f" from {row['offset']}" if gained and row["offset"] is not None else "")
+            for row in rows
+        )
+        yield Step(time_ns, journal, f"{'gains' if gained else 'loses'} {names}", "assignments")
+
+
+def _sorted(steps: Iterable[Step]) -> list[Step]:
+    """In order of time; what nobody dated stands behind what it was found with."""
+    placed: list[tuple[int, int, Step]] = []
+    last_ns = 0
+    for n, step in enumerate(dict.fromkeys(steps)):
+        last_ns = step.time_ns if step.time_ns is not None else last_ns
+        placed.append((last_ns, n, step))
+    return [step for _, _, step in sorted(placed, key=lambda one: one[:2])]

@@ -1,0 +1,84 @@
+"""A stored run's tables, as far as a trace looks at them: opened once, asked for single rows."""
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from harness.errors import UnreadableInput
+from harness.facts import Facts
+
+Row = Mapping[str, Any]
+Place = tuple[str, int]
+
+
+class StoredTables:
+    """The tables of a run. `wall_ms_at_zero`: the wall clock when the run began, which brokers' times count from."""
+
+    def __init__(self, folder: Path, wall_ms_at_zero: float) -> None:
+        self._folder = folder
+        self._zero_ms = wall_ms_at_zero
+        facts = folder / "facts.json"
+        self.facts = Facts.load(facts) if facts.exists() else Facts()
+
+    def rows(self, table: str, **wanted: Collection[object]) -> list[dict[str, Any]]:
+        """The rows of which each named column has one of these values. No row where the run left no such table."""
+        path = next((p for p in self._folder.glob(f"*/{table}.parquet")), None)
+        if path is None:
+            return []
+        filters = [(column, "in", list(values)) for column, values in wanted.items()]
+        if any(not values for values in wanted.values()):
+            return []
+        try:
+            return list(pq.read_table(path, filters=filters or None).to_pylist())
+        except (OSError, pa.ArrowException) as error:
+            raise UnreadableInput(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+
+    def beginning(self, table: str, column: str, prefix: str) -> list[dict[str, Any]]:
+        """The rows whose column begins so."""
+        path = self._folder / "history" / f"{table}.parquet"
+        try:
+            return list(pq.read_table(path, filters=pc.starts_with(pc.field(column), prefix)).to_pylist())
+        except (OSError, pa.ArrowException) as error:
+            raise UnreadableInput(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+
+    @cached_property
+    def places(self) -> Mapping[int, Place]:
+        """Topic and partition, by number."""
+        return {row["tp"]: (row["topic"], row["partition"]) for row in self.rows("partitions")}
+
+    @cached_property
+    def numbers(self) -> Mapping[Place, int]:
+        """The inverse."""
+        return {place: tp for tp, place in self.places.items()}
+
+    def name(self, tp: int) -> str:
+        """`invoices/2`."""
+        topic, number = self.places.get(tp, ("unknown", tp))
+        return f"{topic}/{number}"
+
+    def at_ns(self, wall_ms: float | None) -> int | None:
+        """A broker's time on the run's clock."""
+        return None if wall_ms is None or wall_ms < 0 else round((wall_ms - self._zero_ms) * 1e6)
+
+    def ranges(self, places: Sequence[tuple[int, int]]) -> str:
+        """`invoices/2 @ 55 to 57, shipments/0 @ 9`: partitions and offsets in short."""
+        by_tp: dict[int, list[int]] = {}
+        for tp, offset in places:
+            by_tp.setdefault(tp, []).append(offset)
+        return ", ".join(f"{self.name(tp)} @ {spans(offsets)}" for tp, offsets in sorted(by_tp.items()))
+
+
+def spans(offsets: Sequence[int]) -> str:
+    """`55 to 57, 60`."""
+    runs: list[list[int]] = []
+    for offset in sorted(set(offsets)):
+        if runs and offset == runs[-1][1] + 1:
+            runs[-1][1] = offset
+        else:
+            runs.append([offset, offset])
+    return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in runs)

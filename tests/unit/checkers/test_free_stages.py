@@ -1,0 +1,53 @@
+"""Stages whose inputs have to lead to nothing: what is not asked of them, and what is, as of all others."""
+
+from pathlib import Path
+
+from checkers.judging.completeness import completeness, missing_needs
+from checkers.judging.gathered import Facts
+from checkers.registry import CHECKERS
+from checkers.stored.sources import StoredRun
+from harness.promises import Promises
+from harness.verdict import NO_INPUTS, NOT_APPLICABLE
+
+FREE = Promises(journaled=("t",), free_stages=("t",))
+BOUND = Promises(journaled=("t",))
+
+
+def facts(**numbers: int) -> Facts:
+    found = Facts(stages=[{"stage": "t", "group": None, "in_topic": "k"}])
+    found.partitions[0] = {
+        "topic": "k",
+        "partition": 0,
+        "internal": False,
+        "inputs": 3,
+        "consumed": 3,
+        "read": 3,
+        "logged": False,
+        "compacted": False,
+        "followers": 0,
+    }
+    found.numbers |= {"effective_of_stages": 1, **numbers}
+    return found
+
+
+def reasons(promises: Promises, found: Facts) -> set[str]:
+    return set(completeness(found, StoredRun(1, Path(), promises=promises)).reasons)
+
+
+def test_of_a_free_stage_no_expectation_and_no_group_is_missed() -> None:
+    missing = missing_needs(facts(), free_stages=("t",))
+    assert missing["inputs"] == NO_INPUTS and "group-offsets" not in missing
+    assert "expected" not in reasons(FREE, facts(assignments=1))
+    assert "assignments" in reasons(FREE, facts())
+
+
+def test_of_any_other_they_are() -> None:
+    missing = missing_needs(facts())
+    assert "inputs" not in missing and "group-offsets" in missing
+    assert "expected" in reasons(BOUND, facts(assignments=1))
+
+
+def test_every_check_that_asks_what_became_of_an_input_needs_one() -> None:
+    asking = [one.module for one in CHECKERS if one.family == "inputs" and "inputs" not in one.needs]
+    assert asking == ["aggregate_mismatch"], "what the workload sums up is a need of its own"
+    assert NO_INPUTS.code in NOT_APPLICABLE

@@ -1,0 +1,89 @@
+"""One verdict of a run's tables and of its clients' own history."""
+
+from dataclasses import replace
+
+from checkers.judging.gathered import INCOMPLETE
+from checkers.judging.with_history import damaged, with_history
+from harness.promises import HISTORY_FILE
+from harness.reasons import Reason
+from harness.verdict import EXTERNAL_ONLY, Found, Judgement
+
+PREMISE = Reason("premise-broken", "the faults may destroy what brokers had written")
+STORED = Judgement(
+    anomalies={},
+    not_checked={"G1c": EXTERNAL_ONLY, "int-send-skip": EXTERNAL_ONLY, "aborted-read": PREMISE},
+    broken={},
+    checked=["lost-write", "unseen", "poll-skip", "int-poll-skip"],
+    coverage={"committed": 7},
+)
+ONE = Found(1, [{"told": "by the history"}])
+TOLD = Judgement(
+    anomalies={},
+    not_checked={"corrupt": Reason("external-history", "names no digests")},
+    broken={},
+    checked=["G1c", "int-send-skip", "aborted-read", "lost-write", "unseen", "poll-skip", "int-poll-skip"],
+    coverage={"committed": 9},
+)
+
+
+def told(**anomalies: Found) -> Judgement:
+    return replace(TOLD, anomalies={name.replace("_", "-"): found for name, found in anomalies.items()})
+
+
+def test_what_the_history_alone_looks_for_comes_from_it():
+    both = with_history(STORED, told(G1c=ONE), {})
+    assert both.anomalies == {"G1c": ONE}
+    assert "G1c" in both.checked and "int-send-skip" in both.checked
+    assert set(both.not_checked) == {"aborted-read"}
+
+
+def test_where_both_look_the_tables_decide():
+    both = with_history(STORED, told(unseen=ONE, lost_write=ONE, aborted_read=ONE), {})
+    assert not both.anomalies and both.not_checked["aborted-read"] == PREMISE
+    assert both.coverage == {"committed": 7}
+
+
+def test_of_the_order_of_polls_each_tells_what_it_has_seen():
+    own = Found(3, [{"told": "by the tables"}])
+    both = with_history(
+        replace(STORED, anomalies={"poll-skip": own}), told(poll_skip=ONE, int_poll_skip=ONE), {}
+    )
+    assert both.anomalies == {"poll-skip": own, "int-poll-skip": ONE}
+
+
+def test_its_examples_have_the_names_that_those_of_a_run_have():
+    reader = {"op": 7, "invoke_ns": 1, "complete_ns": 2}
+    one = Found(1, [{"record": {"key": "k/3", "offset": 4}, "operations": [reader], "skipped": 1}])
+    (example,) = with_history(STORED, told(int_poll_skip=one), {}).anomalies["int-poll-skip"].examples
+    assert example["record"] == {"topic": "k", "partition": 3, "key": "k/3", "offset": 4}
+    assert example["operations"] == [{**reader, "call_ns": 1, "return_ns": 2}] and example["skipped"] == 1
+
+
+def test_what_is_permitted_is_permitted_whoever_finds_it():
+    both = with_history(STORED, told(G1c=ONE), {"G1c": "--allow"})
+    assert both.anomalies["G1c"].allowed and both.anomalies["G1c"].allowed_by == "--allow"
+
+
+def test_what_the_history_could_not_decide_keeps_the_run_from_being_valid():
+    crash = Reason("check-crashed", "the check of G1c crashed", "G1c")
+    both = with_history(STORED, replace(TOLD, broken={"G1c": crash}), {})
+    assert both.broken == {"G1c": crash}
+
+
+def test_a_graph_that_was_too_large_is_told():
+    large = Reason("graph-too-large", "looked for in parts alone")
+    both = with_history(STORED, replace(TOLD, not_checked={"G1c": large}), {})
+    assert both.not_checked["G1c"] == large and "G1c" not in both.checked
+
+
+def test_without_the_history_that_was_promised_nothing_is_valid_and_no_cycle_was_looked_for():
+    gone = damaged("it is missing")
+    both = with_history(STORED, gone, {})
+    assert both.broken == {HISTORY_FILE: gone}
+    assert both.not_checked["G1c"] == gone and "G1c" not in both.checked
+
+
+def test_where_lines_of_a_journal_are_gone_no_order_is_accused_and_a_circle_still_is():
+    gone = Reason(INCOMPLETE, "journal txn-1.0 lacks 2 lines")
+    both = with_history(replace(STORED, broken={"journal": gone}), told(G1c=ONE, poll_skip=ONE), {})
+    assert both.anomalies == {"G1c": ONE} and both.broken == {"journal": gone}

@@ -1,0 +1,133 @@
+"""What a trace tells of tiny runs, and what it refuses."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.facts import Facts
+from harness.verdict import FaultReport
+from reports.trace.steps import Step, of_fault, of_id, of_operation, of_record
+from reports.trace.stored import StoredTables, spans
+from tests.support.histories import WALL_MS, History
+from tests.support.stored_tables import write
+
+
+def stored(folder: Path, history: History, *, log: bool = True) -> StoredTables:
+    write(folder, [(1, history)], log=log)
+    return StoredTables(folder, WALL_MS)
+
+
+def told(steps: list[Step]) -> list[str]:
+    return [f"{step.who}: {step.what}" for step in steps]
+
+
+def one_transaction() -> History:
+    history = History()
+    history.feed(2)
+    history.take(0, 1, transactional_id="id-1")
+    return history
+
+
+def test_an_operation_is_told_by_all_witnesses_in_order(tmp_path: Path) -> None:
+    t = stored(tmp_path, one_transaction())
+    steps = of_operation(t, "w:0")
+    times = [step.time_ns for step in steps if step.time_ns is not None]
+    assert times == sorted(times) and len(times) == len(steps)
+    assert sorted(told(steps)) == sorted(
+        [
+            "w: w:0 begins a transaction as id-1 to commit with 2 records for inputs a/0 @ 0 to 1",
+            "w: w:0 has acknowledgements of x/0 @ 0 to 1",
+            "w: w:0 asks for the commit",
+            "group g: offset 2 of a/0 is stored, in the transaction",
+            "w: w:0 is told ok",
+            "coordinator of id-1: Ongoing [x/0, __consumer_offsets/0], producer 1 epoch 0",
+            "coordinator of id-1: PrepareCommit [x/0, __consumer_offsets/0], producer 1 epoch 0",
+            "coordinator of id-1: CompleteCommit, producer 1 epoch 0",
+            "log of x/0: commit marker at 2, above offset 1, by coordinator epoch 0",
+            "log of __consumer_offsets/0: commit marker at 1, above offset 0, by coordinator epoch 0",
+            "z: is given x/0 @ 0 to 1 of w:0",
+        ]
+    )
+
+
+def test_an_input_is_told_with_everybody_who_took_it(tmp_path: Path) -> None:
+    history = History()
+    history.feed(2)
+    history.take(0, outcome="info", fate="abort", transactional_id="id-1")
+    history.take(0, 1, worker="v", pid=2, transactional_id="id-2")
+    words = told(of_record(stored(tmp_path, history), "a", 0, 0))
+    assert "f: f:0 sends with 1 record" in words
+    assert "w: w:0 has no end: its process was gone" in words
+    assert any(word.startswith("log of x/0: abort marker at 1") for word in words)
+    assert "v: v:0 is told ok" in words
+    assert not any("f:1" in word for word in words)  # the other input is another story
+
+
+def test_an_output_is_told_with_the_input_that_it_comes_from(tmp_path: Path) -> None:
+    words = told(of_record(stored(tmp_path, one_transaction()), "x", 0, 1))
+    assert "f: f:1 is told ok" in words and not any("f:0" in word for word in words)
+
+
+def test_a_record_without_a_marker_is_open(tmp_path: Path) -> None:
+    history = History()
+    history.feed()
+    history.take(0, outcome="info", fate="open", transactional_id="id-1")
+    words = told(of_operation(stored(tmp_path, history), "w:0"))
+    assert "log of x/0: no marker stands above offset 0: it is open" in words
+
+
+def test_without_the_brokers_logs_the_others_are_told(tmp_path: Path) -> None:
+    words = told(of_operation(stored(tmp_path, one_transaction(), log=False), "w:0"))
+    assert len(words) == 5 and not any("coordinator" in word for word in words)
+
+
+def test_an_id_is_told_over_all_its_transactions(tmp_path: Path) -> None:
+    history = one_transaction()
+    history.feed()
+    history.take(2, transactional_id="id-1")
+    words = told(of_id(stored(tmp_path, history), "id-1"))
+    assert sum(word.startswith("coordinator of id-1: CompleteCommit") for word in words) == 2
+
+
+def test_a_fault_is_told_with_the_operations_that_it_names(tmp_path: Path) -> None:
+    history = History()
+    history.feed(2)
+    w = history.take(0, transactional_id="id-1", outcome="info", fate="abort")
+    history.take(1, worker="v", pid=2, transactional_id="id-2")
+    call_s = history.rows["ops"][w.op]["call_ns"] / 1e9
+    fault = FaultReport(
+        "kill-worker",
+        "worker w at after-send",
+        call_s,
+        call_s + 1,
+        True,
+        "SIGKILL",
+        "w was killed",
+        {"worker": "w"},
+    )
+    t = stored(tmp_path, history)
+    t.facts = Facts(faults=[fault])
+    words = told(of_fault(t, 1))
+    assert "fault 1: w was killed (SIGKILL)" in words and "fault 1: kill-worker is over" in words
+    assert any("w:0" in word for word in words) and not any("v:0" in word for word in words)
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda t: of_operation(t, "w:9"), "the run has no operation w:9"),
+        (lambda t: of_record(t, "x", 0, 99), "the run has no record at x/0@99"),
+        (lambda t: of_record(t, "nowhere", 0, 0), "the run has no record at nowhere/0@0"),
+        (lambda t: of_id(t, "id-9"), "the run has no transactional id id-9"),
+        (lambda t: of_fault(t, 1), "the run has no fault 1: it has 0 faults"),
+    ],
+)
+def test_what_a_run_has_not_is_refused(ask: object, words: str, tmp_path: Path) -> None:
+    t = stored(tmp_path, one_transaction())
+    with pytest.raises(UsageError, match=words):
+        ask(t)  # type: ignore[operator]
+
+
+def test_offsets_are_told_in_runs() -> None:
+    assert spans([3, 1, 2, 7, 7, 9]) == "1 to 3, 7, 9"

@@ -1,0 +1,234 @@
+"""The loop of `txn`: transactions of random sends and polls, each poll tied to its place among the sends.
+
+A worker assigns itself the keys that take sends now, and those that have just retired. A read counts once its
+transaction has committed; after any other end the worker goes back to where it was, unless its `Policy` is wrong
+on purpose. At its end it reads every key to the end of its log, so that nothing that was acknowledged is left unread.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+
+from harness.clients.control import Control
+from harness.clients.interface import Client, ClientError, ConsumerSettings, ProducerSettings
+from harness.clients.records import Record
+from harness.clients.transactions import Transaction, TransactionalProducer
+from harness.history import VALUE_HEADER, Outcome, Step
+from harness.pipeline import Place
+from harness.record.events import Invoked, Noted
+from harness.record.journal import Journal
+from harness.record.naming import digest, partition_key, value_name
+from harness.stores.interface import Store
+from workloads.delivery import PROCESS_STRIDE
+from workloads.keys import Keys
+from workloads.loop import Counts, Settings
+from workloads.model import Stage
+from workloads.reading import Reading
+
+POLL_SHARE = 0.5
+"""Of the micro-operations."""
+SIZE_OF_MICRO = 5
+"""A transaction has at most one micro-operation for so many records of the size that it is told."""
+ENDS_TIMEOUT_S = 15.0
+FINAL_POLLS_S = 45.0
+"""Longer than a transaction may stay open."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A transaction that is to be done."""
+
+    micro: Sequence[Place | None]  # by micro-operation, the key that it sends to; None: it polls
+    asked: str  # how it is to end: commit or abort
+
+    @property
+    def sends(self) -> list[Place]:
+        """The keys that it sends to, in order."""
+        return [place for place in self.micro if place is not None]
+
+
+class MixedWorker:
+    """One worker of a stage whose transactions send and poll as they like."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        settings: Settings,
+        client: Client,
+        journal: Journal,
+        control: Control,
+        store: Store | None = None,
+    ) -> None:
+        policy = settings.policy
+        self.settings = settings
+        self.journal = journal
+        self.control = control
+        self.counts = Counts()
+        self.keys = Keys([(topic, number) for number in range(settings.partitions) for topic in stage.writes])
+        consumer_settings = ConsumerSettings(
+            settings.bootstrap,
+            settings.group or "",
+            journal.name,
+            # What it reads was written by its like: it is behind the first stage, which is itself.
+            policy.isolation(settings.place + 1, stage.promised),
+            most=settings.txn_size,
+        )
+        self.reading = Reading(client, consumer_settings, journal, settings.process)
+        self._client = client
+        self._rng = Random(f"{settings.seed}/{journal.name}")
+        self._producer = TransactionalProducer(
+            client,
+            ProducerSettings(
+                settings.bootstrap,
+                acks=policy.acks,
+                compression=settings.compression,
+                txn_timeout_ms=settings.txn_timeout_ms,
+            ),
+            settings.transactional_id or journal.name,
+            journal,
+            control,
+            policy.handling,
+        )
+
+    def run(self) -> None:
+        """Work until told to stop, or until replaced; then read every key to its end."""
+        self._producer.open(self.reading.process)
+        self._look_around()
+        self.control.tell(ready=True)
+        while not self.control.stopping and not self.control.replaced:
+            self.control.listen()
+            self.turn()
+        if not self.control.replaced:
+            self.finish()
+        self.reading.close()
+
+    def turn(self) -> None:
+        """One transaction."""
+        process = self.reading.process
+        self._producer.open(process)
+        if not self._producer.usable or not self.reading.follow(self.keys.window()):
+            return
+        drawn = self._draw()
+        op = self.journal.number()
+        self.journal.write(
+            Invoked(
+                "txn",
+                process,
+                op,
+                asked=drawn.asked,
+                transactional_id=self._producer.transactional_id,
+                sends=[[topic, None, self._digest(op, n)] for n, (topic, _) in enumerate(drawn.sends)],
+                micro=[place and partition_key(*place) for place in drawn.micro],
+            )
+        )
+        reach = partial(self.control.reach, asked=drawn.asked)
+        given: list[Record] = []
+        with self._producer.transaction(op, process, len(drawn.sends)) as txn:
+            self._carry_out(txn, drawn, given)
+            if drawn.asked == "abort":
+                txn.abort()
+            else:
+                reach(Step.BEFORE_COMMIT)
+                while_committing = partial(reach, Step.WHILE_COMMITTING)
+                txn.commit(while_committing, self.control.is_armed(Step.WHILE_COMMITTING))
+        if txn.outcome is Outcome.OK:
+            reach(Step.AFTER_COMMIT)
+        self._after(txn, drawn, given)
+
+    def finish(self) -> None:
+        """Read every key to where its log ends now, by polls that are in no transaction."""
+        deadline = time.monotonic() + FINAL_POLLS_S
+        ends: dict[Place, int] | None = None
+        wanted: list[Place] = list(self.keys.places)
+        behind = wanted
+        while behind and time.monotonic() < deadline:
+            try:
+                if ends is None:
+                    ends = self._ends()
+                    wanted = [
+                        place for place, end in ends.items() if self.reading.read_to.get(place, 0) < end
+                    ]
+                    behind = wanted
+                if behind and self.reading.follow(wanted):
+                    self.reading.count(self.reading.poll())
+                    behind = self.reading.behind(ends)
+            except ClientError as error:
+                self.journal.write(Noted(error=str(error)))
+        if behind:
+            words = f"{len(behind)} keys were not read to their ends within {FINAL_POLLS_S:g} s: {behind[0]} first"
+            self.journal.write(Noted(error=words))
+
+    def _draw(self) -> Drawn:
+        """The next transaction."""
+        rng = self._rng
+        active = self.keys.active()
+        many = rng.randint(1, max(1, self.settings.txn_size // SIZE_OF_MICRO))
+        micro = [None if rng.random() < POLL_SHARE else rng.choice(active) for _ in range(many)]
+        return Drawn(micro, "abort" if rng.random() < self.settings.abort_share else "commit")
+
+    def _carry_out(self, txn: Transaction, drawn: Drawn, given: list[Record]) -> None:
+        """Its micro-operations, in their order; what was sent is acknowledged before the next poll."""
+        reach = partial(self.control.reach, asked=drawn.asked)
+        sent = 0
+        for at, place in enumerate(drawn.micro):
+            if place is None:
+                reach(Step.BEFORE_POLL)
+                given += self.reading.poll(txn.op, at)
+                reach(Step.AFTER_POLL)
+                continue
+            name = value_name(self.journal.name, txn.op, sent)
+            key, content = self._content(txn.op, sent)
+            txn.send(sent, place[0], key, content, [(VALUE_HEADER, name.encode())], partition=place[1])
+            sent += 1
+            if at + 1 == len(drawn.micro) or drawn.micro[at + 1] is None:
+                txn.flush()
+                reach(Step.AFTER_SEND)
+
+    def _content(self, op: int, n: int) -> tuple[bytes, bytes]:
+        """Key and value of a record."""
+        return self.journal.name.encode(), b"%d %d" % (op, n)
+
+    def _digest(self, op: int, n: int) -> int:
+        return digest(*self._content(op, n), ())
+
+    def _after(self, txn: Transaction, drawn: Drawn, given: Sequence[Record]) -> None:
+        """Count, and stand where the reads that count end."""
+        for place, ack in zip(drawn.sends, txn.acks, strict=True):
+            if ack is not None and ack[1] is not None:
+                self.keys.saw(place, ack[1])
+        for record in given:
+            self.keys.saw((record.topic(), record.partition()), record.offset())
+        committed = txn.outcome is Outcome.OK
+        if committed or not self.settings.policy.rewind:
+            self.reading.count(given)
+        else:
+            self.reading.go_back()
+        if committed:
+            self.counts.committed += 1
+            self.counts.inputs += len(given)
+        elif txn.outcome is Outcome.FAIL:
+            self.counts.aborted += drawn.asked == "abort"
+            self.counts.failed += drawn.asked != "abort"
+        else:
+            self.counts.info += 1
+            self.reading.be(self.reading.process + PROCESS_STRIDE)
+        self.counts.fenced += txn.fenced
+        self.control.tell(counts=vars(self.counts))
+
+    def _look_around(self) -> None:
+        """Know how long the keys are: another incarnation may have worked before."""
+        while not self.control.stopping:
+            self.control.listen()
+            try:
+                for place, end in self._ends().items():
+                    self.keys.saw(place, end - 1)
+            except ClientError as error:
+                self.journal.write(Noted(error=str(error)))
+            else:
+                return
+
+    def _ends(self) -> dict[Place, int]:
+        """Where the log of each key ends."""
+        return self._client.ends(self.settings.bootstrap, self.journal.name, self.keys.places, ENDS_TIMEOUT_S)

@@ -1,0 +1,60 @@
+"""Large records: a workload as it is, but its records are padded to a size that the run asks for.
+
+The padding stands in a header of the run's own, so that no transform meets it, and every digest covers it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache, partial
+from random import Random
+
+from harness.expectation import Fed, Feed, Headers, Input
+from harness.history import PAD_HEADER
+from workloads.model import Output, Stage, Workload
+
+OVERHEAD_BYTES = 65_536
+"""Of a record's headers and of its batch, at most."""
+DEFAULT_LIMIT_BYTES = 900_000
+"""Records up to here fit the limits that brokers and clients have by themselves."""
+
+
+def largest_bytes(record_bytes: int) -> int | None:
+    """The largest record or batch that brokers and clients must take; None: what they take by themselves."""
+    return record_bytes + OVERHEAD_BYTES if record_bytes > DEFAULT_LIMIT_BYTES else None
+
+
+def padded(workload: Workload, record_bytes: int) -> Workload:
+    """The workload with records of at least that many bytes of key, value and padding: those of its feeds, and all
+    outputs but sums and rows of tables. 0: as they are.
+    """
+    if not record_bytes:
+        return workload
+
+    def fed(feed: Feed, rng: Random, n: int) -> Fed:
+        made = feed.make(rng, n)
+        return replace(made, headers=(*made.headers, *_padding(made, record_bytes)))
+
+    def transform(stage: Stage, record: Input) -> Sequence[Output]:
+        return [
+            out
+            if out.topic in workload.tables
+            else replace(out, headers=(*out.headers, *_padding(out, record_bytes)))
+            for out in stage.transform(record)
+        ]
+
+    return replace(
+        workload,
+        feed=tuple(replace(feed, make=partial(fed, feed)) for feed in workload.feed),
+        stages=tuple(replace(stage, transform=partial(transform, stage)) for stage in workload.stages),
+    )
+
+
+def _padding(record: Fed | Output, record_bytes: int) -> Headers:
+    lacking = record_bytes - len(record.key or b"") - len(record.value or b"")
+    return ((PAD_HEADER, _pad(record_bytes)[:lacking]),) if lacking > 0 else ()
+
+
+@cache
+def _pad(count: int) -> bytes:
+    """That many bytes, the same in every process, which no compression makes much smaller."""
+    return Random(0).randbytes(count)

@@ -1,0 +1,104 @@
+"""What a worker reads of the keys that it assigns itself, and how far each of its reads counts."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+from harness.clients.interface import AssignedConsumer, Client, ClientError, ConsumerSettings, Position
+from harness.clients.offsets import Positions
+from harness.clients.records import Record
+from harness.pipeline import Place
+from harness.record.events import Assigned, Noted, Polled
+from harness.record.journal import Journal
+from harness.record.naming import partition_key
+
+POLL_S = 0.1
+
+
+class Reading:
+    """A consumer and its positions; what it does stands in the journal. It has a new consumer after a fatal error."""
+
+    def __init__(self, client: Client, settings: ConsumerSettings, journal: Journal, process: int) -> None:
+        self._client = client
+        self._settings = settings
+        self._journal = journal
+        self.process = process
+        self.assigned: tuple[Place, ...] = ()
+        self.read_to: dict[Place, int] = {}  # behind the reads that count
+        self._consumer = self._new_consumer()
+
+    def follow(self, wanted: Sequence[Place]) -> bool:
+        """Have these keys and no others; whether that went well."""
+        if self._dead or set(wanted) != set(self.assigned):
+            self._safely(partial(self._assign, wanted))
+        return not self._dead
+
+    def poll(self, txn: int | None = None, at: int | None = None) -> list[Record]:
+        """Some records. `txn`, `at`: the transaction, and which of its micro-operations this is; outside of one only
+        a poll that gave something is written down.
+        """
+        call_ns = self._journal.now_ns()
+        batch = self._consumer.poll(self._settings.most, POLL_S)
+        if batch or txn is not None:
+            op = self._journal.number()
+            self._journal.write(Polled(self.process, op, call_ns, Positions.delivered(batch), txn, at))
+        return batch
+
+    def count(self, batch: Iterable[Record]) -> None:
+        """These reads count."""
+        for record in batch:
+            self.read_to[record.topic(), record.partition()] = record.offset() + 1
+
+    def go_back(self) -> None:
+        """To behind the reads that count."""
+        self._safely(partial(self._go_to, self.assigned))
+
+    def be(self, process: int) -> None:
+        """Go on as another process, with the same keys."""
+        self.process = process
+        self._tell(True, self.assigned)
+
+    def behind(self, ends: Mapping[Place, int]) -> list[Place]:
+        """The keys that are not read so far. Raises `ClientError`."""
+        reached = self._consumer.reached()
+        return [place for place in self.assigned if reached.get(place, 0) < ends[place]]
+
+    def close(self) -> None:
+        """Read no more."""
+        self._consumer.close()
+
+    def _assign(self, wanted: Sequence[Place]) -> None:
+        if self._dead:
+            self._consumer.close()
+            self._consumer = self._new_consumer()
+        gone = [place for place in self.assigned if place not in wanted]
+        come = [place for place in wanted if place not in self.assigned]
+        self._go_to(wanted)
+        self.assigned = tuple(wanted)
+        self._tell(False, gone)
+        self._tell(True, come)
+
+    def _go_to(self, places: Iterable[Place]) -> None:
+        self._consumer.assign([Position(*place, self.read_to.get(place, 0)) for place in places])
+
+    def _tell(self, gained: bool, places: Sequence[Place]) -> None:
+        if places:
+            starts = [self.read_to.get(place, 0) for place in places] if gained else None
+            keys = [partition_key(*place) for place in places]
+            self._journal.write(Assigned(self.process, gained, keys, starts))
+
+    def _safely(self, act: Callable[[], None]) -> None:
+        """Move the consumer; one that cannot be moved stands nobody knows where, and there is a new one."""
+        try:
+            act()
+        except ClientError as error:
+            self._journal.write(Noted(error=str(error)))
+            self._dead = True
+
+    def _new_consumer(self) -> AssignedConsumer:
+        self._dead = False
+        return self._client.assigned_consumer(self._settings, self._met)
+
+    def _met(self, error: ClientError) -> None:
+        """An error is noted; after a fatal one there is a new consumer."""
+        self._journal.write(Noted(error=str(error)))
+        self._dead = self._dead or error.ends_client

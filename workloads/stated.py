@@ -1,0 +1,47 @@
+"""What a workload's inputs must lead to: stated by its own transforms, run once more."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+from harness.expectation import Adds, Due, Input
+from workloads.stage import Aggregate, Output, Stage
+
+
+@dataclass(frozen=True)
+class StatedByTransform:
+    """An `Expectation`: the stages' own transforms, run once more."""
+
+    stages: Sequence[Stage]
+
+    @cached_property
+    def _readers(self) -> Mapping[str, Sequence[Stage]]:
+        topics = {topic for stage in self.stages for topic in stage.reads}
+        return {topic: [stage for stage in self.stages if topic in stage.reads] for topic in topics}
+
+    @cached_property
+    def _sums(self) -> Mapping[str, Aggregate]:
+        return {stage.aggregate.topic: stage.aggregate for stage in self.stages if stage.aggregate}
+
+    def due(self, record: Input) -> Iterator[Due]:
+        """The outputs that it must lead to."""
+        for stage in self._readers.get(record.topic, ()):
+            for out in stage.transform(record):
+                yield Due(stage.name, out.slot, out.topic, partial(_held, record.topic, out))
+
+    def adds(self, record: Input) -> Iterator[Adds]:
+        """What it adds to sums."""
+        for stage in self._readers.get(record.topic, ()):
+            if stage.aggregate:
+                for key, amount in stage.aggregate.adds(record):
+                    yield Adds(stage.name, stage.aggregate.topic, key, amount)
+
+    def state(self, record: Input) -> int | None:
+        """The sum that it states."""
+        aggregate = self._sums.get(record.topic)
+        return aggregate.state(record) if aggregate else None
+
+
+def _held(topic: str, out: Output, partition: int, offset: int) -> int:
+    """The digest of the output that the input at that place must lead to."""
+    return out.digest([(topic, partition, offset)])
