@@ -7,6 +7,7 @@ It answers each line of standard input with one of JSON: `poll` with the inputs 
 
 import json
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -62,7 +63,7 @@ def main(spec: Mapping[str, Any]) -> None:
             producer.begin()
             answer = {"claims": positions.claims, "met": met}
         else:
-            time.sleep(spec["thinks_s"])  # what a member does that has work to do
+            threading.Event().wait(spec["thinks_s"])  # as a member does that has work to do
             try:
                 producer.send("out", b"k", b"v", [], lambda *_: None)
                 producer.flush(30)
