@@ -48,7 +48,7 @@ FLOORS = {
     "harness": (
         "names secrets errors waiting history moves telling",
         "reasons verdict",
-        "facts",
+        "facts goals",
         "expectation pipeline programs promises history_files",
         "record processes environment",
         "settings clients witness",
