@@ -64,6 +64,7 @@ lint: setup-dev
 docs: setup
 	@$(BIN)/python -P -m checkers.pages docs/anomalies
 	@$(BIN)/python -P -m harness.record.page docs/tables.md
+	@$(BIN)/python -P -m harness.clients.page docs/clients.md
 
 # What a run costs, and what a verdict costs; with SIZE (1m, 10m, 50m, 100m) a verdict on as many records alone.
 bench: setup-dev

@@ -51,6 +51,7 @@ def conclude(evidence: Evidence, judgement: Judgement) -> Verdict:
         warnings=list(facts.unexpected_errors),
         checked=judgement.checked,
         faults=facts.faults,
+        churn=facts.churn,
         coverage=judgement.coverage,
         stats=judgement.stats,
         unsettled=judgement.unsettled,

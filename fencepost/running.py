@@ -15,6 +15,7 @@ from fencepost.clusters import CLUSTERS, ClusterParts
 from fencepost.drawing import draw_report
 from fencepost.judges.for_a_run import Judge, judge_for
 from fencepost.planning import draw, facts_of, plan_run, plan_test
+from fencepost.preparing import prepare_cluster
 from harness.cluster import ClusterSpec
 from harness.errors import FencepostError
 from harness.facts import Facts
@@ -23,6 +24,7 @@ from harness.promises import HISTORY_FILE
 from harness.record import store
 from harness.record.told_history import crc_of
 from harness.runner import schedule as schedules
+from harness.runner.churn import Turn
 from harness.runner.ends import SentinelEnds
 from harness.runner.faults import Injection
 from harness.runner.interrupt import Interrupt, Stage
@@ -47,18 +49,25 @@ if TYPE_CHECKING:
 
 
 def run(
-    options: Options, progress: Progress, *, command: str, schedule: Sequence[Mapping[str, Any]] | None = None
+    options: Options,
+    progress: Progress,
+    *,
+    command: str,
+    schedule: Sequence[Mapping[str, Any]] | None = None,
+    churn: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[Verdict, Path]:
     """Break a cluster under a pipeline and judge it; returns the verdict and the run's folder."""
     workload = registry.workloads()[options.workload]
     drawn = (
-        Schedule(tuple(Injection.from_table(table) for table in schedule))
+        Schedule(tuple(map(Injection.from_table, schedule)), churn=tuple(map(Turn.from_table, churn)))
         if schedule is not None
         else draw(options, workload)
     )
     progress.say("planned, in seconds after the first input:" if drawn.injections else _no_faults(options))
     for injection in drawn.injections:
         progress.say(f"  {injection}")
+    for turn in drawn.churn:
+        progress.say(f"  {turn}")
     if options.master.startswith("spark://"):  # before a run for which nobody could give a verdict
         from checkers.spark.remote import reach
 
@@ -191,29 +200,11 @@ def _cluster_of(options: Options, test: Test) -> ClusterSpec:
 
 
 def _prepare(options: Options, workload: "Workload", cache: Path, say: Callable[[str], None]) -> "Prepared":
-    """Find or fetch what a run needs, and hold the broker settings against those that Kafka knows."""
+    """Find or fetch what a run needs."""
     from fencepost.spark import prepare_archive
-    from harness.cluster.broker_settings import TOOL, check_settings, documented_settings
-    from harness.environment.java import java, require_in_process
-    from harness.environment.jvm import broker_command
-    from harness.environment.prepare import prepare
 
-    if options.client == "java":  # before anything is made for a Java that will not do
-        require_in_process(java(options.java))
-    needed = "postgres" in facts_of(options, workload).stores
-    ready = prepare(
-        *(options.kafka, options.java, options.toxiproxy, cache, say),
-        mirror=options.mirror,
-        postgres_choice=options.postgres if needed else None,
-    )
-
-    def tool(folder: Path) -> Sequence[str]:
-        return broker_command(ready.java, ready.kafka, main=TOOL, args=[], folder=folder)
-
-    if options.settings:
-        known = documented_settings(cache, ready.kafka.version, tool)
-        for name in check_settings(options.settings, known):
-            say(f"Kafka {ready.kafka.version} does not document the broker setting {name}")
+    stores = facts_of(options, workload).stores
+    ready = prepare_cluster(options, cache, say, clients=(options.client,), stores=stores)
     prepare_archive(ready.java, say)
     return ready
 

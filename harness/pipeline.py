@@ -80,6 +80,20 @@ class StageFacts:
         named = (worker, *(f"{topic}-{number}" for topic, number in places))
         return next((self.transactional_ids[one] for one in named if one in self.transactional_ids), None)
 
+    def with_workers(self, more: Sequence[str], shared: bool) -> "StageFacts":
+        """The same with more workers."""
+        ids = self.transactional_ids
+        own: dict[str, str] = {}
+        if set(ids) == set(self.workers):  # by worker, and not by partition
+            worker, id_of = next(iter(ids.items()), ("", ""))
+            prefix = id_of.removesuffix(worker)  # of a shared cluster
+            own = {name: id_of if shared else f"{prefix}{name}" for name in more}
+        return replace(
+            self,
+            workers=(*self.workers, *more),
+            transactional_ids={**ids, **own},
+        )
+
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "StageFacts":
         """As `test.toml` has it, also in stores of earlier versions. Raises KeyError, TypeError, ValueError."""
@@ -213,6 +227,14 @@ class PipelineFacts:
         """The same with more settings of every topic."""
         topics = tuple(replace(one, config={**one.config, **config}) for one in self.topics)
         return replace(self, topics=topics)
+
+    def with_workers(self, more: Mapping[str, Sequence[str]], *, shared: bool = False) -> "PipelineFacts":
+        """The same with more workers, by stage, each with a transactional id of its own where the others have one.
+        `shared`: all of a stage have the same.
+        """
+        return replace(
+            self, stages=tuple(stage.with_workers(more.get(stage.name, ()), shared) for stage in self.stages)
+        )
 
     def as_table(self) -> dict[str, Any]:
         """As it stands in `test.toml`, under `[workload]`."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import ExitStatus, UnreadableInput
+from harness.moves import Moved
 from harness.reasons import Reason
 
 SCHEMA_VERSION = 1
@@ -213,6 +214,7 @@ class Verdict:
     ] = ()  # what changes nothing, and is to be known: workers that ended by themselves
     checked: Sequence[str] = ()  # the anomalies that were looked for
     faults: Sequence[FaultReport] = ()
+    churn: Sequence[Moved] = ()  # what moved when workers joined and left; no faults
     coverage: Mapping[str, int] = field(default_factory=dict)
     stats: Mapping[str, int] = field(default_factory=dict)
     unsettled: Unsettled = field(default_factory=Unsettled)
@@ -235,6 +237,7 @@ class Verdict:
             "warnings": [reason.as_json() for reason in self.warnings],
             "checked": list(self.checked),
             "faults": [fault.as_json() for fault in self.faults],
+            **({"churn": [one.as_json() for one in self.churn]} if self.churn else {}),
             "coverage": dict(self.coverage),
             "stats": dict(self.stats),
             "unsettled": self.unsettled.as_json(),
@@ -261,6 +264,7 @@ class Verdict:
                 warnings=[Reason.from_json(reason) for reason in body.get("warnings", ())],
                 checked=body.get("checked", ()),
                 faults=[FaultReport.from_json(fault) for fault in body["faults"]],
+                churn=[Moved.from_json(one) for one in body.get("churn", ())],
                 coverage=body["coverage"],
                 stats=body["stats"],
                 unsettled=Unsettled(**body.get("unsettled", {})),  # older runs do not say

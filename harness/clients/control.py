@@ -64,6 +64,12 @@ class Control:
         while not self._go and self._take():
             pass
 
+    def await_go(self) -> None:
+        """Wait until told to go on, or to stop."""
+        self._go = False
+        while not self._go and not self.stopping and self._take():
+            pass
+
     def _take(self) -> bool:
         """Read and obey; False once the run is gone."""
         assert self._channel is not None

@@ -27,6 +27,11 @@ class Row:
     exception: str | None = None  # the whole name of Java's class; None: librdkafka's own
     java: Failure | None = None
 
+    @property
+    def short(self) -> str:
+        """The exception without its package."""
+        return (self.exception or "").rpartition(".")[2]
+
     @classmethod
     def parse(cls, table: Mapping[str, Any]) -> "Row":
         """From the file."""

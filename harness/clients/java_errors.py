@@ -35,7 +35,16 @@ def classify(error: BaseException) -> ClientError | None:
 
 @cache
 def _meanings() -> list[tuple[Any, Failure]]:
-    return [(java_class(row.exception), row.java) for row in OF_JAVA if row.exception and row.java]
+    """Class and meaning of each row; a client of another version may lack some."""
+    there = ((_class(row.exception), row.java) for row in OF_JAVA)
+    return [(kind, failure) for kind, failure in there if kind is not None and failure is not None]
+
+
+def _class(name: str | None) -> Any:
+    try:
+        return name and java_class(name)
+    except TypeError:
+        return None
 
 
 @contextmanager

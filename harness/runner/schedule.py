@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from harness.errors import UsageError
+from harness.runner.churn import LEAD_S, Turn
 from harness.runner.faults import (
     FaultTargets,
     Injection,
@@ -21,8 +22,6 @@ from harness.runner.faults import (
     Resource,
 )
 
-LEAD_S = 3.0
-"""Undisturbed work before the first fault, so that there is something to break."""
 MOST_SLACK_S = 2.0
 
 
@@ -32,6 +31,7 @@ class Schedule:
 
     injections: tuple[Injection, ...] = ()
     unscheduled: Mapping[str, str] = field(default_factory=dict)
+    churn: tuple[Turn, ...] = ()
 
 
 def draw(

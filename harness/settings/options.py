@@ -98,6 +98,9 @@ class Options:
     abort_share: float = _option(
         Number(0, 0.5), 0.02, "share of the transactions that are aborted on purpose"
     )
+    churn_s: float = _option(
+        Number(0, 3600, "seconds"), 0.0, "every so many seconds a worker joins, leaves, or both; 0: never"
+    )
     empty_share: float | None = _option(
         Number(0, 0.9),
         None,
@@ -203,7 +206,12 @@ class Options:
 
 
 def _key(name: str) -> str:
-    keys = {"time_limit_s": "time-limit", "txn_timeout_s": "txn-timeout", "settings": "broker"}
+    keys = {
+        "time_limit_s": "time-limit",
+        "txn_timeout_s": "txn-timeout",
+        "churn_s": "churn",
+        "settings": "broker",
+    }
     return keys.get(name, name.replace("_", "-"))
 
 

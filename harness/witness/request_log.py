@@ -41,7 +41,7 @@ def spoken(lines: Iterable[bytes], listeners: Collection[str]) -> Spoken:
             continue
     return Spoken(
         {name: sorted(found) for name, found in sorted(versions.items())},
-        sorted(software - {"unknown unknown"}),  # who has not yet asked for ApiVersions is not known
+        tuple(sorted(software - {"unknown unknown"})),  # who has not yet asked for ApiVersions is not known
     )
 
 

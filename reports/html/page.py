@@ -19,7 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.reasons import Reason
-from harness.telling import words
+from harness.telling import requests, words
 from harness.telling.example import Example, fate, named_offset, named_operation, named_place, operations_of
 from harness.verdict import FaultReport, Found, Validity, Verdict, lacking
 from reports.charts import gantt, over_time, series
@@ -101,7 +101,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
     return environment.get_template("report.html").render(
         verdict=verdict,
         word={True: "valid", False: "invalid", "unknown": "unknown"}[verdict.valid.json],
-        policy=_policy(style, script),
+        policy=policy(style, script),
         style=Markup(style),
         script=Markup(script),
         contents=contents,
@@ -121,6 +121,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         clean=_clean(verdict),
         not_applicable=_not_applicable(verdict),
         settings=_settings(contents),
+        requests=list(requests.rows(verdict.requests)),
         command=_command(verdict, contents),
         enclosed=folder.enclosed(folder_path),
         missing=[*contents.missing, *measured.missing],
@@ -191,7 +192,7 @@ def _ident(name: str) -> str:
     )
 
 
-def _policy(style: str, script: str) -> str:
+def policy(style: str, script: str) -> str:
     """Nothing may be loaded, and of inline code only these two run."""
 
     def digest(text: str) -> str:

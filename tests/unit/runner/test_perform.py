@@ -92,6 +92,7 @@ def test_a_run_strikes_heals_and_comes_to_rest(tmp_path: Path) -> None:
         ("partition", True),
     ]
     assert run.problems == [] and quiet.leaders.keys() == set(PIPELINE.places)
+    assert run.cluster.recording == [True, False] and run.log.spoken.versions == {"EndTxn": [1]}
     assert run.progress.said[:3] == ["topics", "workers", "faults"]
     assert run.begun_in == ["faults"]
     assert run.took_s >= run.limit_s

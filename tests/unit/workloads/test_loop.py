@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from harness.clients.control import Control
-from harness.clients.interface import Failure, Position
+from harness.clients.interface import ClientError, Failure, Position
 from harness.history import Isolation, Step
 from harness.record.events import Begun
 from harness.record.journal import Journal
@@ -152,3 +152,16 @@ def test_a_zombie_is_made_where_something_is_begun_and_not_yet_committed(deliver
     held = held_at(delivery, RIGHT)
     assert held and set(held) <= set(reached)
     assert reached.index(held[-1]) < reached.index(Step.AFTER_COMMIT)
+
+
+def test_a_worker_that_was_replaced_takes_no_new_consumer(tmp_path: Path) -> None:
+    client = FakeClient()
+    with worker(client, tmp_path, Delivery.TRANSACTIONS) as one:
+        first = one.post.consumer
+        one._met(ClientError(Failure.FENCED, "another has its group.instance.id"))
+        one.control.replaced = True
+        one.turn()
+        assert one.post.consumer is first
+        one.control.replaced = False
+        one.turn()
+        assert one.post.consumer is not first

@@ -1,0 +1,126 @@
+"""A zombie whose transactional id nobody has taken is fenced by its group alone (KIP-447): in each protocol, under each
+assignor, static or not, on both clients, at once when it wakes and after its client has learnt what it missed.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from harness.clients import librdkafka
+from harness.clients.interface import ProducerSettings
+from harness.clients.jvm import JvmParts
+from harness.cluster import ClusterSpec
+from harness.cluster.local import LocalCluster
+from harness.environment import Prepared
+from harness.environment.cache import cache_folder
+from harness.environment.java import jvm_library
+from harness.environment.jvm import jvm_flags
+from harness.environment.ports import PortBlock
+from harness.environment.prepare import prepare
+from harness.pipeline import TopicFacts
+from harness.processes.spawn import Supervisor
+from harness.settings.options import CLIENTS
+
+GROUPS = (("classic", "eager"), ("classic", "cooperative"), ("consumer", None))
+FENCED = {"abortable", "fenced", "fatal"}
+
+
+@pytest.fixture(scope="module")
+def ready() -> Prepared:
+    return prepare("4.3.1", "auto", "auto", cache_folder(), print)
+
+
+@pytest.fixture(scope="module")
+def cluster(ready: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """A cluster with a topic of one partition, which a hundred records fill."""
+    with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
+        spec, folder = ClusterSpec(slots=("w0",)), tmp_path_factory.mktemp("cluster")
+        with LocalCluster(spec, folder, ready, supervisor, ports.take) as started:
+            started.create_topics([TopicFacts("in", 1), TopicFacts("out", 1)], 60)
+            producer = Producer(librdkafka.idempotent_producer(ProducerSettings(started.bootstrap)))
+            for n in range(100):
+                producer.produce("in", b"%d" % n)
+            assert producer.flush(60) == 0
+            yield started
+
+
+class Member:
+    """A process of `tests.support.member`."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        command = [sys.executable, "-P", "-m", "tests.support.member", json.dumps(spec)]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+        )
+
+    def does(self, command: str) -> dict[str, Any]:
+        """Tell it, and wait for its answer."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return answer
+
+
+@contextmanager
+def member(spec: dict[str, Any]) -> Iterator[Member]:
+    started = Member(spec)
+    try:
+        yield started
+    finally:
+        started.process.kill()
+        started.process.wait()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("thinks_s", [0.0, 1.5])
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize(("protocol", "assignor"), GROUPS)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_zombie_is_fenced_by_its_group(
+    client: str,
+    protocol: str,
+    assignor: str | None,
+    static: bool,
+    thinks_s: float,
+    cluster: LocalCluster,
+    ready: Prepared,
+    tmp_path: Path,
+) -> None:
+    parts = JvmParts(
+        jvm_library(ready.java), tuple(ready.kafka.class_path), tmp_path, tuple(jvm_flags(ready.java))
+    )
+    group = f"{client}-{protocol}-{assignor}-{static}-{thinks_s}"
+    spec = {
+        "client": client,
+        "jvm": parts.as_spec(),
+        "bootstrap": cluster.bootstrap,
+        "group": group,
+        "worker": "w-1",
+        "membership": {"protocol": protocol, "assignor": assignor, "static": static},
+        "thinks_s": thinks_s,
+    }
+    with (
+        member({**spec, "name": "w-1.0"}) as zombie,
+        member({**spec, "name": "w-1.1", "thinks_s": 0}) as other,
+    ):
+        held = zombie.does("poll")["claims"]
+        assert held == {"in/0": [0, 5]}
+        zombie.process.send_signal(signal.SIGSTOP)
+        try:
+            assert other.does("poll")["claims"] == held
+            assert other.does("send") == {"failure": None}
+        finally:
+            zombie.process.send_signal(signal.SIGCONT)
+        met = zombie.does("send")
+        print(group, met)  # noqa: T201 - which fence it was
+        assert met["failure"] in FENCED, met
+        assert cluster.committed(group)["in", 0] == 5

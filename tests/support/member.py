@@ -1,0 +1,79 @@
+"""A member of a group with a transactional id of its own, as a process that can be paused: what it holds it tells, and
+goes on when it is told to. `python -P -m tests.support.member SPECIFICATION`.
+
+It answers each line of standard input with one of JSON: `poll` with the inputs that it then has in a transaction;
+`send` with the error that sending their offsets and committing met, or null; `end` ends it.
+"""
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from fencepost.process import client_of, member_of
+from harness.clients.interface import ClientError, ConsumerSettings, ProducerSettings
+from harness.clients.offsets import Positions
+from harness.history import Isolation
+
+BATCH = 5
+POLL_TIMEOUT_S = 60.0
+
+
+def main(spec: Mapping[str, Any]) -> None:
+    client = client_of(spec)
+    settings = ConsumerSettings(
+        spec["bootstrap"],
+        spec["group"],
+        spec["name"],
+        Isolation.READ_COMMITTED,
+        most=BATCH,
+        as_member=member_of(spec),
+    )
+    met: list[str] = []
+
+    def consumer() -> Any:
+        return client.consumer(settings, ["in"], lambda *_: None, noted)
+
+    def noted(error: ClientError) -> None:
+        met.append(f"{error.failure.value}: {error}")
+        if error.ends_client:
+            ended.append(True)
+
+    ended: list[bool] = []
+    member = consumer()
+    producer = client.producer(ProducerSettings(spec["bootstrap"]), f"own-{spec['name']}-{time.time_ns()}")
+    producer.init(30)
+    positions = Positions.of([])
+    for command in sys.stdin:
+        answer: dict[str, Any] = {}
+        if command.strip() == "end":
+            break
+        if command.strip() == "poll":
+            deadline = time.monotonic() + POLL_TIMEOUT_S
+            batch: list[Any] = []
+            while not batch and time.monotonic() < deadline:
+                batch = member.poll(BATCH, 0.2)
+                if ended:
+                    member.close()
+                    ended.clear()
+                    member = consumer()
+            positions = Positions.of(batch)
+            producer.begin()
+            answer = {"claims": positions.claims, "met": met}
+        else:
+            threading.Event().wait(spec["thinks_s"])  # as a member does that has work to do
+            try:
+                producer.send("out", b"k", b"v", [], lambda *_: None)
+                producer.flush(30)
+                producer.send_offsets(positions.to_commit(spec["name"]), member.membership(), 10)
+                producer.commit(30)
+                answer = {"failure": None}
+            except ClientError as error:
+                answer = {"failure": error.failure.value, "words": str(error)}
+        print(json.dumps(answer), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

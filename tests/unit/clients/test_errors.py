@@ -1,0 +1,106 @@
+"""What the errors of both clients mean: each client agrees with the one table, and the page is made of it."""
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from harness.clients import error_table, librdkafka_client, page
+from harness.clients.error_table import OF_JAVA, ROWS, Row
+from harness.clients.interface import Failure
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "clients.md"
+KNOWN = [row for row in ROWS if row.librdkafka and row.code is not None]
+FLAGS = {
+    Failure.FATAL: {"fatal": True},
+    Failure.ABORTABLE: {"txn_requires_abort": True},
+    Failure.RETRIABLE: {"retriable": True},
+}
+
+
+def told(code: int, **flags: bool) -> Failure:
+    error = librdkafka_client.classify(KafkaException(KafkaError(code, "words", **flags)))
+    assert error is not None
+    return error.failure
+
+
+@pytest.mark.parametrize("row", KNOWN, ids=lambda row: row.name)
+def test_librdkafka_means_what_its_row_says(row: Row) -> None:
+    assert row.code is not None
+    assert told(row.code) is row.librdkafka[0]
+    for failure, flags in FLAGS.items():
+        fenced = row.librdkafka == (Failure.FENCED,)
+        assert told(row.code, **flags) is (Failure.FENCED if fenced else failure)
+
+
+@pytest.mark.parametrize("row", KNOWN, ids=lambda row: row.name)
+def test_a_code_has_the_name_that_librdkafka_gives_it(row: Row) -> None:
+    named = getattr(KafkaError, row.name, None)
+    if named is None:  # newer than this librdkafka, or named otherwise by it
+        assert row.name in {"TRANSACTION_ABORTABLE", "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"} or (
+            row.name in {"MSG_SIZE_TOO_LARGE", "COORDINATOR_LOAD_IN_PROGRESS"}
+        )
+    else:
+        assert named == row.code
+
+
+@pytest.mark.parametrize(
+    ("flags", "meaning"), [*((flags, one) for one, flags in FLAGS.items()), ({}, Failure.UNKNOWN)]
+)
+def test_an_error_in_no_row_is_what_its_flags_say_and_else_unknown(
+    flags: dict[str, bool], meaning: Failure
+) -> None:
+    assert told(9_999, **flags) is meaning
+
+
+def test_a_fatal_error_inside_a_call_is_found_behind_the_system_error() -> None:
+    error = SystemError("returned a result with an exception set")
+    error.__cause__ = KafkaException(KafkaError(KafkaError._FENCED, "words", fatal=True))
+    found = librdkafka_client.classify(error)
+    assert found is not None and found.failure is Failure.FENCED and found.ends_client
+
+
+def test_what_is_fatal_in_java_stands_before_what_the_client_wraps_it_in() -> None:
+    places = {row.name: place for place, row in enumerate(OF_JAVA)}
+    last = ["ApplicationRecoverableException", "RetriableException", "KafkaException"]
+    assert [row.name for row in OF_JAVA[-3:]] == last
+    for special, general in (
+        ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "AuthorizationException"),
+        ("UNKNOWN_PRODUCER_ID", "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+    ):
+        assert places[special] < places[general]
+
+
+def test_every_error_of_transactions_and_of_membership_is_in_the_table() -> None:
+    needed = [
+        "PRODUCER_FENCED",
+        "INVALID_PRODUCER_EPOCH",
+        "INVALID_TXN_STATE",
+        "CONCURRENT_TRANSACTIONS",
+        "UNKNOWN_MEMBER_ID",
+        "ILLEGAL_GENERATION",
+        "FENCED_INSTANCE_ID",
+        "STALE_MEMBER_EPOCH",
+        "FENCED_MEMBER_EPOCH",
+        "UNRELEASED_INSTANCE_ID",
+        "UNKNOWN_PRODUCER_ID",
+        "INVALID_PRODUCER_ID_MAPPING",
+        "TRANSACTION_ABORTABLE",
+        "OUT_OF_ORDER_SEQUENCE_NUMBER",
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        "REQUEST_TIMED_OUT",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "NOT_COORDINATOR",
+        "COORDINATOR_NOT_AVAILABLE",
+        "UNSTABLE_OFFSET_COMMIT",
+        "REBALANCE_IN_PROGRESS",
+    ]
+    both = {row.name for row in ROWS if row.librdkafka and row.java}
+    assert both.issuperset(needed)
+    assert len({row.name for row in ROWS}) == len(ROWS)
+    assert all(row.source and row.when and (row.librdkafka or row.java) for row in ROWS)
+
+
+def test_the_page_is_made_from_the_table() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page.page(), "run `make docs`"
+    assert error_table.FILE.name in PAGE.read_text(encoding="utf-8")

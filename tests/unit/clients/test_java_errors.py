@@ -1,0 +1,72 @@
+"""The exceptions of Kafka's Java client, held to the table by the classes of the real jar."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.environment.cache import cache_folder
+from harness.environment.java import jvm_library, system_java
+from harness.environment.kafka import located
+from harness.errors import EnvironmentFailure
+from tests.support.needs import lacking
+
+# A JVM lives as long as its process, so it gets one of its own.
+SCRIPT = """
+import sys
+from pathlib import Path
+import jpype
+from harness.clients import java_errors, jvm
+from harness.clients.error_table import OF_JAVA
+from harness.clients.interface import Failure
+library, folder, *jars = sys.argv[1:]
+jvm.start(jvm.JvmParts(Path(library), tuple(map(Path, jars)), Path(folder)))
+made = 0
+for row in OF_JAVA:
+    kind = jvm.java_class(row.exception)
+    try:
+        error = kind("words")
+    except TypeError:
+        continue  # it wants more than words, or is abstract
+    jvm.java_class("java.lang.Thread").interrupted()  # an InterruptException interrupts who makes it
+    made += 1
+    assert java_errors.classify(error).failure is row.java, row
+    wrapped = jvm.java_class("org.apache.kafka.common.KafkaException")("wrapped", error)
+    assert java_errors.classify(wrapped).failure is row.java, row
+assert made > 25, made
+OF_JAVA.insert(0, type(OF_JAVA[0])("NEW", "", "", exception="org.apache.kafka.Newer", java=Failure.FATAL))
+java_errors._meanings.cache_clear()
+error = jvm.java_class("org.apache.kafka.common.errors.TimeoutException")("an older client lacks a class")
+assert java_errors.classify(error).failure is Failure.RETRIABLE
+other = jvm.java_class("java.io.IOException")("words")
+assert java_errors.classify(other).failure is Failure.UNKNOWN
+assert java_errors.classify(ValueError()) is None
+"""
+
+
+def test_java_means_what_its_row_says(tmp_path: Path) -> None:
+    java = system_java()
+    jars = located("4.3.1", cache_folder()).class_path
+    if java is None or not all(jar.exists() for jar in jars):
+        lacking("Java, and Kafka's jars in the cache")
+    try:
+        library = jvm_library(java)
+    except EnvironmentFailure as error:
+        lacking(str(error))
+    command = [sys.executable, "-P", "-c", SCRIPT, str(library), str(tmp_path), *map(str, jars)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("lack", ["jpype", "library"])
+def test_what_a_jvm_in_a_process_lacks_is_told(
+    lack: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from harness.environment import java
+
+    found = java.Java(tmp_path, tmp_path / "bin" / "java", 17, "17.0.1", "PATH")
+    if lack == "jpype":
+        monkeypatch.setattr(java, "find_spec", lambda name: None)
+    with pytest.raises(EnvironmentFailure, match="jpype1" if lack == "jpype" else "libjvm"):
+        java.require_in_process(found)

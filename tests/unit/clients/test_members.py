@@ -1,0 +1,62 @@
+"""How workers are members of their group: what the options say, and what the libraries are told."""
+
+from dataclasses import replace
+
+import pytest
+
+from fencepost.process import member_of
+from harness.clients import java_consumer, librdkafka
+from harness.clients.interface import DEFAULT_GROUP, ConsumerSettings, GroupSettings
+from harness.cluster.config import SETTINGS
+from harness.errors import UsageError
+from harness.history import Isolation
+from harness.settings.options import Options, parse_set
+from tests.unit.test_options import KNOWN
+
+ONE = ConsumerSettings("b", "g", "w-1.0", Isolation.READ_COMMITTED)
+
+
+def told(**how: str) -> tuple[dict[str, object], dict[str, object]]:
+    """The settings of both libraries."""
+    group = GroupSettings(**how)
+    return librdkafka.member(replace(ONE, as_member=group)), java_consumer._as_member(group)
+
+
+@pytest.mark.parametrize("how", [{}, {"assignor": "eager"}, {"assignor": "cooperative"}])
+def test_a_classic_member_has_its_time_outs_and_its_assignor(how: dict[str, str]) -> None:
+    for settings in told(**how):
+        assert settings["session.timeout.ms"] == 2_000
+        assert "group.protocol" not in settings
+        assert ("partition.assignment.strategy" in settings) == bool(how)
+        assert "group.instance.id" not in settings
+
+
+def test_a_member_of_the_consumer_protocol_leaves_to_the_brokers_what_is_theirs() -> None:
+    for settings in told(protocol="consumer", instance_id="w-1"):
+        assert settings["group.protocol"] == "consumer" and settings["group.instance.id"] == "w-1"
+        forbidden = {"session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"}
+        assert forbidden.isdisjoint(settings)
+    assert SETTINGS["group.consumer.session.timeout.ms"] == "2000"
+
+
+def test_a_stranger_does_not_take_the_place_of_a_static_member() -> None:
+    assert replace(ONE, as_member=GroupSettings(instance_id="w-1")).as_stranger().as_member == DEFAULT_GROUP
+
+
+def test_a_static_member_goes_by_the_name_that_its_replacement_has_too() -> None:
+    spec = {"worker": "shop-1", "membership": {"protocol": "classic", "assignor": None, "static": True}}
+    assert member_of(spec).instance_id == "shop-1"
+    assert member_of({"worker": "shop-1"}) == DEFAULT_GROUP
+
+
+def test_an_assignor_does_not_go_with_the_consumer_protocol() -> None:
+    with pytest.raises(UsageError, match="KIP-848"):
+        Options(group_protocol="consumer", assignor="eager").validated(KNOWN)
+    Options(group_protocol="consumer", static_membership=True).validated(KNOWN)
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("False", False)])
+def test_a_switch_is_true_or_false(text: str, value: bool) -> None:
+    assert parse_set(f"static-membership={text}") == {"static-membership": value}
+    with pytest.raises(UsageError, match="true or false"):
+        parse_set("static-membership=yes")

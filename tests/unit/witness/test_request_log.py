@@ -1,0 +1,39 @@
+"""The brokers' request log: versions by request, of the listeners that are asked for."""
+
+import orjson
+
+from harness.telling import requests
+from harness.witness.request_log import Spoken, spoken
+
+
+def line(key: str, version: int, listener: str, name: str = "lib", kind: str = "2.8") -> bytes:
+    told = {
+        "requestHeader": {"requestApiKeyName": key, "requestApiVersion": version, "clientId": "c"},
+        "listener": listener,
+        "clientInformation": {"softwareName": name, "softwareVersion": kind},
+    }
+    return b"Completed request:" + orjson.dumps(told) + b"\n"
+
+
+def test_versions_are_told_of_the_listeners_that_are_asked_for() -> None:
+    lines = [
+        line("END_TXN", 1, "SLOT_1"),
+        line("END_TXN", 5, "SLOT_2"),
+        line("END_TXN", 4, "INT_1"),
+        line("TXN_OFFSET_COMMIT", 3, "SLOT_1"),
+        line("API_VERSIONS", 3, "SLOT_1", "unknown", "unknown"),
+    ]
+    versions = {"ApiVersions": [3], "EndTxn": [1, 5], "TxnOffsetCommit": [3]}
+    assert spoken(lines, {"SLOT_1", "SLOT_2"}) == Spoken(versions, ("lib 2.8",))
+
+
+def test_a_line_that_is_cut_or_strange_says_nothing() -> None:
+    whole = line("END_TXN", 1, "S")
+    strange = [b"Completed request:[1]\n", b"Completed request:{}\n", b'Completed request:{"listener":"S"}\n']
+    assert spoken([whole[:-9], *strange, b"INFO\n", b""], {"S"}) == Spoken()
+
+
+def test_what_a_version_means_stands_first() -> None:
+    told = list(requests.rows({"Fetch": [16, 17], "EndTxn": [1], "Produce": [13]}))
+    assert [row[:2] for row in told] == [("EndTxn", "v1"), ("Produce", "v13"), ("Fetch", "v16, v17")]
+    assert "KAFKA-17754" in told[0][2] and "KAFKA-17754" not in next(requests.rows({"EndTxn": [5]}))[2]
