@@ -6,6 +6,7 @@ from fencepost.aims import expand, key_of
 from fencepost.evidence import KILLED, Evidence
 from harness.facts import Facts
 from harness.history import Guarantee
+from harness.pipeline import PipelineFacts
 from harness.reasons import Reason
 from harness.settings.test_toml import Plan
 from harness.telling.words import several
@@ -20,7 +21,7 @@ def conclude(evidence: Evidence, judgement: Judgement) -> Verdict:
     unmet, waived = _goals(evidence.plan, judgement)
     unmet_goals = {**facts.unmet_goals, **unmet}
     guarantee = evidence.plan.pipeline.guarantee
-    waived |= _not_needed(guarantee, judgement)
+    waived |= _not_needed(evidence.plan.pipeline, judgement)
     reasons = list(dict.fromkeys([*_reasons(evidence), *judgement.broken.values()]))
     reasons += _unstruck(evidence)
     reasons += [
@@ -50,6 +51,7 @@ def conclude(evidence: Evidence, judgement: Judgement) -> Verdict:
         warnings=list(facts.unexpected_errors),
         checked=judgement.checked,
         faults=facts.faults,
+        churn=facts.churn,
         coverage=judgement.coverage,
         stats=judgement.stats,
         unsettled=judgement.unsettled,
@@ -107,12 +109,20 @@ def _goals(plan: Plan, judgement: Judgement) -> tuple[dict[str, str], dict[str, 
     return unmet, {goal.name: goal.waived for goal in missed if goal.waived}
 
 
-def _not_needed(guarantee: Guarantee, judgement: Judgement) -> dict[str, str]:
-    """What the guarantee exists to permit, where it did not occur: then the run has not shown that it holds."""
-    permitted = guarantee.permits
-    if permitted is None or permitted in judgement.anomalies or permitted not in judgement.checked:
-        return {}
-    return {permitted: f"{guarantee.value} permits it, and it did not occur; kill-worker provokes it"}
+def _not_needed(pipeline: PipelineFacts, judgement: Judgement) -> dict[str, str]:
+    """What a guarantee exists to permit, where it did not occur: then the run has not shown that it holds."""
+    stages = {f" of {one.name}": Guarantee(one.guarantee) for one in pipeline.stages if one.guarantee}
+    missed = {}
+    for whose, guarantee in {"": pipeline.guarantee, **stages}.items():
+        permitted = guarantee.permits
+        if permitted is None or permitted not in judgement.checked:
+            continue
+        found = judgement.anomalies.get(permitted)
+        if found is None or (whose and not found.allowed and not found.permitted):
+            missed[permitted] = (
+                f"{guarantee.value}{whose} permits it, and it did not occur; kill-worker provokes it"
+            )
+    return missed
 
 
 def healed_ns(facts: Facts) -> int | None:

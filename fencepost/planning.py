@@ -1,7 +1,7 @@
 """From options to a plan: the schedule of faults, what is fixed before a run begins, and what repeats it."""
 
 import secrets
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from fencepost import registry
 from fencepost.aims import aimed, expand
 from fencepost.clusters import CLUSTERS
-from fencepost.shapes import empty_share, shaped, txn_timeout_ms
+from fencepost.shapes import draw_churn, empty_share, shaped, txn_timeout_ms
 from harness.clients.interface import SESSION_TIMEOUT_MS
 from harness.cluster import Ability
 from harness.pipeline import PipelineFacts
 from harness.promises import NO_WITNESS, SEGMENTS, Promises, final_readers, observer, store_reader
 from harness.runner import schedule as schedules
+from harness.runner.churn import joining, slots_more
 from harness.runner.faults import FaultTargets, Nemesis
 from harness.runner.processes import Clock
 from harness.runner.run import Test
@@ -71,10 +72,12 @@ def draw(options: Options, workload: "Workload") -> Schedule:
         can=CLUSTERS[options.cluster].can,
         stage=defect.stage_of(workload) if defect and not named else None,
         step=defect.step.value if defect and defect.step and not named else None,
+        services=tuple(kind for kind in facts.stores if STORES[kind].served),
     )
     rng = Random(f"{options.seed}/schedule")
     chosen: list[Nemesis] = [aimed(name, nemeses) for name in names]
-    return schedules.draw(chosen, targets, options.time_limit_s, rng, named=named or defect is not None)
+    drawn = schedules.draw(chosen, targets, options.time_limit_s, rng, named=named or defect is not None)
+    return replace(drawn, churn=draw_churn(options, facts, drawn.injections))
 
 
 def workers_of(facts: PipelineFacts) -> dict[str, tuple[str, ...]]:
@@ -88,9 +91,10 @@ def plan_test(
     """Everything that is fixed before the run begins. `prepared`: for a client that runs on Java."""
     facts = facts_of(options, workload)
     workers = workers_of(facts)
+    facts = facts.with_workers(joining(drawn.churn), shared=policy_of(options.defect).shared_id)
     nemeses = registry.nemeses()
     kept = sum(nemeses[injection.fault].keeps_slot for injection in drawn.injections)
-    slots = sum(map(len, workers.values())) + kept + SPARE_SLOTS
+    slots = sum(map(len, workers.values())) + kept + slots_more(drawn.churn) + SPARE_SLOTS
     ours = PythonProgram(
         PROCESS,
         {
@@ -112,7 +116,7 @@ def plan_test(
             "seed": options.seed,
             "partitions": workload.partitions(options),
             "stores": {kind: STORES[kind].address(folder) for kind in facts.stores},
-            **_jvm(options, folder, prepared),
+            **jvm_spec(options.client, folder, prepared),
         },
     )
     return Test(
@@ -122,15 +126,16 @@ def plan_test(
         workers=workers,
         worker_slots=tuple(f"w{n}" for n in range(slots)),
         injections=drawn.injections,
+        churn=drawn.churn,
         nemeses=nemeses,
         programs={stage.name: ours for stage in facts.stages},
         own=ours,
     )
 
 
-def _jvm(options: Options, folder: Path, prepared: "Prepared | None") -> dict[str, Any]:
+def jvm_spec(client: str, folder: Path, prepared: "Prepared | None") -> dict[str, Any]:
     """What the JVM in a worker is started from."""
-    if options.client != "java" or prepared is None:
+    if client != "java" or prepared is None:
         return {}
     from harness.clients.jvm import JvmParts
     from harness.environment.java import jvm_library
@@ -159,6 +164,7 @@ def plan_run(
             "wall_ms_at_zero": clock.wall_ms_at_zero,
             "session_timeout_ms": SESSION_TIMEOUT_MS,
             "promises": asdict(promises_of(options, test)),
+            **({"churn": [turn.as_table() for turn in drawn.churn]} if drawn.churn else {}),
         },
         [injection.as_table() for injection in drawn.injections],
         test.pipeline.as_table(),
@@ -177,6 +183,7 @@ def promises_of(options: Options, test: Test) -> Promises:
         witness=SEGMENTS if segments else NO_WITNESS,
         internal_logs=test.pipeline.internal_topics if segments else (),
         transactions=test.pipeline.transactional,
+        offsets_within=any(stage.group and stage.transactional_ids for stage in test.pipeline.stages),
         replicas=segments,
         readers=(
             *final_readers(topics),

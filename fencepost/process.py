@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from harness.history import Isolation, Role
 from harness.record.events import Begun
 from harness.record.journal import Journal, NoJournal
 from harness.record.parts import PartWriter, folder_of, start_over
-from harness.stores.interface import Store
+from harness.stores.feeder import TableFeeder
+from harness.stores.interface import Inputs, Store
 from harness.stores.reader import StoreReader
 from harness.stores.registry import STORES
 from workloads.defects import policy_of
@@ -31,6 +33,7 @@ from workloads.model import Workload
 from workloads.padding import largest_bytes, padded
 from workloads.policy import Delivery
 from workloads.registry import WORKLOADS
+from workloads.relay import Relay
 from workloads.unusual import Shares
 
 LOOPS: Mapping[Delivery, type[Worker] | type[MixedWorker]] = {Delivery.MIXED: MixedWorker}
@@ -59,6 +62,12 @@ def store_of(spec: Mapping[str, Any]) -> Store | None:
     return next((STORES[kind].connect(address) for kind, address in spec.get("stores", {}).items()), None)
 
 
+def inputs_of(spec: Mapping[str, Any], workload: Workload, table: str) -> Inputs:
+    """A table whose rows are inputs."""
+    kind = workload.tables[table]
+    return STORES[kind].inputs(spec["stores"][kind])
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Be what the specification says until told to stop."""
     spec: dict[str, Any] = json.loads((argv or sys.argv[1:])[0])
@@ -79,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def build(
     spec: dict[str, Any], journal: Journal, control: Control
-) -> Worker | MixedWorker | Feeder | Observer | FinalReader | StoreReader:
+) -> Worker | MixedWorker | Relay | Feeder | TableFeeder | Observer | FinalReader | StoreReader:
     """The object that does the work of a role."""
     tag = spec.get("tag", "")
     record_bytes = spec.get("record_bytes", 0)
@@ -88,27 +97,13 @@ def build(
     places = [(topic, partition) for topic, partition in spec.get("places", ())]
     match Role(spec["role"]):
         case Role.WORKER:
-            settings = Settings(
-                bootstrap=spec["bootstrap"],
-                group=spec.get("group"),
-                transactional_id=spec.get("transactional_id"),
-                process=spec["process"],
-                txn_size=spec["txn_size"],
-                abort_share=spec["abort_share"],
-                seed=spec["seed"],
-                policy=policy_of(spec.get("defect")),
-                delivery=workload.delivery_of(workload.stage(spec["stage"])),
-                place=workload.place_of(spec["stage"]),
-                partitions=spec.get("partitions", 0),
-                compression=compression,
-                largest_bytes=limit,
-                txn_timeout_ms=spec["txn_timeout_ms"],
-                shares=Shares(spec["empty_share"], spec["overrun_share"]),
-                as_member=member_of(spec),
+            return worker_of(spec, workload, journal, control)
+        case Role.FEEDER if workload.fed_table:
+            (feed,) = workload.feeds()
+            connect = partial(inputs_of, spec, workload, feed.topic)
+            return TableFeeder(
+                connect, feed, spec["rate"], spec["abort_share"], spec["seed"], journal, control
             )
-            stage = workload.stage(spec["stage"])
-            kind = LOOPS.get(settings.delivery, Worker)
-            return kind(stage, settings, client_of(spec), journal, control, store_of(spec))
         case Role.FEEDER:
             told = ProducerSettings(spec["bootstrap"], largest_bytes=limit, compression=compression)
             return Feeder(told, workload.feeds(), spec["rate"], spec["seed"], journal, control)
@@ -119,7 +114,9 @@ def build(
             assert store is not None, "who reads tables is told of the store"
             parts = PartWriter(journal, folder_of(Path(spec["path"])))
             expect, stated = workload.expectation(), stated_topics(workload)
-            return StoreReader(store, spec["tables"], journal, parts, control, expect, stated)
+            read = {table for table in spec["tables"] if table in workload.read_tables}
+            inputs_by = {table: inputs_of(spec, workload, table) for table in read}
+            return StoreReader(store, spec["tables"], journal, parts, control, expect, stated, inputs_by)
         case Role.FINAL:
             isolation = Isolation(spec["isolation"])
             parts = PartWriter(journal, folder_of(Path(spec["path"])))
@@ -133,6 +130,37 @@ def build(
                 workload.expectation(),
                 stated_topics(workload),
             )
+
+
+def worker_of(
+    spec: Mapping[str, Any], workload: Workload, journal: Journal, control: Control
+) -> Worker | MixedWorker | Relay:
+    """A worker of a stage."""
+    record_bytes = spec.get("record_bytes", 0)
+    settings = Settings(
+        bootstrap=spec["bootstrap"],
+        group=spec.get("group"),
+        transactional_id=spec.get("transactional_id"),
+        process=spec["process"],
+        txn_size=spec["txn_size"],
+        abort_share=spec["abort_share"],
+        seed=spec["seed"],
+        policy=policy_of(spec.get("defect")),
+        delivery=workload.delivery_of(workload.stage(spec["stage"])),
+        place=workload.place_of(spec["stage"]),
+        partitions=spec.get("partitions", 0),
+        compression=spec.get("compression", "none"),
+        largest_bytes=largest_bytes(record_bytes),
+        txn_timeout_ms=spec["txn_timeout_ms"],
+        shares=Shares(spec["empty_share"], spec["overrun_share"]),
+        as_member=member_of(spec),
+    )
+    stage = workload.stage(spec["stage"])
+    if settings.delivery is Delivery.RELAYED:
+        inputs = inputs_of(spec, workload, stage.reads[0])
+        return Relay(stage, settings, client_of(spec), journal, control, inputs)
+    kind = LOOPS.get(settings.delivery, Worker)
+    return kind(stage, settings, client_of(spec), journal, control, store_of(spec))
 
 
 def stated_topics(workload: Workload) -> frozenset[str]:

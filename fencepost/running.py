@@ -14,7 +14,8 @@ from fencepost import registry
 from fencepost.clusters import CLUSTERS, ClusterParts
 from fencepost.drawing import draw_report
 from fencepost.judges.for_a_run import Judge, judge_for
-from fencepost.planning import draw, plan_run, plan_test
+from fencepost.planning import draw, facts_of, plan_run, plan_test
+from fencepost.preparing import prepare_cluster
 from harness.cluster import ClusterSpec
 from harness.errors import FencepostError
 from harness.facts import Facts
@@ -23,6 +24,7 @@ from harness.promises import HISTORY_FILE
 from harness.record import store
 from harness.record.told_history import crc_of
 from harness.runner import schedule as schedules
+from harness.runner.churn import Turn
 from harness.runner.ends import SentinelEnds
 from harness.runner.faults import Injection
 from harness.runner.interrupt import Interrupt, Stage
@@ -36,6 +38,8 @@ from harness.runner.tabulate import Ends, rows_of, tabulate, unexpected_errors
 from harness.secrets import redact_text
 from harness.settings.options import Options
 from harness.settings.test_toml import Plan
+from harness.stores.backlog import StoreBacklog
+from harness.stores.interface import StoreParts
 from harness.stores.registry import STORES
 from harness.verdict import Verdict
 
@@ -45,18 +49,25 @@ if TYPE_CHECKING:
 
 
 def run(
-    options: Options, progress: Progress, *, command: str, schedule: Sequence[Mapping[str, Any]] | None = None
+    options: Options,
+    progress: Progress,
+    *,
+    command: str,
+    schedule: Sequence[Mapping[str, Any]] | None = None,
+    churn: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[Verdict, Path]:
     """Break a cluster under a pipeline and judge it; returns the verdict and the run's folder."""
     workload = registry.workloads()[options.workload]
     drawn = (
-        Schedule(tuple(Injection.from_table(table) for table in schedule))
+        Schedule(tuple(map(Injection.from_table, schedule)), churn=tuple(map(Turn.from_table, churn)))
         if schedule is not None
         else draw(options, workload)
     )
     progress.say("planned, in seconds after the first input:" if drawn.injections else _no_faults(options))
     for injection in drawn.injections:
         progress.say(f"  {injection}")
+    for turn in drawn.churn:
+        progress.say(f"  {turn}")
     if options.master.startswith("spark://"):  # before a run for which nobody could give a verdict
         from checkers.spark.remote import reach
 
@@ -112,7 +123,7 @@ def perform_run(
     root = Path(options.store)
     progress.phase("preparing")
     cache = cache_folder()
-    prepared = _prepare(options, cache, progress.say)
+    prepared = _prepare(options, workload, cache, progress.say)
     started = datetime.now(UTC)
     folder = store.create(root, options.run_name, started)
     require(MEMORY_MB, DISK_MB + planned_mb(options), folder)
@@ -135,13 +146,23 @@ def perform_run(
         return run_log.facts(interrupt.came, drawn.unscheduled, _versions(options, prepared))
 
     with ExitStack() as up:
-        for kind in test.pipeline.stores:
-            up.enter_context(STORES[kind].up(folder))
+        with run_log.phase("stores"):
+            made = StoreParts(folder, supervisor, ports.take, prepared.postgres)
+            ups = {kind: up.enter_context(STORES[kind].up(made)) for kind in test.pipeline.stores}
+        services = {kind: service for kind, service in ups.items() if service is not None}
+        backlog = StoreBacklog(
+            {
+                table.name: STORES[table.store].inputs(STORES[table.store].address(folder))
+                for table in test.pipeline.stored_inputs
+            }
+        )
+        up.callback(backlog.close)
         with run_log.phase("cluster"):
             parts = ClusterParts(_cluster_of(options, test), folder, prepared, supervisor, ports.take)
             cluster = up.enter_context(CLUSTERS[options.cluster].open(parts))
         try:
-            running = Running(cluster, supervisor, interrupt, SentinelEnds(cluster))
+            ends = SentinelEnds(cluster, backlog)
+            running = Running(cluster, supervisor, interrupt, ends, services, backlog)
             quiet = perform(
                 test, running, run_log, Ahead(lambda: judge.begin(prepared), judge.by_s(prepared))
             )
@@ -178,25 +199,12 @@ def _cluster_of(options: Options, test: Test) -> ClusterSpec:
     )
 
 
-def _prepare(options: Options, cache: Path, say: Callable[[str], None]) -> "Prepared":
-    """Find or fetch what a run needs, and hold the broker settings against those that Kafka knows."""
+def _prepare(options: Options, workload: "Workload", cache: Path, say: Callable[[str], None]) -> "Prepared":
+    """Find or fetch what a run needs."""
     from fencepost.spark import prepare_archive
-    from harness.cluster.broker_settings import TOOL, check_settings, documented_settings
-    from harness.environment.java import java, require_in_process
-    from harness.environment.jvm import broker_command
-    from harness.environment.prepare import prepare
 
-    if options.client == "java":  # before anything is made for a Java that will not do
-        require_in_process(java(options.java))
-    ready = prepare(options.kafka, options.java, options.toxiproxy, cache, say, mirror=options.mirror)
-
-    def tool(folder: Path) -> Sequence[str]:
-        return broker_command(ready.java, ready.kafka, main=TOOL, args=[], folder=folder)
-
-    if options.settings:
-        known = documented_settings(cache, ready.kafka.version, tool)
-        for name in check_settings(options.settings, known):
-            say(f"Kafka {ready.kafka.version} does not document the broker setting {name}")
+    stores = facts_of(options, workload).stores
+    ready = prepare_cluster(options, cache, say, clients=(options.client,), stores=stores)
     prepare_archive(ready.java, say)
     return ready
 
@@ -226,9 +234,10 @@ def _drop_segments(folder: Path) -> None:
         shutil.rmtree(data)
 
 
-def _versions(options: Options, prepared: Any) -> dict[str, str]:
+def _versions(options: Options, prepared: "Prepared") -> dict[str, str]:
     from confluent_kafka import libversion
 
+    database = prepared.postgres
     return {
         "fencepost": version("fencepost"),
         "kafka": options.kafka,
@@ -236,4 +245,5 @@ def _versions(options: Options, prepared: Any) -> dict[str, str]:
         "librdkafka": libversion()[0],
         "confluent-kafka": version("confluent-kafka"),
         "pyspark": version("pyspark"),
+        **({"postgres": f"{database.version} ({database.origin})"} if database else {}),
     }

@@ -1,10 +1,18 @@
-"""What a run's options make of its pipeline: sizes of records, time-outs, and the goals of unusual transactions."""
+"""What a run's options make of its pipeline: sizes of records, time-outs, the goals of unusual transactions, and
+workers that come and go.
+"""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 from typing import TYPE_CHECKING
 
+from harness.errors import UsageError
 from harness.history import Shape
 from harness.pipeline import Goal, PipelineFacts
+from harness.runner import churn
+from harness.runner.churn import Turn
+from harness.runner.faults import Injection
 from harness.settings.options import Options
 
 if TYPE_CHECKING:
@@ -23,20 +31,41 @@ def empty_share(options: Options, workload: "Workload") -> float:
     return workload.empty_share if options.empty_share is None else options.empty_share
 
 
+def draw_churn(options: Options, facts: PipelineFacts, injections: Sequence[Injection]) -> tuple[Turn, ...]:
+    """Who joins and leaves, and when: the same for the same seed. Whom a fault is to strike stays. Raises
+    `UsageError` for a pipeline without groups.
+    """
+    if not options.churn_s:
+        return ()
+    workers = {stage.name: stage.workers for stage in facts.stages if stage.group is not None}
+    if not workers:
+        raise UsageError(
+            f"churn needs a workload with a consumer group, and {facts.name} has none: choose another --workload"
+        )
+    struck = {one.target.name.rpartition("/")[2] for one in injections if one.target.role == "worker"}
+    rng = Random(f"{options.seed}/churn")
+    return churn.draw(rng, options.churn_s, options.time_limit_s, workers, struck)
+
+
 def shaped(facts: PipelineFacts, options: Options, workload: "Workload") -> PipelineFacts:
-    """The facts of a workload with what these options add."""
+    """The facts of a workload with what these options add. Raises `UsageError` where it cannot have that."""
     from workloads.padding import largest_bytes
 
     limit = largest_bytes(options.record_bytes)
     if limit is not None:
         facts = facts.with_topics({"max.message.bytes": str(limit)})
-    return replace(facts, goals=(*facts.goals, *_goals(facts, options, workload)))
+    delivers = any(one.transactional and one.transforms for one in workload.deliveries)
+    for key, share in (("empty-share", options.empty_share), ("overrun-share", options.overrun_share)):
+        if share and not delivers:
+            raise UsageError(
+                f"{key} needs a workload that delivers its outputs in transactions, and {workload.name} does not: "
+                "choose another --workload"
+            )
+    return replace(facts, goals=(*facts.goals, *_goals(options, workload)))
 
 
-def _goals(facts: PipelineFacts, options: Options, workload: "Workload") -> list[Goal]:
+def _goals(options: Options, workload: "Workload") -> list[Goal]:
     """That what the run asks for has happened."""
-    if not facts.transactional:
-        return []
     asked: list[tuple[Shape, str]] = []
     if empty_share(options, workload) > 0:
         asked += [

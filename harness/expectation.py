@@ -48,6 +48,9 @@ class Due:
     slot: str
     topic: str
     digest: Callable[[int, int], int]  # of the output, by the input's partition and offset
+    via: str | None = (
+        None  # the topic whose record, made of the input, the stage takes; None: the input itself
+    )
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UnreadableInput
+from harness.moves import Moved
 from harness.reasons import Reason
 from harness.verdict import FaultReport
 
@@ -42,6 +43,7 @@ class Facts:
 
     phases: Sequence[Phase] = ()
     faults: Sequence[FaultReport] = ()
+    churn: Sequence[Moved] = ()  # of workers that joined and left
     unscheduled: Mapping[str, str] = field(
         default_factory=dict
     )  # permitted, but the schedule had no room: why
@@ -81,10 +83,11 @@ class Facts:
             phases = [Phase(**phase) for phase in body.pop("phases")]
             faults = [FaultReport.from_json(fault) for fault in body.pop("faults")]
             known = {one.name for one in fields(cls)}  # another version may have said more
+            churn = [Moved.from_json(one) for one in body.pop("churn", ())]
             rows = dict(body.pop("rows", {}))
             told = {key: body[key] for key in body.keys() & known}
             told |= {name: _reasons(told.get(name, [])) for name in _REASONS}
-            return cls(phases=phases, faults=faults, rows=rows, **told)
+            return cls(phases=phases, faults=faults, churn=churn, rows=rows, **told)
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UnreadableInput(f"{path} cannot be read: {error}") from error
 

@@ -46,6 +46,14 @@ class Guarantee(StrEnum):
         return {self.AT_LEAST_ONCE: "reprocessed-input", self.AT_MOST_ONCE: "lost-input"}.get(self)
 
 
+class Positions(StrEnum):
+    """How a stage knows which of its inputs are done, and so what may be said of those that led to nothing."""
+
+    GROUP = "group"  # a consumer group's offsets: all below them are done
+    EACH = "each"  # each input says so itself, in any order; at the end of a run none is left
+    ELSEWHERE = "elsewhere"  # in a place of its own, where nobody reads them
+
+
 class Role(StrEnum):
     """What the process behind a journal was there for."""
 

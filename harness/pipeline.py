@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from harness.expectation import Expectation, Feed
-from harness.history import Guarantee, Isolation, Shape, outputs_in
+from harness.history import Guarantee, Isolation, Positions, Shape, outputs_in
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
@@ -42,7 +42,7 @@ class TopicFacts:
 
 @dataclass(frozen=True)
 class TableFacts:
-    """A table of a store that the pipeline writes: read at the end like a topic with one partition."""
+    """A table of a store: read at the end like a topic with one partition. A stage may read it, too."""
 
     name: str
     store: str  # which kind: `harness.stores`
@@ -64,12 +64,35 @@ class StageFacts:
     txn_timeout_ms: int = 0  # 0: it has no transactions
     steps: tuple[str, ...] = ()  # of its loop, where a worker can be struck
     held_at: tuple[str, ...] = ()  # the steps at which it has begun what others would have to do in its place
+    positions: str | None = None  # `Positions`; None: by its group, if it has one
+    guarantee: str | None = None  # of what it does with each of its inputs; None: the pipeline's
     transforms: bool = True  # what it reads leads to what it writes; False: it reads and sends as it likes
+
+    @property
+    def kept(self) -> Positions:
+        """How it knows which of its inputs are done."""
+        if self.positions is None:
+            return Positions.ELSEWHERE if self.group is None else Positions.GROUP
+        return Positions(self.positions)
 
     def id_of(self, worker: str, places: Iterable[Place]) -> str | None:
         """The transactional id of a worker that has these input partitions in hand: its own, or a partition's."""
         named = (worker, *(f"{topic}-{number}" for topic, number in places))
         return next((self.transactional_ids[one] for one in named if one in self.transactional_ids), None)
+
+    def with_workers(self, more: Sequence[str], shared: bool) -> "StageFacts":
+        """The same with more workers."""
+        ids = self.transactional_ids
+        own: dict[str, str] = {}
+        if set(ids) == set(self.workers):  # by worker, and not by partition
+            worker, id_of = next(iter(ids.items()), ("", ""))
+            prefix = id_of.removesuffix(worker)  # of a shared cluster
+            own = {name: id_of if shared else f"{prefix}{name}" for name in more}
+        return replace(
+            self,
+            workers=(*self.workers, *more),
+            transactional_ids={**ids, **own},
+        )
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "StageFacts":
@@ -184,6 +207,12 @@ class PipelineFacts:
         return tuple(dict.fromkeys(table.store for table in self.tables))
 
     @property
+    def stored_inputs(self) -> tuple[TableFacts, ...]:
+        """The tables that a stage reads."""
+        read = {topic for stage in self.stages for topic in stage.reads}
+        return tuple(table for table in self.tables if table.name in read)
+
+    @property
     def internal_topics(self) -> tuple[str, ...]:
         """The topics of Kafka's own in which it leaves traces."""
         groups = any(stage.group is not None for stage in self.stages)
@@ -198,6 +227,14 @@ class PipelineFacts:
         """The same with more settings of every topic."""
         topics = tuple(replace(one, config={**one.config, **config}) for one in self.topics)
         return replace(self, topics=topics)
+
+    def with_workers(self, more: Mapping[str, Sequence[str]], *, shared: bool = False) -> "PipelineFacts":
+        """The same with more workers, by stage, each with a transactional id of its own where the others have one.
+        `shared`: all of a stage have the same.
+        """
+        return replace(
+            self, stages=tuple(stage.with_workers(more.get(stage.name, ()), shared) for stage in self.stages)
+        )
 
     def as_table(self) -> dict[str, Any]:
         """As it stands in `test.toml`, under `[workload]`."""

@@ -38,6 +38,7 @@ class Promises:
     witness: str = NO_WITNESS  # how the brokers' logs are read: segments, fetch, none
     internal_logs: tuple[str, ...] = ()  # the internal topics whose logs are read as well
     transactions: bool = True  # its stages write in transactions
+    offsets_within: bool = True  # and move their groups' offsets in them
     replicas: bool = False  # the log of every replica, and not of the leader alone
     ends: str = SENTINELS  # how the end of a partition is known
     readers: tuple[ReaderPromise, ...] = ()

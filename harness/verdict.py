@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import ExitStatus, UnreadableInput
+from harness.moves import Moved
 from harness.reasons import Reason
 
 SCHEMA_VERSION = 1
@@ -49,6 +50,8 @@ class Validity(IntEnum):
 
 CALLER = "--allow"
 """Who permits what the command line says."""
+STAGE = "the stage"
+"""Who permits what the guarantee of one stage does, in a pipeline that promises more."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class Found:
     sentences: Sequence[str] = ()  # each example, told
     words: str = ""  # how many, of what: "3 outputs too many: their inputs took effect twice"
     meaning: str = ""  # what the anomaly is
+    permitted: int = 0  # how many more there are that the guarantee of their stage permits
 
     @property
     def example(self) -> Mapping[str, Any] | None:
@@ -87,6 +91,8 @@ class Found:
         for key, words in (("words", self.words), ("meaning", self.meaning)):
             if words:
                 body[key] = words
+        if self.permitted:
+            body["permitted"] = self.permitted
         body["examples"] = [dict(example) for example in self.examples]
         if self.sentences:
             body["sentences"] = list(self.sentences)
@@ -142,9 +148,11 @@ NO_ORDER = Reason("no-order", "the workload promises no order")
 NO_AGGREGATE = Reason("no-aggregate", "the workload states no aggregate")
 NO_INPUTS = Reason("no-inputs", "no input of this workload has to lead to anything")
 NO_TRANSACTIONS = Reason("no-transactions", "the workload has no transactions")
+NO_OFFSETS_WITHIN = Reason("none-within", "the workload commits no offset within a transaction")
 """And those of what the workload does not do."""
 NOT_APPLICABLE = frozenset(
-    reason.code for reason in (EXTERNAL_ONLY, NO_ORDER, NO_AGGREGATE, NO_INPUTS, NO_TRANSACTIONS)
+    reason.code
+    for reason in (EXTERNAL_ONLY, NO_ORDER, NO_AGGREGATE, NO_INPUTS, NO_TRANSACTIONS, NO_OFFSETS_WITHIN)
 )
 """Codes of reasons for which nothing is missing."""
 _EARLIER = {
@@ -206,6 +214,7 @@ class Verdict:
     ] = ()  # what changes nothing, and is to be known: workers that ended by themselves
     checked: Sequence[str] = ()  # the anomalies that were looked for
     faults: Sequence[FaultReport] = ()
+    churn: Sequence[Moved] = ()  # what moved when workers joined and left; no faults
     coverage: Mapping[str, int] = field(default_factory=dict)
     stats: Mapping[str, int] = field(default_factory=dict)
     unsettled: Unsettled = field(default_factory=Unsettled)
@@ -228,6 +237,7 @@ class Verdict:
             "warnings": [reason.as_json() for reason in self.warnings],
             "checked": list(self.checked),
             "faults": [fault.as_json() for fault in self.faults],
+            **({"churn": [one.as_json() for one in self.churn]} if self.churn else {}),
             "coverage": dict(self.coverage),
             "stats": dict(self.stats),
             "unsettled": self.unsettled.as_json(),
@@ -254,6 +264,7 @@ class Verdict:
                 warnings=[Reason.from_json(reason) for reason in body.get("warnings", ())],
                 checked=body.get("checked", ()),
                 faults=[FaultReport.from_json(fault) for fault in body["faults"]],
+                churn=[Moved.from_json(one) for one in body.get("churn", ())],
                 coverage=body["coverage"],
                 stats=body["stats"],
                 unsettled=Unsettled(**body.get("unsettled", {})),  # older runs do not say

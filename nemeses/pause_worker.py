@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from random import Random
 
 from harness.errors import WaitTimeout
-from harness.history import Step
+from harness.history import Positions, Step
 from harness.processes.control_line import Claims
 from harness.record.naming import split_partition
 from harness.runner.faults import Drawn, Effect, FaultContext, FaultTargets, Injection, Nemesis, all_workers
@@ -51,10 +51,12 @@ def pause_worker(context: FaultContext, injection: Injection) -> Iterator[Effect
     try:
         replacement = processes.replace(member)
         processes.await_ready([replacement])
-        if member.group is None:
-            taken = _await_going_on(replacement)
-        else:
+        if member.group is not None:
             taken = _await_taken(context, member.group, member, claims)
+        elif any(stage.name == member.stage and stage.kept is Positions.EACH for stage in context.stages):
+            taken = _await_done(context, member, claims)
+        else:
+            taken = _await_going_on(replacement)
         waited_s = time.monotonic() - begun_s
         yield effect
     finally:
@@ -98,6 +100,22 @@ def _await_taken(context: FaultContext, group: str, member: Member, claims: Clai
 
     try:
         return wait_for(taken, f"{group} to go on without {member.journal}", TAKE_OVER_TIMEOUT_S, every_s=0.2)
+    except WaitTimeout:
+        return ""
+
+
+def _await_done(context: FaultContext, member: Member, claims: Claims) -> str:
+    """Wait until none of the rows that the zombie holds is left to be done; empty: some were."""
+
+    def done() -> str | None:
+        for key, (first, following) in claims.items():
+            if context.backlog(split_partition(key)[0], (first, following)) == 0:
+                return f"others had done {key} from {first} to {following - 1}"
+        return None
+
+    try:
+        awaited = f"{member.stage} to go on without {member.journal}"
+        return wait_for(done, awaited, TAKE_OVER_TIMEOUT_S, every_s=0.2)
     except WaitTimeout:
         return ""
 

@@ -6,6 +6,7 @@ from nemeses import (
     kill_broker,
     kill_group_coordinator,
     kill_leader_ahead,
+    kill_postgres,
     kill_txn_coordinator,
     kill_worker,
     lose_answers,
@@ -25,6 +26,7 @@ _FILES = (
     lose_answers,
     cut_txn_coordinator,
     kill_leader_ahead,
+    kill_postgres,
 )
 
 NEMESES: dict[str, Nemesis] = {file.NEMESIS.name: file.NEMESIS for file in _FILES}

@@ -11,7 +11,7 @@ from harness.history import Guarantee
 from harness.reasons import Reason
 from harness.telling.example import Example
 from harness.telling.words import listed, printable, several
-from harness.verdict import CALLER, FaultReport, Found, Validity, lacking
+from harness.verdict import CALLER, STAGE, FaultReport, Found, Validity, lacking
 from reports.told import counted
 
 
@@ -37,9 +37,12 @@ def summary(
         return reasons[0] + more
     if guarantee.permits is not None and not lacking(not_checked or {}):
         return _weaker(guarantee, anomalies, faults, coverage or {})
-    complete = not lacking(not_checked or {}) and all(found.warning for found in anomalies.values())
+    complete = not lacking(not_checked or {}) and all(
+        found.warning or found.allowed_by == STAGE for found in anomalies.values()
+    )
     permitted = [name for name, found in anomalies.items() if found.by_caller]
-    return _what_held(faults, coverage or {}, complete, permitted, committed)
+    held = _what_held(faults, coverage or {}, complete, permitted, committed)
+    return held + _on_the_way(anomalies) if complete else held
 
 
 def causes_first(anomalies: Mapping[str, Found]) -> list[tuple[str, Found]]:
@@ -130,6 +133,12 @@ _NEEDED = {
     Guarantee.AT_MOST_ONCE: ("{were} left without effect", "took effect twice"),
 }
 """What it permits, and what it forbids."""
+
+
+def _on_the_way(anomalies: Mapping[str, Found]) -> str:
+    """What a stage that promises less has done, and those behind it have made good."""
+    told = [counted(name, found) for name, found in anomalies.items() if found.allowed_by == STAGE]
+    return f"; on the way there, {listed(told)}, which the guarantee of their stage permits" if told else ""
 
 
 def _what_held(

@@ -185,6 +185,23 @@ _ALL = (
         deliveries=frozenset({Delivery.STORED}),
     ),
     Defect(
+        name="mark-before-send",
+        summary="the relay marks rows as done and then publishes them, and a crash in between loses them",
+        policy=Policy(marks_first=True),
+        anomalies=frozenset({"lost-input"}),
+        nemesis=("kill-worker",),
+        step=Step.AFTER_SEND,
+        stage=0,
+        deliveries=frozenset({Delivery.RELAYED}),
+    ),
+    Defect(
+        name="relay-skips",
+        summary="the relay takes the rows beyond the last one that it published, and misses those that commit late",
+        policy=Policy(takes_beyond=True),
+        anomalies=frozenset({"lost-input"}),
+        deliveries=frozenset({Delivery.RELAYED}),
+    ),
+    Defect(
         name="shared-transactional-id",
         summary="all workers of a stage have one transactional id, and fence each other for ever",
         policy=Policy(shared_id=True),

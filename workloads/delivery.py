@@ -92,6 +92,12 @@ class Parcel:
     asked: str  # how its transaction is to end: commit or abort
     beside: str | None = None  # an unusual transaction that goes before it: `workloads.unusual.Beside`
     overruns: bool = False  # its transaction is held until its time-out has passed
+    held: Mapping[str, tuple[int, int]] | None = None  # as `claims`, of inputs that are no range
+
+    @property
+    def in_hand(self) -> Mapping[str, tuple[int, int]]:
+        """What a fault is told that a worker has in hand."""
+        return self.claims if self.held is None else self.held
 
     @property
     def claims(self) -> Mapping[str, tuple[int, int]]:
@@ -162,6 +168,15 @@ def commit_offsets(post: Post, positions: Positions, op: int | None = None) -> O
         outcome, told = Outcome.INFO, str(error)
     post.journal.write(Completed(outcome, "commit-offsets", post.process, outside, error=told))
     return outcome
+
+
+def keep_offsets(post: Post, positions: Positions, why: str | None) -> None:
+    """Write down that the offsets of these inputs are not committed, where a store did not take what came of them: the
+    worker goes back to them.
+    """
+    op = post.journal.number()
+    post.journal.write(Invoked("commit-offsets", post.process, op, claims=positions.claims))
+    post.journal.write(Completed(Outcome.FAIL, "commit-offsets", post.process, op, error=why))
 
 
 def _as_sent(out: Output, policy: Policy) -> Output:

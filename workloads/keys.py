@@ -9,7 +9,7 @@ ACTIVE = 5
 """So many keys take sends at a time."""
 BEHIND = 5
 """So many that have retired are still polled beside them."""
-FULL_OFFSETS = 60
+FULL_OFFSETS = 30
 """A key whose log is known to be so long retires; markers count."""
 
 

@@ -30,6 +30,7 @@ from harness.record.journal import Journal
 from harness.record.naming import partition_key
 from harness.stores.interface import Store
 from workloads.delivery import PROCESS_STRIDE, Deliverer, Parcel, Planned, Post
+from workloads.keyed import Keyed
 from workloads.model import Stage
 from workloads.plain import CommitThenSend, SendThenCommit
 from workloads.policy import Delivery, Policy
@@ -116,7 +117,7 @@ class Worker:
             notes=stage.notes,
         )
         self.deliverer = self._deliverer()
-        aggregate = None if settings.delivery is Delivery.STORED else stage.aggregate
+        aggregate = None if settings.delivery.stored else stage.aggregate
         self.sums = (
             Sums(aggregate, client, settings.bootstrap, journal.name, policy.restored) if aggregate else None
         )
@@ -170,6 +171,8 @@ class Worker:
         match self.settings.delivery:
             case Delivery.STORED:
                 return Projected(self.post, self.stage.aggregate.topic if self.stage.aggregate else None)
+            case Delivery.KEYED:
+                return Keyed(self.post)
             case Delivery.TRANSACTIONS:
                 return Transactional(self.post, self._transactional_id())
             case Delivery.PINNED:

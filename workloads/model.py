@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from harness.expectation import Feed, Input
-from harness.history import Guarantee
+from harness.history import Guarantee, Positions
 from harness.pipeline import (
     PipelineFacts,
     Sizes,
@@ -68,9 +68,19 @@ class Workload:
     @property
     def topics(self) -> tuple[str, ...]:
         """All topics: those that are fed, then those that the stages write."""
-        fed = (feed.topic for feed in self.feed)
+        fed = (feed.topic for feed in self.feed if feed.topic not in self.tables)
         written = (topic for stage in self.stages for topic in stage.writes if topic not in self.tables)
         return tuple(dict.fromkeys([*fed, *written]))
+
+    @property
+    def fed_table(self) -> bool:
+        """Whether its inputs come from a table."""
+        return any(feed.topic in self.tables for feed in self.feed)
+
+    @property
+    def read_tables(self) -> frozenset[str]:
+        """The tables whose rows are inputs of a stage."""
+        return frozenset(topic for stage in self.stages for topic in stage.reads if topic in self.tables)
 
     @property
     def slots(self) -> frozenset[str]:
@@ -92,7 +102,7 @@ class Workload:
 
     def restores(self, stage: Stage) -> bool:
         """Whether its workers hold sums in memory, and restore them from the topic that they write."""
-        return stage.aggregate is not None and self.delivery_of(stage) is not Delivery.STORED
+        return stage.aggregate is not None and not self.delivery_of(stage).stored
 
     @property
     def deliveries(self) -> frozenset[Delivery]:
@@ -127,7 +137,9 @@ class Workload:
                 name=stage.name,
                 reads=stage.reads,
                 writes=stage.writes,
-                group=group_of(stage.name, tag) if self.delivery_of(stage).transforms else None,
+                group=group_of(stage.name, tag) if self.delivery_of(stage).grouped else None,
+                positions=Positions.EACH.value if self.delivery_of(stage) is Delivery.RELAYED else None,
+                guarantee=stage.guarantee.value if stage.guarantee else None,
                 promised=stage.promised.value,
                 ordered=stage.ordered,
                 workers=workers[stage.name],
@@ -162,7 +174,7 @@ class Workload:
     ) -> Mapping[str, str]:
         """By worker, or by input partition where each has a producer of its own."""
         match self.delivery_of(stage):
-            case Delivery.TRANSACTIONS | Delivery.MIXED:
+            case Delivery.TRANSACTIONS | Delivery.MIXED | Delivery.RELAYED:
                 named = partial(transactional_id, tag=tag)
                 return {worker: named(stage.name if policy.shared_id else worker) for worker in workers}
             case Delivery.PINNED:

@@ -21,11 +21,23 @@ class Delivery(StrEnum):
     STORED = (
         "store-transactions"  # into a store, with the position of the inputs in the store's own transaction
     )
+    RELAYED = "relayed-transactions"  # out of a store: published in a transaction, and then marked as done
+    KEYED = "store-by-key"  # into a store, once by a unique key of where it comes from; then the offsets
 
     @property
     def transactional(self) -> bool:
-        """Whether there are transactions."""
-        return self in (self.TRANSACTIONS, self.PINNED, self.MIXED)
+        """Whether there are transactions of Kafka's."""
+        return self in (self.TRANSACTIONS, self.PINNED, self.MIXED, self.RELAYED)
+
+    @property
+    def stored(self) -> bool:
+        """Whether it writes into a store alone."""
+        return self in (self.STORED, self.KEYED)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether the workers of a stage share its inputs in a consumer group."""
+        return self not in (self.MIXED, self.RELAYED)
 
     @property
     def transforms(self) -> bool:
@@ -52,6 +64,8 @@ class Policy:
     side_effect: str | None = (
         None  # the table into which it writes each input at once, inside the transaction
     )
+    marks_first: bool = False  # rows of a store count as done before they are published
+    takes_beyond: bool = False  # of a store the rows beyond the last one that was published are taken
     position_kept: bool = True  # a store takes its inputs' position in the transaction of their effects
     restored: Isolation = Isolation.READ_COMMITTED  # at which a stage reads its own state back
     null_as_empty: bool = False  # a value that is null is sent as an empty one
@@ -74,6 +88,8 @@ _STEPS: Mapping[Delivery, tuple[Step, ...]] = {
     Delivery.AT_LEAST_ONCE: (*_TAKING, Step.AFTER_SEND, Step.AFTER_COMMIT),
     Delivery.AT_MOST_ONCE: (*_TAKING, Step.AFTER_COMMIT, Step.AFTER_SEND),
     Delivery.STORED: (*_TAKING, Step.AFTER_SEND, Step.AFTER_COMMIT),
+    Delivery.RELAYED: tuple(step for step in Step if step is not Step.AFTER_OFFSETS),
+    Delivery.KEYED: (*_TAKING, Step.AFTER_SEND, Step.AFTER_COMMIT),
 }
 _IN_TRANSACTION = (Step.AFTER_SEND, Step.AFTER_OFFSETS, Step.BEFORE_COMMIT)
 _HELD_AT: Mapping[Delivery, tuple[Step, ...]] = {
@@ -84,6 +100,8 @@ _HELD_AT: Mapping[Delivery, tuple[Step, ...]] = {
     Delivery.AT_LEAST_ONCE: (Step.AFTER_SEND,),
     Delivery.AT_MOST_ONCE: (Step.AFTER_POLL, Step.AFTER_TRANSFORM),
     Delivery.STORED: (Step.AFTER_POLL, Step.AFTER_TRANSFORM),  # later it holds the store's lock
+    Delivery.RELAYED: (Step.AFTER_SEND, Step.BEFORE_COMMIT),
+    Delivery.KEYED: (Step.AFTER_POLL, Step.AFTER_TRANSFORM),
 }
 
 

@@ -13,7 +13,7 @@ from harness.pipeline import Place
 from harness.record.events import Completed, Invoked
 from harness.record.naming import header, output_headers, value_name
 from harness.stores.interface import CommitUnknown, Effect, Store, StoreError, StoreTransaction
-from workloads.delivery import Parcel, Planned, Post, commit_offsets
+from workloads.delivery import Parcel, Planned, Post, commit_offsets, keep_offsets
 
 
 def store_of(post: Post) -> Store:
@@ -60,6 +60,7 @@ class Projected:
         except StoreError as error:
             post.journal.write(Invoked("send", post.process, op))
             post.journal.write(Completed(Outcome.FAIL, "send", post.process, op, error=str(error)))
+            keep_offsets(post, parcel.positions, str(error))
             return Outcome.FAIL
         due = Parcel([one for one in parcel.planned if self._is_new(one)], parcel.positions, parcel.asked)
         reach = partial(post.control.reach, asked=parcel.asked, claims=parcel.claims)
@@ -80,6 +81,7 @@ class Projected:
         post.journal.write(Completed(outcome, "send", post.process, op, acks=acks, error=told))
         if outcome is not Outcome.OK:
             self._known.clear()
+            keep_offsets(post, parcel.positions, told)
             return outcome
         for key, place in parcel.positions.partitions.items() if self._in_store else ():
             self._known[place] = max(self._known[place] or 0, parcel.claims[key][1])

@@ -8,6 +8,7 @@ from workloads.envelope import ENVELOPE
 from workloads.merge import MERGE
 from workloads.model import Workload
 from workloads.orders import ORDERS
+from workloads.outbox import OUTBOX_WORKLOAD
 from workloads.sales import SALES
 from workloads.shop import SHOP
 from workloads.sparse import SPARSE
@@ -21,6 +22,7 @@ _FILES = (
     SQUARE,
     SALES,
     CDC,
+    OUTBOX_WORKLOAD,
     ENVELOPE,
     MERGE,
     SPARSE,

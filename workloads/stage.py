@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.expectation import Headers, Input
-from harness.history import Isolation
+from harness.history import Guarantee, Isolation
 from harness.record.naming import Headers as RecordHeaders
 from harness.record.naming import digest, output_headers
 from workloads.policy import Delivery
@@ -57,4 +57,10 @@ class Stage:
     ordered: bool = False  # outputs of one key and slot stand in the order of their inputs of one partition
     aggregate: Aggregate | None = None
     delivery: Delivery | None = None  # None: the workload's
+    guarantee: Guarantee | None = None  # of what it does with each of its inputs; None: the workload's
     notes: str | None = None  # of the topics that it writes, one for outputs that come of no input
+
+    @property
+    def carries(self) -> bool:
+        """Whether its outputs name the inputs of its inputs: it does once what comes of one of those, however often."""
+        return self.delivery is Delivery.KEYED

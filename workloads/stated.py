@@ -26,8 +26,18 @@ class StatedByTransform:
     def due(self, record: Input) -> Iterator[Due]:
         """The outputs that it must lead to."""
         for stage in self._readers.get(record.topic, ()):
+            if stage.carries:
+                continue  # what it must do is stated of the inputs of its inputs
             for out in stage.transform(record):
                 yield Due(stage.name, out.slot, out.topic, partial(_held, record.topic, out))
+                yield from self._carried(record.topic, out)
+
+    def _carried(self, topic: str, out: Output) -> Iterator[Due]:
+        """What comes of an output where a stage takes it that carries its input on."""
+        for stage in self._readers.get(out.topic, ()):
+            if stage.carries:
+                for made in stage.transform(Input(out.topic, out.key, out.value)):
+                    yield Due(stage.name, made.slot, made.topic, partial(_held, topic, made), via=out.topic)
 
     def adds(self, record: Input) -> Iterator[Adds]:
         """What it adds to sums."""

@@ -67,7 +67,7 @@ class Transactor:
                 claims=parcel.claims,
             )
         )
-        reach = partial(post.control.reach, asked=parcel.asked, claims=parcel.claims)
+        reach = partial(post.control.reach, asked=parcel.asked, claims=parcel.in_hand)
         with producer.transaction(op, post.process, len(parcel.planned)) as txn:
             parcel.hand_over(txn, post.journal, op, post.policy)
             txn.flush()

@@ -2,7 +2,8 @@
 
 A visible input lies between the group's first position and its final committed offset (by fate), and
 one of the slots that the workload expects of it has no visible output, though all outputs were read to
-the end.
+the end. Where each input is marked as done by itself, the mark says so, and no offset. Where a stage takes a
+record that was made of the input, and names the input in what it writes, its group must have gone past that record.
 
 Illegal because nobody will ever read that input again.
 Evidence: the expectation, the offset commits in the order in which they took effect, and the final read
@@ -36,16 +37,26 @@ LACKING = """filter(expected, e -> not exists(
     outputs, o -> o.visible and coalesce(o.slot = e.slot and o.topic = e.topic, false)))"""
 
 
+DONE = """if(e.via is null, struct(tp, offset), array_min(transform(
+    filter(outputs, o -> o.visible and o.topic = e.via), o -> struct(o.tp as tp, o.offset as offset))))"""
+"""The place that the group of the stage must have gone past."""
+
+
 def lost_input(t: Tables) -> DataFrame:
     """One row for each input and slot."""
     due = (
         t.inputs.where(f"visible and size({LACKING}) > 0")
-        .selectExpr("run", "tp", "offset", "outputs", f"explode({LACKING}) as e")
-        .selectExpr("run", "tp", "offset", "outputs", "e.group", "e.slot", "e.topic")
+        .selectExpr("run", "tp", "offset", "outputs", "each", f"explode({LACKING}) as e")
+        .selectExpr(
+            *("run", "tp", "offset", "outputs", "e.group", "e.slot", "e.topic"),
+            *("each and e.via is null as marked", f"{DONE} as done"),
+        )
+        .selectExpr("*", "done.tp as done_tp")
     )
+    groups = t.groups.withColumnRenamed("tp", "done_tp")
     found = (
-        due.join(F.broadcast(t.groups), on=["run", "group", "tp"], how="inner")
-        .where("offset >= first and offset < final")
+        due.join(F.broadcast(groups), on=["run", "group", "done_tp"], how="left")
+        .where("marked or (done.offset >= first and done.offset < final)")
         .join(F.broadcast(t.topics), on=["run", "topic"], how="inner")
         .where("topic_ru_end and (topic_logged or topic_rc_end) and topic_whole")
         .selectExpr("*", "filter(outputs, o -> o.slot = slot and o.topic = topic) as tried")
@@ -80,7 +91,7 @@ def explain(t: Tables, findings: Mapping[int, list[Finding]]) -> None:
     )
     first = {tuple(row[key] for key in LOST): row["by"] for row in passed.toArrow().to_pylist()}
     for run, example in lost:
-        by_commit = first.get((run, example["input"]["tp"], example["input"]["offset"], example["group"]))
+        by_commit = first.get((run, example["input"]["tp"], example["input"]["offset"], example.get("group")))
         if by_commit is not None:
             example["passed_by"] = {name: told for name, told in by_commit.items() if told is not None}
 
@@ -90,20 +101,23 @@ def _sentence(e: Example) -> str:
     what = "an output that it must lead to" if slot is None else f"its output {printable(slot, 60)}"
     where = "nowhere" if topic is None else f"nowhere in {printable(topic, 60)}"
     group = e.rest.get("group")
-    who = "the group" if group is None else f"group {printable(group, 60)}"
+    went = (
+        f"{e.input} is marked as done"
+        if group is None
+        else f"group {printable(group, 60)} went past {e.input}"
+    )
     tried = [named_operation(part.body) for part in e.operations if part.label != "passed_by"]
     passed = e.body.get("passed_by")
     by = f" by {named_operation(passed)}" if isinstance(passed, Mapping) else ""
-    return f"{who} went past {e.input}{by}, and {what} is {where}" + (
-        f"; {listed(tried)} had tried" if tried else ""
-    )
+    return f"{went}{by}, and {what} is {where}" + (f"; {listed(tried)} had tried" if tried else "")
 
 
 TOLD = {
     "lost-input": Told(
         "output of an input is missing",
         "outputs of inputs are missing",
-        "The group's committed offset went past an input, and an output that it must lead to is not there.",
+        "An input counts as done (the group's committed offset went past it, or it is marked), and an output that it "
+        "must lead to is not there.",
         _sentence,
     ),
 }

@@ -4,7 +4,8 @@ For one input and one slot more visible outputs stand in the logs than the workl
 says nothing of this slot). Where the workload expects no output of an input (a filter, an aggregate):
 the input lies in the ranges that two committed transactions of one group claimed.
 
-Illegal because exactly-once means just this: each input takes effect once.
+Illegal because exactly-once means just this: each input takes effect once. A stage of an exactly-once pipeline may
+promise less, where another behind it leaves out what comes twice: what it repeats is permitted, and counted apart.
 Evidence: outputs name their inputs and their slot in headers; visible is what the log's markers say.
 
     T1  poll a@4, send x=1 (from a@4), commit     ok
@@ -27,8 +28,11 @@ SLOTS = f"array_distinct(transform({VISIBLE}, o -> struct(o.slot as slot, o.topi
 BY_SLOT = f"""if(size({VISIBLE}) > 1, transform({SLOTS}, s -> struct(
     s.slot as slot,
     greatest(size(filter(expected, e -> e.slot = s.slot and e.topic = s.topic)), 1) as due,
+    exists(expected, e -> e.slot = s.slot and e.topic = s.topic and array_contains(lenient, e.stage)) as lenient,
     filter({VISIBLE}, o -> o.slot = s.slot and o.topic = s.topic) as outputs)), array())"""
-"""Of each slot, how many values its input must lead to, and the outputs that stand in it."""
+"""Of each slot, how many values its input must lead to, whether its stage promises no more than at least once, and the
+outputs that stand in it.
+"""
 CLAIMS = """filter(claims, c -> c.settled = 'committed' and c.transactional
     and not exists(expected, e -> e.group = c.group))"""
 BY_GROUP = f"""if(visible and size({CLAIMS}) > 1, transform(
@@ -42,6 +46,7 @@ RULES = (
         "inputs",
         each=BY_SLOT,
         where="size(array_distinct(transform(it.outputs, o -> o.name))) > it.due",
+        permitted="coalesce(it.lenient, false)",
         order=["tp", "offset"],
         ops="array_distinct(transform(it.outputs, o -> o.op))",
         detail={

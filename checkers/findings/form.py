@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+PERMITTED = "/permitted"
+"""Ends the name of a finding that the guarantee of the stage that did it permits: it is counted apart."""
 FINDING = pa.schema(
     [
         ("run", pa.int64()),

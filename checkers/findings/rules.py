@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from checkers.findings.build import NOBODY, columns
+from checkers.findings.form import PERMITTED
 
 NONE = "cast(array() as array<struct<anomaly: string, absence: boolean, position: array<bigint>, "
 NONE += "ops: array<bigint>, detail: string>>)"
@@ -29,6 +30,14 @@ class Rule:
     each: str = ""  # a list: a finding for each element, called `it`, for which the condition holds
     ops: str = NOBODY  # the operations that it touches
     absence: str = "false"  # whether it rests on something not being there
+    permitted: str = ""  # whether the guarantee of the stage that did it permits it; empty: never
+
+    @property
+    def name(self) -> str:
+        """Its name, and whether it is permitted, in SQL."""
+        if not self.permitted:
+            return f"'{self.anomaly}'"
+        return f"if({self.permitted}, '{self.anomaly}{PERMITTED}', '{self.anomaly}')"
 
     @property
     def holds(self) -> str:
@@ -38,9 +47,7 @@ class Rule:
     @property
     def findings(self) -> str:
         """The findings in a row: a list of structs."""
-        told = columns(
-            f"'{self.anomaly}'", order=self.order, ops=self.ops, absence=self.absence, **self.detail
-        )
+        told = columns(self.name, order=self.order, ops=self.ops, absence=self.absence, **self.detail)
         one = "named_struct(" + ", ".join(f"'{name}', {value}" for name, value in told.items()) + ")"
         if not self.each:
             return f"if({self.where}, array({one}), {NONE})"

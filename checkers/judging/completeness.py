@@ -13,18 +13,24 @@ from checkers.registry import EDGES
 from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.producers import TRANSACTIONS_TOPIC
 from checkers.stored.sources import StoredRun
-from harness.history import Isolation, Role
+from harness.history import Isolation, Positions, Role
 from harness.promises import Promises
 from harness.reasons import Reason
 from harness.telling.words import several
-from harness.verdict import NO_TRANSACTIONS
+from harness.verdict import NO_OFFSETS_WITHIN, NO_TRANSACTIONS
 
 
 def missing_needs(
-    facts: Facts, *, healed: bool = True, transactions: bool = True, free_stages: Collection[str] = ()
+    facts: Facts,
+    *,
+    healed: bool = True,
+    transactions: bool = True,
+    offsets_within: bool = True,
+    free_stages: Collection[str] = (),
 ) -> dict[str, Reason]:
     """The keys of NEEDS that this run has not, each with its reason. `healed`: its last heal is known;
-    `transactions`: its stages write in transactions; `free_stages`: those whose inputs have to lead to nothing.
+    `transactions`: its stages write in transactions; `offsets_within`: and move their groups' offsets in them;
+    `free_stages`: those whose inputs have to lead to nothing.
     """
     bound = [stage for stage in facts.stages if stage["stage"] not in free_stages]
     has = {
@@ -34,13 +40,18 @@ def missing_needs(
         "offsets-within": bool(facts.numbers["within"]),
         "transactions": bool(facts.logs(TRANSACTIONS_TOPIC)) and all(facts.logs(TRANSACTIONS_TOPIC)),
         "replicas": any(row["followers"] for row in facts.partitions.values()),
-        "group-offsets": all(stage.get("group") is not None for stage in bound),
+        "group-offsets": all(
+            stage.get("group") is not None or stage.get("positions") == Positions.EACH.value
+            for stage in bound
+        ),
         "healed": healed,
         "expected": bool(facts.numbers["expected"]),
         "order": any(stage.get("ordered") for stage in facts.stages),
         "aggregate": bool(facts.numbers["sums"]),
     }
     missing = {need: NEEDS[need] for need, there in has.items() if not there}
+    if not offsets_within:
+        missing |= dict.fromkeys(missing.keys() & {"offsets-within"}, NO_OFFSETS_WITHIN)
     if not transactions:
         missing |= dict.fromkeys(missing.keys() & OF_TRANSACTIONS, NO_TRANSACTIONS)
     return missing

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from checkers.findings.form import Finding
+from checkers.findings.form import PERMITTED, Finding
 from checkers.judging.bisect import Answers, each
 from checkers.judging.completeness import completeness, missing_needs
 from checkers.judging.facts import ENDS
@@ -23,7 +23,7 @@ from checkers.stored.tables import make_tables
 from harness.errors import FencepostError
 from harness.history import Premise
 from harness.reasons import Reason
-from harness.verdict import EXTERNAL_ONLY, Found, Judgement, Unsettled
+from harness.verdict import EXTERNAL_ONLY, STAGE, Found, Judgement, Unsettled
 
 __all__ = ["StoredRun", "judge", "judge_each"]
 
@@ -71,6 +71,7 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
         facts,
         healed=run.healed_ns is not None,
         transactions=run.promises is None or run.promises.transactions,
+        offsets_within=run.promises is None or run.promises.offsets_within,
         free_stages=run.promises.free_stages if run.promises else (),
     )
     found = completeness(facts, run)
@@ -94,16 +95,12 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
             broken += [lacking[need] for need in checker.needs if need in lacking]
             if broken:
                 not_checked[name] = broken[0]
-            elif finding := _weigh(run, checker, name, brought, found, examples):
-                by = "Kafka" if name in checker.always_allowed else run.allowed.get(name)
-                counted = Found(
-                    count=finding.count,
-                    examples=finding.examples,
-                    allowed=checker.warning or by is not None,
-                    warning=checker.warning,
-                    allowed_by=by,
-                )
-                anomalies[name] = tell(name, counted)
+                continue
+            finding, permitted = (
+                _weigh(run, checker, told, brought, found, examples) for told in (name, name + PERMITTED)
+            )
+            if finding or permitted:
+                anomalies[name] = tell(name, _found(run, checker, name, finding, permitted))
     if Premise.ONE_CLOCK in run.broken_premises and "dirty-read" not in not_checked:
         not_checked[BY_TIME] = PREMISES[Premise.ONE_CLOCK]
     elif run.drifted and "dirty-read" not in not_checked:
@@ -129,6 +126,24 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
             name: numbers[name] for name in ("ops", "ok", "fail", "info", *(f"info_{end}" for end in ENDS))
         },
         unsettled=unsettled(run.run, brought.findings),
+    )
+
+
+def _found(
+    run: StoredRun, checker: Checker, name: str, finding: Finding | None, permitted: Finding | None
+) -> Found:
+    """What was found of an anomaly: what counts, or what is permitted where nothing else was found."""
+    by = "Kafka" if name in checker.always_allowed else run.allowed.get(name)
+    if finding is None and by is None:
+        by = STAGE
+    told = finding or permitted or Finding()
+    return Found(
+        count=told.count,
+        examples=told.examples,
+        allowed=checker.warning or by is not None,
+        warning=checker.warning,
+        allowed_by=by,
+        permitted=permitted.count if finding and permitted else 0,
     )
 
 

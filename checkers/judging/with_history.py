@@ -1,8 +1,9 @@
 """A run of which there are tables and its clients' own history: what the two say of it, in one judgement.
 
 The tables have the brokers' logs, so they decide wherever both were looked at for the same anomaly. The history has
-the micro-operations of each transaction in their order, so it alone decides on cycles, and it adds what it says of
-the order of polls and sends: of polls within transactions the tables say nothing.
+the micro-operations of each transaction in their order, so it alone decides on cycles. It also adds what it says of
+the order of polls and sends, and of a transaction that was given its own record: the tables have each poll as an
+operation of its own, and say neither of polls within transactions.
 """
 
 import re
@@ -17,6 +18,8 @@ from harness.verdict import EXTERNAL_ONLY, Found, Judgement
 
 ORDER = "order"
 """The family of which both may tell, each of what it alone has seen."""
+WITHIN = frozenset({"precommitted-read"})
+"""And what is so of one operation alone."""
 KEY = re.compile(r"(.+)/([0-9]{1,9})")
 """As a run's history names a key: by its topic and partition."""
 REMEDY = "repeat the run, or take the file from where it was kept"
@@ -38,9 +41,7 @@ def with_history(stored: Judgement, told: Judgement | Reason, allowed: Mapping[s
             broken={**stored.broken, HISTORY_FILE: told},
         )
     looked = [name for name in told.checked if stored.not_checked.get(name) == EXTERNAL_ONLY]
-    # Where lines of a journal are gone, what a client was given may be among them.
-    whole = all(reason.code != INCOMPLETE for reason in stored.broken.values())
-    taken = [name for name in told.checked if name in looked or (whole and _adds(name, stored))]
+    taken = [name for name in told.checked if name in looked or _adds(name, stored)]
     theirs = {name: _as_of_a_run(told.anomalies[name]) for name in taken if name in told.anomalies}
     anomalies = {
         **stored.anomalies,
@@ -59,8 +60,14 @@ def with_history(stored: Judgement, told: Judgement | Reason, allowed: Mapping[s
 
 
 def _adds(name: str, stored: Judgement) -> bool:
-    """Whether the history is heard beside the tables, which found nothing."""
-    return checker_of(name).family == ORDER and name not in stored.anomalies
+    """Whether the history is heard beside the tables, which found nothing.
+
+    Not of order where lines of a journal are gone: what a client was given may be among them.
+    """
+    if name in stored.anomalies:
+        return False
+    whole = all(reason.code != INCOMPLETE for reason in stored.broken.values())
+    return name in WITHIN or (whole and checker_of(name).family == ORDER)
 
 
 def _as_of_a_run(found: Found) -> Found:

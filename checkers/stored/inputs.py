@@ -79,10 +79,11 @@ def make_ranges(operations: DataFrame, moves: DataFrame) -> DataFrame:
 def make_inputs(
     s: Sources, tps: DataFrame, positions: DataFrame, values: DataFrame, operations: DataFrame
 ) -> DataFrame:
-    """run, tp, offset, in_topic; expected [group, stage, slot, topic, digest]; adds [group, topic, key,
-    adds]; outputs [slot, topic, tp, offset, name, op, visible, digest, sole (it names no other input), claims
-    (its operation claims inputs)]; claims [op, group, settled, transactional, writes]; judgeable (absence of
-    the input may be judged); fate, visible: of the input.
+    """run, tp, offset, in_topic; each, lenient (see `checkers.stored.partitions.make_tps`); expected [group, stage,
+    slot, topic, digest, via (the topic whose record, made of the input, the stage takes; null: the input itself)];
+    adds [group, topic, key, adds]; outputs [slot, topic, tp, offset, name, op, visible, digest, sole (it names no
+    other input), claims (its operation claims inputs)]; claims [op, group, settled, transactional, writes]; judgeable
+    (absence of the input may be judged); fate, visible: of the input.
     """
     united = positions.where("is_input and not sentinel").selectExpr(
         "run", "tp", "offset", "struct(visible, fate) as here"
@@ -90,7 +91,16 @@ def make_inputs(
     for part in (_expected(s), _outputs(values), _claims(operations)):
         united = united.unionByName(part, allowMissingColumns=True)
     edges = tps.selectExpr(
-        "run", "tp", "topic as in_topic", "logged", "compacted", "log_start", "rc_first", "rc_next"
+        "run",
+        "tp",
+        "topic as in_topic",
+        "each",
+        "lenient",
+        "logged",
+        "compacted",
+        "log_start",
+        "rc_first",
+        "rc_next",
     )
     # Absence of an input may be judged where its place is in the log that is here, or was read.
     in_reach = "if(logged, offset >= log_start, offset >= rc_first and offset < rc_next)"
@@ -105,7 +115,7 @@ def make_inputs(
         )
         .join(F.broadcast(edges), on=["run", "tp"], how="left")
         .selectExpr(
-            *("run", "tp", "offset", "in_topic"),
+            *("run", "tp", "offset", "in_topic", "each", "lenient"),
             "coalesce(here.visible, false) as visible",
             "here.fate",
             f"coalesce(not compacted and {in_reach}, false) as judgeable",
@@ -118,7 +128,7 @@ def _expected(s: Sources) -> DataFrame:
     """What each input must lead to: an output, or something added to a sum."""
     return s["expected"].selectExpr(
         *("run", "tp", "offset"),
-        "if(adds is null, struct(group, stage, slot, topic, digest), null) as expected",
+        "if(adds is null, struct(group, stage, slot, topic, digest, via), null) as expected",
         "if(adds is not null, struct(group, topic, key, adds), null) as add",
     )
 

@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.stored.sources import Sources
-from harness.history import Fate, Isolation, Role
+from harness.history import Fate, Guarantee, Isolation, Positions, Role
 
 
 def effective(fate: str) -> str:
@@ -14,11 +14,12 @@ def effective(fate: str) -> str:
 
 def make_tps(s: Sources) -> DataFrame:
     """run, tp, topic, partition, internal, compacted, is_input; ordered (every stage that reads it promises
-    order); logged (the leader's log is here and whole), log_start, log_end, high_watermark, followers (how
-    many other replicas are here), unreadable [broker, log_end, high_watermark] (one of them that is damaged, and
-    cannot be read up to its high watermark); for the final readers rc (read committed) and ru: rc_first (where they
-    began, or where the log begins, if that is higher), rc_next, rc_end (came to the sentinel), ru_first,
-    ru_next, ru_end.
+    order); each (a stage takes its records in any order, and marks each as done); lenient [stage] (of the run: those
+    that promise an effect at least once); logged (the leader's log is here and whole), log_start, log_end,
+    high_watermark, followers (how many other replicas are here), unreadable [broker, log_end, high_watermark] (one of
+    them that is damaged, and cannot be read up to its high watermark); for the final readers rc (read committed) and
+    ru: rc_first (where they began, or where the log begins, if that is higher), rc_next, rc_end (came to the
+    sentinel), ru_first, ru_next, ru_end.
     """
     start = "if(logged, log_start, null)"
     return (
@@ -26,9 +27,11 @@ def make_tps(s: Sources) -> DataFrame:
         .join(F.broadcast(_leaders(s)), on=["run", "tp"], how="left")
         .join(F.broadcast(_readers(s)), on=["run", "tp"], how="left")
         .join(F.broadcast(_input_topics(s)), on=["run", "topic"], how="left")
+        .join(F.broadcast(_lenient(s)), on="run", how="left")
         .selectExpr(
             *("run", "tp", "topic", "partition", "internal", "compacted"),
-            *(f"coalesce({flag}, false) as {flag}" for flag in ("is_input", "ordered", "logged")),
+            *(f"coalesce({flag}, false) as {flag}" for flag in ("is_input", "ordered", "each", "logged")),
+            "lenient",
             *("log_start", "log_end", "high_watermark"),
             "coalesce(followers, 0) as followers",
             "unreadable",
@@ -78,7 +81,21 @@ def _input_topics(s: Sources) -> DataFrame:
     """By topic that a stage reads, what its stages promise."""
     return (
         s["stages"]
-        .selectExpr("run", "in_topic as topic", "coalesce(ordered, false) as ordered")
+        .selectExpr("run", "in_topic as topic", "coalesce(ordered, false) as ordered", "positions")
         .groupBy("run", "topic")
-        .agg(F.expr("true as is_input"), F.expr("every(ordered) as ordered"))
+        .agg(
+            F.expr("true as is_input"),
+            F.expr("every(ordered) as ordered"),
+            F.expr(f"coalesce(some(positions = '{Positions.EACH.value}'), false) as each"),
+        )
+    )
+
+
+def _lenient(s: Sources) -> DataFrame:
+    """By run, the stages whose own guarantee permits that an input takes effect more than once."""
+    return (
+        s["stages"]
+        .where(f"guarantee = '{Guarantee.AT_LEAST_ONCE.value}'")
+        .groupBy("run")
+        .agg(F.expr("collect_set(stage) as lenient"))
     )

@@ -10,7 +10,7 @@ themselves.
 A consumer may move otherwise than onwards when its partition was taken or given, and when one of its own
 operations did not commit: it must then go back. From there a new *stretch* begins, and steps are compared
 inside one stretch only. A rebalance happens while a poll is under way, so of the first poll after one nothing
-is said either.
+is said either. Where inputs may be taken in any order nothing is said at all.
 """
 
 from pyspark.sql import DataFrame
@@ -29,7 +29,7 @@ SKIPPED = f"""case when kind = {COMMITTED} then index - given
 """How many visible records stand between a row and what its process was given before."""
 
 
-def make_moves(s: Sources, positions: DataFrame, operations: DataFrame) -> DataFrame:
+def make_moves(s: Sources, tps: DataFrame, positions: DataFrame, operations: DataFrame) -> DataFrame:
     """The steps that a check may have to tell of; few, in a right run the starts alone.
 
     move: `skip`, `back` (from the record that the process was given before), `send-back` (a send stands below
@@ -42,7 +42,8 @@ def make_moves(s: Sources, positions: DataFrame, operations: DataFrame) -> DataF
     group, gained_ns: of a start; first, given_to: of a commit, its first input, and the last record that its
     process had been given.
     """
-    united = _points(s).unionByName(_events(s, operations), allowMissingColumns=True)
+    unordered = F.broadcast(tps.where("each").select(*PLACE))
+    united = _points(s, unordered).unionByName(_events(s, operations), allowMissingColumns=True)
     rows = _indexed(united, positions.where("given and not sentinel").select(*PLACE, "offset"))
     by_process = "partition by run, tp, journal, sent order by time_ns, kind, op, n"
     earlier = f"({by_process} rows between unbounded preceding and 1 preceding)"
@@ -97,10 +98,10 @@ def _moves() -> dict[str, str]:
     }
 
 
-def _points(s: Sources) -> DataFrame:
-    """The first and the last record of each operation in each partition, given to it or sent by it: run, tp,
-    journal, sent, kind, op, n, offset, role, call_ns, time_ns; many (records), back [n, offset, before] (the
-    first step inside it that goes back), f.
+def _points(s: Sources, unordered: DataFrame) -> DataFrame:
+    """The first and the last record of each operation in each partition but the `unordered`, given to it or sent by
+    it: run, tp, journal, sent, kind, op, n, offset, role, call_ns, time_ns; many (records), back [n, offset, before]
+    (the first step inside it that goes back), f.
     """
     point = (*PLACE, "op", "n", "offset")
     polls = s["polls"].where(f"role != '{Role.FINAL.value}'").selectExpr(*point, "role", "false as sent")
@@ -115,6 +116,7 @@ def _points(s: Sources) -> DataFrame:
     )
     inside = (
         polls.unionByName(sends)
+        .join(unordered, on=[*PLACE], how="left_anti")
         .selectExpr("*", f"{before} as last")
         .selectExpr(*point, "role", "sent", "if(last.sent = sent, last.offset, null) as before")
         .groupBy(*PLACE, "op", "sent", "role")

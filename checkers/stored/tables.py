@@ -78,7 +78,7 @@ def make_tables(sources: Sources) -> Tables:
         deliveries = pool.submit(lambda: keep(make_deliveries(sources, positions)))
         values = keep(make_values(sources, positions))
         operations = keep(make_operations(sources, runs, journals.result(), positions, values))
-        moves = keep(make_moves(sources, positions, operations))
+        moves = keep(make_moves(sources, tps, positions, operations))
         ranges = pool.submit(lambda: keep(make_ranges(operations, moves)))
         groups = pool.submit(lambda: keep(make_groups(sources, runs, positions, operations)))
         inputs = keep(make_inputs(sources, tps, positions, values, operations))

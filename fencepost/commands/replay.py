@@ -69,7 +69,13 @@ def command(
 
     with closing(progress_for(sys.stderr)) as progress:
         progress.say(f"replaying {store}, seed {options.seed}")
-        verdict, folder = run(options, progress, command=command_line(options), schedule=list(plan.schedule))
+        verdict, folder = run(
+            options,
+            progress,
+            command=command_line(options),
+            schedule=list(plan.schedule),
+            churn=plan.run.get("churn", ()),
+        )
     telling.tell_run(verdict, folder, f"fencepost replay {folder}", as_json=as_json)
     return verdict.valid.exit_status
 

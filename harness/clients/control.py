@@ -37,9 +37,11 @@ class Control:
         except (BrokenPipeError, ConnectionResetError):
             self.stopping = True
 
-    def listen(self) -> None:
-        """Take in what has come, without waiting."""
-        while self._channel is not None and self._poll.poll(0):
+    def listen(self, timeout_s: float = 0.0) -> None:
+        """Take in what has come; waits for it so long, and not at all by default."""
+        timeout_ms = round(1000 * timeout_s)
+        while self._channel is not None and self._poll.poll(timeout_ms):
+            timeout_ms = 0
             if not self._take():
                 return
 
@@ -60,6 +62,12 @@ class Control:
         self.tell(at=step.value, **seen)
         self._go = False
         while not self._go and self._take():
+            pass
+
+    def await_go(self) -> None:
+        """Wait until told to go on, or to stop."""
+        self._go = False
+        while not self._go and not self.stopping and self._take():
             pass
 
     def _take(self) -> bool:

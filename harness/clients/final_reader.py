@@ -161,9 +161,9 @@ class FinalReader:
         record = as_input(message)
         for due in self._expect.due(record):
             crc = due.digest(message.partition(), offset)
-            rows.append((due.stage, tp, offset, due.slot, due.topic, crc, None, None))
+            rows.append((due.stage, tp, offset, due.slot, due.topic, crc, None, None, due.via))
         for add in self._expect.adds(record):
-            rows.append((add.stage, tp, offset, None, add.topic, None, key_name(add.key), add.amount))
+            rows.append((add.stage, tp, offset, None, add.topic, None, key_name(add.key), add.amount, None))
         return self._expect.state(record)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from harness.environment.java import Java
     from harness.environment.kafka import KafkaDistribution
+    from harness.environment.postgres import Postgres
 
 
 @dataclass(frozen=True)
@@ -18,3 +19,4 @@ class Prepared:
     toxiproxy: Path  # the server's binary
     archive_flags: tuple[str, ...]  # of the class-data archive for brokers; none if it could not be made
     cache: Path
+    postgres: "Postgres | None" = None  # where the pipeline needs one

@@ -13,6 +13,7 @@ from harness.environment.cache import VARIABLE, cache_folder
 from harness.environment.java import java
 from harness.environment.kafka import located, own_repository, versions
 from harness.environment.ports import HOST, SIZE, PortBlock
+from harness.environment.postgres import postgres
 from harness.environment.resources import free_disk_mb, free_memory_mb
 from harness.environment.toxiproxy import VERSION, built_toxiproxy, system_go, system_toxiproxy
 from harness.errors import FencepostError
@@ -45,6 +46,7 @@ def examine(
         lambda: _kafka(folder, version),
         lambda: _java(java_choice),
         lambda: _toxiproxy(folder),
+        _postgres,
         lambda: _archive(folder, version, java_choice),
         _spark,
         _memory,
@@ -111,6 +113,14 @@ def _toxiproxy(cache: Path) -> Part:
         f"the first run builds {VERSION} with {with_go}; without a network put toxiproxy-server 2.5 or newer "
         f"on PATH, or copy {cache} from a machine of the same kind",
     )
+
+
+def _postgres() -> Part:
+    try:
+        found = postgres("auto")
+    except FencepostError as error:
+        return Part("PostgreSQL", False, "none that runs", str(error))
+    return Part("PostgreSQL", True, f"{found.version} in {found.folder}, from {found.origin}")
 
 
 def _archive(cache: Path, version: str, java_choice: str) -> Part:

@@ -9,6 +9,7 @@ from harness.environment.archive import archive_flags, archive_place
 from harness.environment.builder import Builder
 from harness.environment.java import java
 from harness.environment.kafka import kafka, located
+from harness.environment.postgres import postgres
 from harness.environment.toxiproxy import VERSION, built_toxiproxy, system_toxiproxy, toxiproxy
 
 
@@ -20,13 +21,15 @@ def prepare(
     say: Callable[[str], None],
     *,
     mirror: str | None = None,
+    postgres_choice: str | None = None,
 ) -> Prepared:
-    """Prepare; `say` is told of everything that takes time.
+    """Prepare; `say` is told of everything that takes time. Without a `postgres_choice` there is no PostgreSQL.
 
     Raises `UsageError` for a choice that cannot be, `FetchFailed`, or another `EnvironmentFailure`.
     """
     jars = located(kafka_version, cache)
     found = java(java_choice)
+    database = None if postgres_choice is None else postgres(postgres_choice)
     # The builder is left first: an interruption ends what the threads wait for.
     with ThreadPoolExecutor(1, thread_name_prefix="prepare") as pool, Builder() as builder:
         proxies = pool.submit(_proxies, toxiproxy_choice, cache, say, builder)
@@ -36,7 +39,7 @@ def prepare(
         if not archive_place(found, distribution, cache).exists():
             say(f"making an archive of Kafka's classes for Java {found.version} (once)")
         flags = archive_flags(found, distribution, cache, builder=builder)
-        return Prepared(distribution, found, proxies.result(), tuple(flags), cache)
+        return Prepared(distribution, found, proxies.result(), tuple(flags), cache, database)
 
 
 def _proxies(choice: str, cache: Path, say: Callable[[str], None], builder: Builder) -> Path:

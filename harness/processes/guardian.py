@@ -8,6 +8,7 @@ There is no race with a child that the run was just spawning: a forked child hol
 other end until it has become the new program, and that program carries the mark.
 """
 
+import ctypes
 import json
 import logging
 import os
@@ -28,6 +29,7 @@ SCRATCH_PREFIX = "fencepost-"
 SPARK_PREFIX = "fencepost-spark-"
 """Of the folders that `checkers.spark.session` makes; their names bear no mark."""
 SPARK_UNUSED_S = 600.0
+_IPC_RMID = 0
 _DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # what ends a terminal or a job
 _log = logging.getLogger(__name__)
 
@@ -67,6 +69,10 @@ class Guardian:
     def register_process(self, pid: int) -> None:
         """A process to end if the run is killed, whatever becomes of its environment."""
         self._tell({"pid": pid, "start": start_time(pid)})
+
+    def register_shared_memory(self, number: int) -> None:
+        """A System V segment of shared memory to remove if the run is killed: it outlives whoever made it."""
+        self._tell({"shared_memory": number})
 
     def goodbye(self) -> None:
         """The run has cleaned up: the guardian leaves without doing anything."""
@@ -134,6 +140,7 @@ def watch(mark: str, pipe: IO[bytes]) -> None:
     """Read the pipe to its end, and clean up unless the run said goodbye."""
     folders: list[Path] = []
     processes: list[tuple[int, int]] = []
+    segments: list[int] = []
     for line in pipe:
         if not line.endswith(b"\n"):
             break  # the run was killed while it wrote
@@ -142,6 +149,8 @@ def watch(mark: str, pipe: IO[bytes]) -> None:
             return
         if "folder" in message:
             folders.append(Path(message["folder"]))
+        elif "shared_memory" in message:
+            segments.append(message["shared_memory"])
         elif message.get("start") is not None:
             processes.append((message["pid"], message["start"]))
     for pid, start in processes:
@@ -151,8 +160,15 @@ def watch(mark: str, pipe: IO[bytes]) -> None:
         end_marked([mark])
     except WaitTimeout as error:
         _log.warning("%s", error)  # and still remove the folders
+    for number in segments:
+        remove_shared_memory(number)
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_shared_memory(number: int) -> None:
+    """Remove a System V segment of shared memory; one that is gone already is no error."""
+    ctypes.CDLL(None).shmctl(number, _IPC_RMID, None)
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from harness.processes.bounded_log import BoundedLog
 from harness.processes.child import Child
 from harness.processes.guardian import SCRATCH_PREFIX, Guardian
 from harness.processes.marks import VARIABLE, end_marked, new_mark
+from harness.processes.users import User
 
 _log = logging.getLogger(__name__)
 
@@ -74,11 +75,13 @@ class Supervisor:
         pass_fds: Sequence[int] = (),
         stdin: int | IO[bytes] = subprocess.DEVNULL,
         cwd: Path | None = None,
+        user: User | None = None,
     ) -> Child:
         """Start a process; what it prints is appended to `log_file`.
 
-        `env` goes on top of the run's own environment. Raises `StartFailed`, and `EnvironmentFailure` once
-        the run is ending: a fault that is still at work then may not leave a process behind.
+        `env` goes on top of the run's own environment; `user`: who it runs as, if not as this process.
+        Raises `StartFailed`, and `EnvironmentFailure` once the run is ending: a fault that is still at work then may
+        not leave a process behind.
         """
         if not self.alive:
             raise EnvironmentFailure(
@@ -100,8 +103,11 @@ class Supervisor:
                         pass_fds=tuple(pass_fds),
                         cwd=cwd,
                         start_new_session=True,
+                        user=user.uid if user else None,
+                        group=user.gid if user else None,
+                        extra_groups=() if user else None,
                     )
-            except OSError as error:
+            except (OSError, subprocess.SubprocessError) as error:
                 raise StartFailed(f"{name} could not be started: {error}") from error
             finally:
                 if bounded:
@@ -117,6 +123,11 @@ class Supervisor:
         """Have the guardian remove a folder if the run is killed."""
         assert self._guardian is not None
         self._guardian.register_folder(folder)
+
+    def guard_shared_memory(self, number: int) -> None:
+        """Have the guardian remove a System V segment of shared memory if the run is killed."""
+        assert self._guardian is not None
+        self._guardian.register_shared_memory(number)
 
     def scratch_folder(self, name: str) -> Path:
         """A new folder in the machine's temporary place, which goes when the run ends, however it ends."""

@@ -21,11 +21,11 @@ def rows_of(event: Polled, numbers: Numbers) -> Iterator[tuple[str, Row]]:
     for key, rows in (event.expected or {}).items():
         for offset, stage, slot, topic, digest in rows:
             place = (stage, numbers.group(stage), numbers.tp(key), offset)
-            yield "expected", (*place, slot, topic, digest, None, None)
+            yield "expected", (*place, slot, topic, digest, None, None, None)
     for key, rows in (event.adds or {}).items():
         for offset, stage, topic, to, adds in rows:
             place = (stage, numbers.group(stage), numbers.tp(key), offset)
-            yield "expected", (*place, None, topic, None, to, adds)
+            yield "expected", (*place, None, topic, None, to, adds, None)
 
 
 def _record(numbers: Numbers, tp: int, row: Sequence[Any], name: str | None, state: int | None) -> Row:

@@ -40,11 +40,10 @@ STAGES = table(
     column("in_topic", _str, "a topic that it reads"),
     column("promised", _str, "the isolation that the pipeline promises for its consumer"),
     column(
-        "ordered",
-        _bool,
-        "whether outputs of one key keep the order of their inputs' partition",
-        null="a store of an earlier version",
+        "ordered", _bool, "whether outputs of one key keep their inputs' order", null="an earlier version"
     ),
+    column("positions", _str, "how it knows what is done: group, each or elsewhere", null="as `group` says"),
+    column("guarantee", _str, "what it promises of each input", null="what the pipeline does"),
 )
 
 JOURNALS = table(
@@ -178,6 +177,7 @@ EXPECTED = table(
     column("digest", _i64, "what it must hold, as a hash", null="nobody says, or the row is of a sum"),
     column("key", _str, "of a sum: the key to which the input adds", null="the row is of an output"),
     column("adds", _i64, "of a sum: how much", null="the row is of an output"),
+    column("via", _str, "the topic whose record, made of the input, it takes", null="it takes the input"),
 )
 
 BATCHES = table(
@@ -277,11 +277,11 @@ LOG: dict[str, pa.Schema] = {
 }
 
 LATER: dict[str, frozenset[str]] = {
-    "stages": frozenset({"ordered"}),
+    "stages": frozenset({"ordered", "positions", "guarantee"}),
     "ops": frozenset({"txn"}),
     "records": frozenset({"key", "state"}),
     "ends": frozenset({"role"}),
-    "expected": frozenset({"key", "adds"}),
+    "expected": frozenset({"key", "adds", "via"}),
     "transactions": frozenset({"client_version"}),
 }
 """Columns that stores of earlier versions lack: they are read as null."""

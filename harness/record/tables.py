@@ -74,7 +74,10 @@ class Tabulator:
                     self._sheets[table] = stack.enter_context(open_parquet(path, schema))
             for stage in self._stages.values():
                 for topic in stage.reads:
-                    self._row("stages", stage.name, stage.group, topic, stage.promised, stage.ordered)
+                    self._row(
+                        "stages", stage.name, stage.group, topic, stage.promised, stage.ordered,
+                        stage.positions, stage.guarantee,
+                    )  # fmt: skip
             for path in sorted(journals):
                 self._journal(path)
 

@@ -42,7 +42,7 @@ class CarryingOut:
         self._nemeses = nemeses
         self._numbers = {id(injection): number for number, injection in enumerate(injections)}
         self._stop = threading.Event()
-        self._writing = threading.Lock()  # the threads share the journal
+        self.writing = threading.Lock()  # the threads share the journal
         self._threads = [
             threading.Thread(target=self._one_after_another, args=(sequence,), name=f"faults {number}")
             for number, sequence in enumerate(sequences(injections, nemeses))
@@ -87,7 +87,7 @@ class CarryingOut:
     def _inject(self, injection: Injection) -> None:
         nemesis = self._nemeses[injection.fault]
         number = self._numbers[id(injection)]
-        with self._writing:
+        with self.writing:
             op = self._journal.number()
             self._journal.write(
                 Invoked(
@@ -113,7 +113,7 @@ class CarryingOut:
             lacking = next(iter(effect.lacking.values()), "no sign of it was seen")
             evidence = proof if effect.acted else lacking
             outcome = Outcome.OK if end_ns is not None else Outcome.INFO
-            with self._writing:
+            with self.writing:
                 self._journal.write(
                     Completed(outcome, injection.fault, -1, op, target=effect.target, evidence=evidence)
                 )

@@ -6,7 +6,9 @@ from typing import Protocol
 from harness.clients.ends import unread, write_sentinels
 from harness.cluster import Cluster
 from harness.errors import WaitTimeout
+from harness.history import Positions
 from harness.pipeline import Place, StageFacts
+from harness.stores.backlog import Backlog, nothing_stored
 
 COUNTED_BELOW = 5_000
 """Above it the offsets that lie between stand for the inputs that are left: some of them are markers."""
@@ -32,11 +34,15 @@ class Ends(Protocol):
 class SentinelEnds:
     """An `Ends` of a pipeline of ours: a record of the run's own stands behind everything."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, backlog: Backlog = nothing_stored) -> None:
         self._cluster = cluster
+        self._backlog = backlog
 
     def left(self, stage: StageFacts) -> int | None:
-        """What its group has not committed; the exact number once it is small."""
+        """What its group has not committed, the exact number once it is small; or what its store has left."""
+        if stage.kept is Positions.EACH:
+            counts = [self._backlog(table, None) for table in stage.reads]
+            return None if None in counts else sum(count or 0 for count in counts)
         if stage.group is None:
             return 0  # no group tells how far it is
         try:

@@ -17,6 +17,8 @@ from harness.errors import UnreadableInput
 from harness.history import Premise
 from harness.pipeline import Place, StageFacts
 from harness.runner.processes import Processes
+from harness.stores.backlog import Backlog, nothing_stored
+from harness.stores.interface import Service
 
 
 class Resource(StrEnum):
@@ -24,6 +26,7 @@ class Resource(StrEnum):
 
     BROKERS = "brokers"  # one broker or its links at a time, so that no partition lacks a leader
     WORKERS = "workers"
+    SERVICES = "services"  # the servers of the pipeline's stores
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,7 @@ class FaultTargets:
     can: frozenset[Ability] = frozenset(Ability)
     stage: str | None = None  # strike workers of this stage only
     step: str | None = None  # and at this step
+    services: tuple[str, ...] = ()  # the servers of the pipeline's stores, by name
 
     @property
     def stages(self) -> list[str]:
@@ -127,6 +131,10 @@ class FaultTargets:
 
 class NothingToStrike(Exception):
     """Of all that a fault could strike the run has nothing; the words say what it needs."""
+
+
+class OfAnotherPipeline(NothingToStrike):
+    """It strikes what few pipelines have: where nobody asked for it, its absence is not told."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +182,8 @@ class FaultContext:
     processes: Processes
     topics: tuple[str, ...] = ()  # of the run: a heal waits for these, and not for those of strangers
     stages: Sequence[StageFacts] = ()
+    services: Mapping[str, Service] = field(default_factory=dict)  # the servers of its stores, by name
+    backlog: Backlog = nothing_stored  # what is left in the tables that stages read
 
 
 @dataclass(frozen=True)
@@ -243,3 +253,8 @@ def all_brokers(_: Injection) -> frozenset[Resource]:
 def all_workers(_: Injection) -> frozenset[Resource]:
     """What a fault that strikes workers occupies."""
     return frozenset({Resource.WORKERS})
+
+
+def all_services(_: Injection) -> frozenset[Resource]:
+    """What a fault that strikes the server of a store occupies."""
+    return frozenset({Resource.SERVICES})

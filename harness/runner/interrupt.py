@@ -15,6 +15,7 @@ class Stage(StrEnum):
 
     SETTING_UP = ""
     UNDER_FAULTS = "interrupted: healing, and then judging what there is; once more, to stop at once"
+    MEASURING = "interrupted: what was measured so far is drawn; once more, to stop at once"
     JUDGING = "the run is over and is being judged; once more, to stop without a verdict"
 
 
@@ -54,5 +55,5 @@ class Interrupt:
         self._heard = True
         # Not through the progress or a stream: the signal may have come in the middle of a line of theirs.
         os.write(2, f"\nfencepost: {self.stage.value}\n".encode())
-        if self.stage is Stage.UNDER_FAULTS:
+        if self.stage in (Stage.UNDER_FAULTS, Stage.MEASURING):
             self._cut_short.set()

@@ -48,6 +48,7 @@ class Member:
     heard: Heard = field(default_factory=Heard)
     hearing: threading.Thread | None = None
     expected_to_end: bool = False
+    held: bool = False  # a fault waits for it to come to a step, or has it there
     seat: Mapping[str, Any] = field(
         default_factory=dict
     )  # what it was started with, to start another like it
@@ -56,6 +57,8 @@ class Member:
         """Give it a `Command` of these fields; what a dead process does not hear is of no matter."""
         with suppress(OSError):
             self.channel.sendall(Command(**command).line())
+        if command.get("go"):
+            self.held = False
 
     @property
     def alive(self) -> bool:
@@ -218,6 +221,8 @@ class Processes:
         a step at which it waits. Raises `WaitTimeout` where it does not come, because it has nothing to do or has
         ended.
         """
+        with self._lock:
+            member.held = True
         member.heard.at = None
         member.send(arm=step.value, asked=asked, go=onward)
         awaited = f"{member.journal} to come to {step.value}"
@@ -233,6 +238,17 @@ class Processes:
             member.send(disarm=True, go=True)  # nobody will strike it there any more
             raise
         return dict(member.heard.claims)
+
+    def dismiss(self, stage: str, worker: str) -> Member | None:
+        """Tell a worker to leave in good order; None while a fault has it in hand, or where it is gone."""
+        with self._lock:
+            free = (m for m in self.workers(stage) if m.worker == worker and not m.held)
+            member = next(free, None)
+            if member is not None:
+                member.expected_to_end = True
+        if member is not None:
+            member.send(stop=True, go=True)
+        return member
 
     def replace(self, member: Member) -> Member:
         """Put the next incarnation in the place of one that is dead or paused."""

@@ -18,6 +18,7 @@ from harness.programs import Program
 from harness.record.events import Begun
 from harness.record.journal import Journal
 from harness.runner.carry_out import CarryingOut
+from harness.runner.churn import Churn, Turn, moved
 from harness.runner.ends import Ends
 from harness.runner.faults import FaultContext, Injection, Nemesis
 from harness.runner.interrupt import Interrupt, Stage
@@ -27,6 +28,8 @@ from harness.runner.request_recording import RequestRecording
 from harness.runner.run_log import RunLog
 from harness.runner.watch import Watch
 from harness.settings.options import Options
+from harness.stores.backlog import Backlog, nothing_stored
+from harness.stores.interface import Service
 
 TOPICS_TIMEOUT_S = 60.0
 OVERTIME_S = 120.0
@@ -48,6 +51,7 @@ class Test:
     programs: Mapping[str, Program]  # of the workers, by stage
     own: Program  # of feeder, observer and readers
     patience: Patience = field(default_factory=Patience)
+    churn: Sequence[Turn] = ()
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,8 @@ class Running:
     supervisor: Supervisor
     interrupt: Interrupt
     ends: Ends
+    services: Mapping[str, Service] = field(default_factory=dict)  # the servers of the pipeline's stores
+    backlog: Backlog = nothing_stored
 
 
 def perform(test: Test, running: Running, run_log: RunLog, ahead: Ahead) -> Quiet:
@@ -77,7 +83,9 @@ def perform(test: Test, running: Running, run_log: RunLog, ahead: Ahead) -> Quie
         running.cluster.create_topics(test.pipeline.topics, TOPICS_TIMEOUT_S)
     processes = _processes(test, running, run_log.clock)
     topics = tuple(topic.name for topic in test.pipeline.topics)
-    context = FaultContext(running.cluster, processes, topics, test.pipeline.stages)
+    context = FaultContext(
+        running.cluster, processes, topics, test.pipeline.stages, running.services, running.backlog
+    )
     path = test.folder / "journals" / "nemesis.jsonl"
     with Journal(path, run_log.clock.zero_ns, Begun("nemesis", role="nemesis")) as journal:
         recording = RequestRecording(running.cluster, test.worker_slots, run_log)
@@ -85,14 +93,19 @@ def perform(test: Test, running: Running, run_log: RunLog, ahead: Ahead) -> Quie
             recording.begin()
             _start_all(test, processes)
         with run_log.phase("faults"):
-            carried_out = _under_faults(test, running, context, journal, run_log, ahead, recording)
+            carried_out, churn = _under_faults(test, running, context, journal, run_log, ahead, recording)
     injected = carried_out.injected
     run_log.reports += injected.reports
     run_log.unmet_goals |= injected.unmet_goals
     quiet = quiesce(test.pipeline, context, running.ends, run_log, test.patience)
     run_log.unexpected_errors += processes.unexpected_ends
     run_log.counts = processes.counts()
-    for error in injected.errors:
+    run_log.churn = moved(test.folder, churn.done)
+    if test.churn and not any(one.partitions for one in run_log.churn):
+        run_log.unmet_goals["churn"] = (
+            "no partition moved while workers joined and left; a longer --time-limit or more --set partitions helps"
+        )
+    for error in (*injected.errors, *churn.errors):
         raise error
     return quiet
 
@@ -129,7 +142,7 @@ def _under_faults(
     run_log: RunLog,
     ahead: Ahead,
     recording: RequestRecording,
-) -> CarryingOut:
+) -> tuple[CarryingOut, Churn]:
     """Feed, inject, watch and replace, until the time is over and every fault is healed."""
     processes = context.processes
     feeder = processes.start_other(Role.FEEDER, "feeder", OBSERVER_SLOT, rate=test.options.rate)
@@ -137,7 +150,9 @@ def _under_faults(
     begun_s = time.monotonic()
     running.interrupt.stage = Stage.UNDER_FAULTS
     carried_out = CarryingOut(test.injections, test.nemeses, context, journal, begun_s)
+    churn = Churn(test.churn, processes, journal, carried_out.writing, begun_s)
     carried_out.start()
+    churn.start()
     watch = Watch(processes, test.pipeline, test.options, begun_s)
     told = False
     try:
@@ -146,7 +161,7 @@ def _under_faults(
             if over_s >= -ahead.by_s and not told:
                 told = True
                 ahead.begin()
-            if carried_out.injected.errors or (over_s >= 0 and carried_out.done):
+            if carried_out.injected.errors or churn.errors or (over_s >= 0 and carried_out.done):
                 break
             if over_s > OVERTIME_S:
                 late = ", ".join(carried_out.injected.on.values())
@@ -166,11 +181,12 @@ def _under_faults(
     finally:
         recording.end()
         carried_out.stop()  # whatever ended the loop, what is broken is put right
+        churn.stop()
     for killed in processes.stop([feeder]):
         run_log.problem("did-not-end", killed, feeder.journal)
     if not told:
         ahead.begin()
-    return carried_out
+    return carried_out, churn
 
 
 def _require_alive(running: Running) -> None:
@@ -179,3 +195,6 @@ def _require_alive(running: Running) -> None:
         raise EnvironmentFailure("the guardian process is gone, so nothing would clean up: run again")
     if not running.cluster.network.alive:
         raise EnvironmentFailure("toxiproxy, through which everything goes, has ended: run again")
+    for name, service in running.services.items():
+        if not service.well:
+            raise EnvironmentFailure(f"{name}, a store of the pipeline, has ended by itself: see {name}.log")

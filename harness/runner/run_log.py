@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from harness.facts import Facts, Phase
+from harness.moves import Moved
 from harness.reasons import Reason
 from harness.runner.processes import Clock
 from harness.runner.progress import Progress
@@ -24,6 +25,7 @@ class RunLog:
     unmet_goals: dict[str, str] = field(default_factory=dict)
     unexpected_errors: list[Reason] = field(default_factory=list)
     reports: list[FaultReport] = field(default_factory=list)
+    churn: list[Moved] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
     compacted: Mapping[str, bool] = field(default_factory=dict)
@@ -72,6 +74,7 @@ class RunLog:
         return Facts(
             phases=self.phases,
             faults=sorted(self.reports, key=lambda report: report.start_s),
+            churn=self.churn,
             unscheduled=unscheduled,
             unmet_goals=self.unmet_goals,
             evidence_problems=self.evidence_problems,

@@ -12,10 +12,16 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from harness.errors import UsageError
-from harness.runner.faults import FaultTargets, Injection, Nemesis, NothingToStrike, Resource
+from harness.runner.churn import LEAD_S, Turn
+from harness.runner.faults import (
+    FaultTargets,
+    Injection,
+    Nemesis,
+    NothingToStrike,
+    OfAnotherPipeline,
+    Resource,
+)
 
-LEAD_S = 3.0
-"""Undisturbed work before the first fault, so that there is something to break."""
 MOST_SLACK_S = 2.0
 
 
@@ -25,6 +31,7 @@ class Schedule:
 
     injections: tuple[Injection, ...] = ()
     unscheduled: Mapping[str, str] = field(default_factory=dict)
+    churn: tuple[Turn, ...] = ()
 
 
 def draw(
@@ -36,6 +43,8 @@ def draw(
     name (`named`) must all fit, and the cluster must permit them, else `UsageError`; of the others, those that
     are left out are told in `unscheduled`.
     """
+    if not named:
+        nemeses = [one for one in nemeses if not _is_of_another(one, targets)]
     impossible = {one.asked: lacks for one in nemeses if (lacks := _lacks(one, targets))}
     if named and impossible:
         raise UsageError(next(f"{name} {why}: choose another fault" for name, why in impossible.items()))
@@ -72,6 +81,17 @@ def sequences(injections: Sequence[Injection], nemeses: Mapping[str, Nemesis]) -
         found = [one for one in found if one not in sharing]
         found.append((resources.union(*(taken for taken, _ in sharing)), together))
     return [sorted(sequence, key=lambda one: one.start_s) for _, sequence in found]
+
+
+def _is_of_another(nemesis: Nemesis, targets: FaultTargets) -> bool:
+    """Whether it strikes what this pipeline has nothing of, as most have not."""
+    try:
+        nemesis.drawn(Random(0), targets)
+    except OfAnotherPipeline:
+        return True
+    except NothingToStrike:
+        return False
+    return False
 
 
 def _lacks(nemesis: Nemesis, targets: FaultTargets) -> str | None:

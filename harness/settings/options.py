@@ -94,8 +94,12 @@ class Options:
     )
     java: str = _option(_TOOL, "auto", "auto, bundled, or a Java home")
     toxiproxy: str = _option(_TOOL, "auto", "auto, bundled, or toxiproxy's binary")
+    postgres: str = _option(_TOOL, "auto", "auto, bundled, or the folder with initdb and postgres")
     abort_share: float = _option(
         Number(0, 0.5), 0.02, "share of the transactions that are aborted on purpose"
+    )
+    churn_s: float = _option(
+        Number(0, 3600, "seconds"), 0.0, "every so many seconds a worker joins, leaves, or both; 0: never"
     )
     empty_share: float | None = _option(
         Number(0, 0.9),
@@ -184,7 +188,7 @@ class Options:
         check_group(self.group_protocol, self.assignor)
         if self.run_name == "latest":
             raise UsageError('a run cannot be named "latest": the link to the newest run has that name')
-        for key, tool in (("java", self.java), ("toxiproxy", self.toxiproxy)):
+        for key, tool in (("java", self.java), ("toxiproxy", self.toxiproxy), ("postgres", self.postgres)):
             if tool not in ("auto", "bundled") and not Path(tool).expanduser().exists():
                 raise refuse(key, "auto, bundled, or a path that exists", tool)
         return self
@@ -202,7 +206,12 @@ class Options:
 
 
 def _key(name: str) -> str:
-    keys = {"time_limit_s": "time-limit", "txn_timeout_s": "txn-timeout", "settings": "broker"}
+    keys = {
+        "time_limit_s": "time-limit",
+        "txn_timeout_s": "txn-timeout",
+        "churn_s": "churn",
+        "settings": "broker",
+    }
     return keys.get(name, name.replace("_", "-"))
 
 

@@ -6,11 +6,15 @@ counts how often it was changed. Beside them a store keeps how far each group's 
 transaction: that is how a store takes each input once (Kleppmann, Designing Data-Intensive Applications, chapter 11).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from harness.environment.postgres import Postgres
+    from harness.processes.spawn import Supervisor
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -56,6 +60,10 @@ class StoreTransaction(Protocol):
         """Do something."""
         ...
 
+    def add_once(self, effect: Effect) -> bool:
+        """Do something, unless it was done for the same inputs before; whether it was done now."""
+        ...
+
     def change(self, table: str, key: bytes, content: bytes | None) -> None:
         """Set the state of a key, and count the change."""
         ...
@@ -89,6 +97,110 @@ class Store(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class NewRow:
+    """A row on its way into a table of inputs."""
+
+    value: str  # the name of the attempt
+    key: bytes | None
+    content: bytes | None
+
+
+@dataclass(frozen=True)
+class Row(NewRow):
+    """A row of a table of inputs."""
+
+    number: int  # its offset: rows have them in the order in which they were written, not committed
+    taken: bool = False  # it is marked as done, or whoever takes rows has gone past it
+
+
+Range = tuple[int, int]
+"""From the first number to below the second."""
+
+
+class Inputs(Protocol):
+    """A table whose rows are inputs, as it is open to one process: an outbox.
+
+    A row is visible once the transaction that wrote it has committed. Each call raises `StoreError`, after which the
+    transaction has ended without effect; the next call begins another, on a new connection where the last one broke.
+    """
+
+    def write(self, rows: Sequence[NewRow]) -> list[int]:
+        """Write an order and its row for each, in the transaction; gives their numbers."""
+        ...
+
+    def take(self, most: int) -> list[Row]:
+        """Lock the first rows that nobody has done or is about to do."""
+        ...
+
+    def take_beyond(self, most: int) -> list[Row]:
+        """The rows beyond the place that all who take have in common, which is locked; none while another has it."""
+        ...
+
+    def mark(self, numbers: Sequence[int]) -> None:
+        """Mark rows as done."""
+        ...
+
+    def move_beyond(self, number: int) -> None:
+        """Move the common place."""
+        ...
+
+    def commit(self) -> None:
+        """End the transaction; raises `CommitUnknown` too."""
+        ...
+
+    def roll_back(self) -> None:
+        """End the transaction without effect. Raises nothing: one whose connection broke has ended so."""
+        ...
+
+    def pending(self, within: Range | None = None) -> int:
+        """How many visible rows nobody has done yet."""
+        ...
+
+    def whole(self) -> tuple[list[Row], int]:
+        """All visible rows, by number, and a number that lies above all that were ever given."""
+        ...
+
+    def close(self) -> None:
+        """Be done with it."""
+        ...
+
+
+class Service(Protocol):
+    """The server of a store: a child of the run, which a fault may kill."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def well(self) -> bool:
+        """Whether it runs, or was killed on purpose."""
+        ...
+
+    def kill(self) -> str:
+        """SIGKILL to all of its processes; returns how they ended, which is the proof. Raises `WaitTimeout`."""
+        ...
+
+    def start(self) -> str:
+        """Start it on its data, and wait until it answers; says how long that took. Raises `StartFailed`.
+
+        Does nothing to one that runs.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class StoreParts:
+    """What the store of a run is made from."""
+
+    folder: Path  # of the run
+    supervisor: "Supervisor"
+    next_port: Callable[[], int]
+    postgres: "Postgres | None" = None
+
+
 class StoreKind(Protocol):
     """A kind of store: how a run has one, and how its processes reach it."""
 
@@ -97,14 +209,26 @@ class StoreKind(Protocol):
         """What it is called."""
         ...
 
+    @property
+    def served(self) -> bool:
+        """Whether a server is behind it."""
+        ...
+
     def address(self, folder: Path) -> str:
         """Where the store of a run is reached."""
         ...
 
-    def up(self, folder: Path) -> AbstractContextManager[None]:
-        """The store of a run in that folder, there for the length of the `with`."""
+    def up(self, parts: StoreParts) -> AbstractContextManager[Service | None]:
+        """The store of a run, there for the length of the `with`; its server, if it has one.
+
+        Raises `EnvironmentFailure`.
+        """
         ...
 
     def connect(self, address: str) -> Store:
         """The store, for one process. Raises `StoreError`."""
+        ...
+
+    def inputs(self, address: str) -> Inputs:
+        """Its table of inputs, for one process; connects when first asked. Raises `StoreError` if it has none."""
         ...

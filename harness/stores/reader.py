@@ -3,7 +3,7 @@
 To the checkers a table of a store is a topic with one partition, of which everything is committed.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from harness.clients.control import Control
 from harness.expectation import Expectation, Input
@@ -12,11 +12,13 @@ from harness.record.events import EndsRead, Polled, ReadEnd
 from harness.record.journal import Journal
 from harness.record.naming import digest, key_name, output_headers, parse_sources, partition_key
 from harness.record.parts import PartWriter
-from harness.stores.interface import Effect, State, Store
+from harness.stores.interface import Effect, Inputs, Row, State, Store
 
 
 class StoreReader:
-    """Reads the tables of a store. `stated`: those of whose rows the expectation says anything."""
+    """Reads the tables of a store. `stated`: those of whose rows the expectation says anything; `inputs`: the one
+    whose rows are inputs, by its name.
+    """
 
     def __init__(
         self,
@@ -27,8 +29,10 @@ class StoreReader:
         control: Control,
         expect: Expectation,
         stated: Collection[str],
+        inputs: Mapping[str, Inputs] | None = None,
     ) -> None:
         self._store = store
+        self._inputs = inputs or {}
         self._tables = tables
         self._journal = journal
         self._parts = parts
@@ -55,6 +59,10 @@ class StoreReader:
         rows += [
             (tp, number, *self._state(table, number, state)) for number, state in self._store.states(table)
         ]
+        end = len(rows)
+        if table in self._inputs:
+            found, end = self._inputs[table].whole()
+            rows = [(tp, row.number, *self._input(table, tp, row)) for row in found]
         op, count = self._journal.number(), len(rows)
         return_ns = self._journal.write(Polled(0, op, call_ns))
         if rows:
@@ -64,7 +72,30 @@ class StoreReader:
             self._parts.extend("polls", count, op, list(range(count)), tps, offsets, values, return_ns)
         self._control.tell(given=count)
         # The end of a table is known without a mark: it is as if one stood behind the last row.
-        return ReadEnd(0, count + 1, count, count)
+        return ReadEnd(0, end + 1, count, end)
+
+    def _input(self, table: str, tp: int, row: Row) -> tuple[object, ...]:
+        """A row of the table `records`, and what it must lead to: of one that nobody has done yet, nothing."""
+        if row.taken:
+            record = Input(table, row.key, row.content, 0, row.number)
+            expected: list[tuple[object, ...]] = [
+                (
+                    due.stage,
+                    tp,
+                    row.number,
+                    due.slot,
+                    due.topic,
+                    due.digest(0, row.number),
+                    None,
+                    None,
+                    due.via,
+                )
+                for due in self._expect.due(record)
+            ]
+            if expected:
+                self._parts.extend("expected", len(expected), *map(list, zip(*expected, strict=True)))
+        crc = digest(row.key, row.content, ())
+        return (row.value, None, (), crc, None, False, key_name(row.key), None)
 
     def _effect(self, one: Effect) -> tuple[object, ...]:
         """A row of the table `records`, from the third column on."""

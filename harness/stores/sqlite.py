@@ -5,7 +5,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.stores.interface import CommitUnknown, Effect, Overtaken, Place, State, StoreError
+from harness.stores.interface import (
+    CommitUnknown,
+    Effect,
+    Inputs,
+    Overtaken,
+    Place,
+    State,
+    StoreError,
+    StoreParts,
+)
 
 BUSY_TIMEOUT_S = 30.0
 """How long a writer waits for another one's transaction."""
@@ -40,6 +49,16 @@ class SqliteTransaction:
             self._connection.execute(
                 "INSERT INTO effects (tab, value, slot, sources, key, content) VALUES (?, ?, ?, ?, ?, ?)", row
             )
+
+    def add_once(self, effect: Effect) -> bool:
+        """Do something, unless it was done for the same inputs before."""
+        with _told():
+            there = self._connection.execute(
+                "SELECT 1 FROM effects WHERE tab = ? AND sources = ?", (effect.table, effect.sources)
+            ).fetchone()
+        if there is None:
+            self.add(effect)
+        return there is None
 
     def change(self, table: str, key: bytes, content: bytes | None) -> None:
         """Set the state of a key, and count the change."""
@@ -128,16 +147,17 @@ class Sqlite:
     """A `StoreKind`."""
 
     name = "sqlite"
+    served = False
 
     def address(self, folder: Path) -> str:
         """The file."""
         return str(folder / "store.sqlite")
 
     @contextmanager
-    def up(self, folder: Path) -> Iterator[None]:
+    def up(self, parts: StoreParts) -> Iterator[None]:
         """Make the file. It stays: whoever reads the run can look into it."""
         with _told():
-            connection = sqlite3.connect(self.address(folder))
+            connection = sqlite3.connect(self.address(parts.folder))
             connection.execute("PRAGMA journal_mode = WAL")
             connection.executescript(_SCHEMA)
             connection.close()
@@ -146,3 +166,7 @@ class Sqlite:
     def connect(self, address: str) -> SqliteStore:
         """The store, for one process."""
         return SqliteStore(Path(address))
+
+    def inputs(self, address: str) -> Inputs:
+        """There is none: writers of SQLite wait for each other, and no two transactions of them are open at once."""
+        raise StoreError("SQLite has no table of inputs")

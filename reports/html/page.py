@@ -101,7 +101,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
     return environment.get_template("report.html").render(
         verdict=verdict,
         word={True: "valid", False: "invalid", "unknown": "unknown"}[verdict.valid.json],
-        policy=_policy(style, script),
+        policy=policy(style, script),
         style=Markup(style),
         script=Markup(script),
         contents=contents,
@@ -192,7 +192,7 @@ def _ident(name: str) -> str:
     )
 
 
-def _policy(style: str, script: str) -> str:
+def policy(style: str, script: str) -> str:
     """Nothing may be loaded, and of inline code only these two run."""
 
     def digest(text: str) -> str:

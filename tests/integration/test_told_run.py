@@ -86,10 +86,19 @@ def go_back(told: Told) -> None:
     raise AssertionError("no worker was given records of one key twice")
 
 
+def read_ones_own(told: Told) -> None:
+    """A transaction is given what it has sent."""
+    event = next(one for one in told.committed() if {step[0] for step in one["value"]} == {"send", "poll"})
+    _, key, (offset, value) = next(step for step in event["value"] if step[0] == "send")
+    poll = next(step for step in event["value"] if step[0] == "poll")
+    poll[1:] = [{**(poll[1] if len(poll) > 1 else {}), key: [[offset, value]]}]
+
+
 PLANTED: dict[str, tuple[Callable[[Told], None], str]] = {
     "circle": (read_each_other, "G1c"),
     "skip": (skip_a_record, "int-poll-skip"),
     "back": (go_back, "nonmonotonic-poll"),
+    "own": (read_ones_own, "precommitted-read"),
 }
 
 

@@ -37,6 +37,7 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     "external/read_folders": ("test_history_folders", "test_history_agreement"),
     "external/source": ("test_history_files", "test_cluster_of_ones_own"),
     "findings/told": ("test_sentences",),
+    "judging/with_history": ("test_with_history",),
     "judging/telling": ("test_sentences", "../reports/test_told"),
     "external/lines": ("../reports/test_told",),
     "external/table": (

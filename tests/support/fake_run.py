@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.cluster import Cluster
 from harness.cluster.fake import FakeCluster
+from harness.errors import StartFailed
 from harness.history import Role
 from harness.pipeline import PipelineFacts, Place, StageFacts, TopicFacts
 from harness.processes.spawn import Supervisor
@@ -130,6 +131,24 @@ class FakeEnds:
         self.marked += places
 
 
+@dataclass
+class FakeService:
+    """A `Service` of which nothing is real."""
+
+    ending: str = "process 7 ended by SIGKILL, and 3 that it had started with it"
+    dies: bool = False  # it does not come back
+    well: bool = True
+    name: str = "postgres"
+
+    def kill(self) -> str:
+        return self.ending
+
+    def start(self) -> str:
+        if self.dies:
+            raise StartFailed("postgres ended at its start")
+        return "it answered after 0.1 s"
+
+
 PIPELINE = PipelineFacts(
     "fake",
     (TopicFacts("in", 1), TopicFacts("out", 1)),
@@ -147,16 +166,20 @@ class FakeRun:
     progress: Silent
     supervisor: Supervisor
     folder: Path
+    service: FakeService = field(default_factory=FakeService)
 
     @property
     def context(self) -> FaultContext:
         real: Cluster = self.cluster
-        return FaultContext(real, self.processes, ("in", "out"), PIPELINE.stages)
+        return FaultContext(real, self.processes, ("in", "out"), PIPELINE.stages, {"postgres": self.service})
 
 
 @contextmanager
 def fake_run(
-    folder: Path, program: Script | None = None, cluster: FakeCluster | None = None
+    folder: Path,
+    program: Script | None = None,
+    cluster: FakeCluster | None = None,
+    service: FakeService | None = None,
 ) -> Iterator[FakeRun]:
     """Processes of a program, and a cluster of which nothing is real."""
     cluster = cluster or FakeCluster()
@@ -175,4 +198,12 @@ def fake_run(
             program,
         )
         progress = Silent()
-        yield FakeRun(cluster, processes, RunLog(progress, clock), progress, supervisor, folder)
+        yield FakeRun(
+            cluster,
+            processes,
+            RunLog(progress, clock),
+            progress,
+            supervisor,
+            folder,
+            service or FakeService(),
+        )

@@ -56,6 +56,7 @@ class History:
         self.alterations: list[tuple[str, Callable[[Row], Row | None]]] = []
         self.incomplete: tuple[str, ...] = ()
         self.allowed: frozenset[str] = frozenset()
+        self.permitted: frozenset[str] = frozenset()  # by the guarantee of the stage that did it
         self.had_log = log  # the brokers' logs were read; they may be gone all the same
         self.promises: Promises | None = None
         self.wall_ms: float | None = WALL_MS

@@ -15,6 +15,7 @@ WORDS = {
     "harness.errors",
     "harness.history",
     "harness.verdict",
+    "harness.moves",
     "harness.promises",
     "harness.reasons",
     "harness.facts",
@@ -45,7 +46,7 @@ MAY_NOT = {
 
 FLOORS = {
     "harness": (
-        "names secrets errors waiting history telling",
+        "names secrets errors waiting history moves telling",
         "reasons verdict",
         "facts",
         "expectation pipeline programs promises history_files",
@@ -65,14 +66,14 @@ FLOORS = {
     "reports": (
         "charts told",
         "summary",
-        "console junit html trace",
+        "bench_console console junit html trace",
         "external",
     ),
     "fencepost": (
-        "aims api clusters drawing evidence histories live process shapes spark stores",
+        "aims api clusters drawing evidence histories live preparing process shapes spark stores",
         "conclude progress registry",
         "judging planning",
-        "judges",
+        "benchmark judges",
         "checking pytest_plugin running",
         "commands",
         "cli",

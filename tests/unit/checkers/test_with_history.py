@@ -13,7 +13,7 @@ STORED = Judgement(
     anomalies={},
     not_checked={"G1c": EXTERNAL_ONLY, "int-send-skip": EXTERNAL_ONLY, "aborted-read": PREMISE},
     broken={},
-    checked=["lost-write", "unseen", "poll-skip", "int-poll-skip"],
+    checked=["lost-write", "unseen", "precommitted-read", "poll-skip", "int-poll-skip"],
     coverage={"committed": 7},
 )
 ONE = Found(1, [{"told": "by the history"}])
@@ -21,7 +21,16 @@ TOLD = Judgement(
     anomalies={},
     not_checked={"corrupt": Reason("external-history", "names no digests")},
     broken={},
-    checked=["G1c", "int-send-skip", "aborted-read", "lost-write", "unseen", "poll-skip", "int-poll-skip"],
+    checked=[
+        "G1c",
+        "int-send-skip",
+        "aborted-read",
+        "lost-write",
+        "unseen",
+        "precommitted-read",
+        "poll-skip",
+        "int-poll-skip",
+    ],
     coverage={"committed": 9},
 )
 
@@ -49,6 +58,11 @@ def test_of_the_order_of_polls_each_tells_what_it_has_seen():
         replace(STORED, anomalies={"poll-skip": own}), told(poll_skip=ONE, int_poll_skip=ONE), {}
     )
     assert both.anomalies == {"poll-skip": own, "int-poll-skip": ONE}
+
+
+def test_that_a_transaction_was_given_its_own_record_the_history_alone_has_seen():
+    both = with_history(STORED, told(precommitted_read=ONE), {})
+    assert both.anomalies == {"precommitted-read": ONE}
 
 
 def test_its_examples_have_the_names_that_those_of_a_run_have():

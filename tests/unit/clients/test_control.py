@@ -64,3 +64,19 @@ def test_a_run_that_is_gone_stops_the_worker(line: Line) -> None:
     line.run.close()
     line.control.listen()
     assert line.control.stopping
+
+
+def test_who_awaits_a_go_that_has_come_does_not_wait(line: Line) -> None:
+    line.send(go=True)
+    line.control.await_go()
+    assert not line.control.stopping
+
+
+def test_who_awaits_a_go_is_let_off_by_stop_and_by_the_end_of_the_run(line: Line) -> None:
+    line.send(stop=True)
+    line.control.await_go()
+    assert line.control.stopping
+    other = Line()
+    other.run.close()
+    other.control.await_go()
+    assert other.control.stopping

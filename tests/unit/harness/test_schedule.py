@@ -22,6 +22,7 @@ GROUNDS = FaultTargets(
     groups=("g1", "g2"),
     transactional_ids=("shop-1", "shop-2", "payments-1"),
     slots=("w0", "w1", "w2"),
+    services=("postgres",),
 )
 SEEDS = st.integers(min_value=0, max_value=2**63 - 1)
 LIMITS = st.floats(min_value=1, max_value=600)
@@ -92,6 +93,7 @@ NOTHING = {
     "groups": (),
     "transactional_ids": (),
     "slots": (),
+    "services": (),
 }
 
 
@@ -113,6 +115,15 @@ def test_a_fault_that_finds_nothing_to_strike_is_told_and_refused_where_it_was_n
     }
     with pytest.raises(UsageError, match="kill-worker needs a pipeline whose workers say"):
         draw([NEMESES["kill-worker"]], bare, 120, Random(1), named=True)
+
+
+def test_what_few_pipelines_have_is_missed_only_where_it_was_named() -> None:
+    plain = FaultTargets(**{**vars(GROUNDS), "services": ()})
+    schedule = draw(list(NEMESES.values()), plain, 300, Random(1), named=False)
+    told = {one.fault for one in schedule.injections} | set(schedule.unscheduled)
+    assert told == set(NEMESES) - {"kill-postgres"}
+    with pytest.raises(UsageError, match="kill-postgres needs a pipeline with a PostgreSQL"):
+        draw([NEMESES["kill-postgres"]], plain, 300, Random(1), named=True)
 
 
 def test_one_broker_can_still_be_cut_from_a_client() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import ExitStatus, UnreadableInput
+from harness.moves import Moved
 from harness.reasons import Reason
 from harness.verdict import EXTERNAL_ONLY, FaultReport, Found, Validity, Verdict, lacking, worst_status
 
@@ -44,6 +45,7 @@ def test_a_verdict_survives_its_document() -> None:
         not_checked={"G1c": EXTERNAL_ONLY},
         warnings=[Reason("unexpected-end", "it ended")],
         checked=["duplicate"],
+        churn=[Moved("shop", "shop-4.0", "shop-2.0", 3.0, 4.5, ("in/0",), ("in/1", "in/2"))],
     )
     assert Verdict.from_json(verdict.as_json()) == verdict
 

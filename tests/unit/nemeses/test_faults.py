@@ -18,7 +18,7 @@ from harness.runner.carry_out import CarryingOut, Injected
 from harness.runner.faults import Injection, Target
 from nemeses import brokers, kill_worker, pause_worker
 from nemeses.registry import NEMESES
-from tests.support.fake_run import FENCED_ZOMBIE, IDLE, WORKS, FakeRun, Script, fake_run
+from tests.support.fake_run import FENCED_ZOMBIE, IDLE, WORKS, FakeRun, FakeService, Script, fake_run
 
 AIMED = {
     "kill-broker": Injection("kill-broker", Target("leader", "in/0"), 0.0, 0.05),
@@ -33,6 +33,7 @@ AIMED = {
     "cut-txn-coordinator": Injection("cut-txn-coordinator", Target("txn-coordinator", "s-1"), 0.0, 0.05),
     "kill-leader-ahead": Injection("kill-leader-ahead", Target("leader", "in/0"), 0.0, 0.05),
     "lose-answers": Injection("lose-answers", Target("client", "w0-1"), 0.0, 0.05),
+    "kill-postgres": Injection("kill-postgres", Target("server", "postgres"), 0.0, 0.05),
 }
 NEVER_GOES_ON = FENCED_ZOMBIE.replace('"committed": 1', '"committed": 0')
 OF_BROKERS = ("kill-broker", "pause-broker", "kill-txn-coordinator", "kill-group-coordinator")
@@ -57,6 +58,32 @@ def carried_out(run: FakeRun, *faults: str) -> Injected:
         assert carrying.done
     assert carrying.injected.on == {}
     return carrying.injected
+
+
+def test_a_server_that_ended_by_itself_is_an_error_of_the_run_and_one_that_does_not_come_back_too(
+    tmp_path: Path,
+) -> None:
+    for n, service in enumerate(
+        (FakeService(ending="process 7 ended with status 1"), FakeService(dies=True))
+    ):
+        (tmp_path / str(n)).mkdir()
+        with fake_run(tmp_path / str(n), service=service) as run:
+            assert len(carried_out(run, "kill-postgres").errors) == 1
+
+
+def test_who_reads_a_table_is_a_zombie_once_no_row_that_it_holds_is_left(tmp_path: Path) -> None:
+    asked = []
+
+    def backlog(table: str, within: tuple[int, int] | None) -> int | None:
+        asked.append((table, within))
+        return (None, 2, 0)[len(asked) - 1]
+
+    with fake_run(tmp_path) as run:
+        member = run.processes.start_worker("s", "s-1")
+        context = replace(run.context, backlog=backlog)
+        taken = pause_worker._await_done(context, member, {"rows/0": (4, 8)})
+    assert taken == "others had done rows/0 from 4 to 7"
+    assert asked == [("rows", (4, 8))] * 3
 
 
 def test_every_fault_is_tested_here() -> None:

@@ -3,8 +3,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.history import SOURCE_HEADER, VALUE_HEADER
-from harness.record.naming import digest, header, key_name, output_headers, parse_sources
+from harness.history import SOURCE_HEADER, TIME_HEADER, VALUE_HEADER
+from harness.record.naming import (
+    Headers,
+    digest,
+    header,
+    input_headers,
+    key_name,
+    output_headers,
+    own_headers,
+    parse_sources,
+)
 
 BYTES = st.binary(max_size=20)
 
@@ -25,6 +34,33 @@ def test_a_null_is_not_an_empty_one() -> None:
     contents = (None, b"")
     assert len({digest(key, value, ()) for key in contents for value in contents}) == 4
     assert digest(b"k", b"v", [("h", None)]) != digest(b"k", b"v", [("h", b"")])
+
+
+def test_headers_that_repeat_a_name_or_change_places_are_another_digest() -> None:
+    told: list[Headers] = [
+        [("a", b"1"), ("a", b"2")],
+        [("a", b"2"), ("a", b"1")],
+        [("a", b"1")],
+        [("a", b"1"), ("b", b"2")],
+        [("a", b"1"), ("a", None)],
+        [],
+    ]
+    assert len({digest(b"k", b"v", headers) for headers in told}) == len(told)
+
+
+def test_a_time_stamp_counts_where_a_header_says_that_it_is_the_producers_own() -> None:
+    own, none = output_headers("v", "s", [], 1_000), output_headers("v", "s", [])
+    assert header(own, TIME_HEADER) == "1000" and header(none, TIME_HEADER) is None
+    assert digest(b"k", b"v", own, 1_000) != digest(b"k", b"v", own, 1_001)
+    assert digest(b"k", b"v", none, 1_000) == digest(b"k", b"v", none, 1_001)
+
+
+def test_what_a_record_carries_on_stands_behind_its_own_headers() -> None:
+    carried = [(VALUE_HEADER, b"of another"), ("trace", b"a")]
+    headers = output_headers("mine", "slot", [("in", 0, 7)], 5, carried)
+    assert own_headers(headers) == ("mine", "slot", "in/0/7")
+    assert headers[-2:] == carried
+    assert input_headers("mine", 5, carried) == [(VALUE_HEADER, b"mine"), (TIME_HEADER, b"5"), *carried]
 
 
 def test_another_slot_or_another_source_is_another_digest() -> None:

@@ -14,9 +14,10 @@ from harness.record.naming import digest, output_headers
 from harness.record.partitions import PartitionIds
 from harness.record.parts import PartWriter, folder_of
 from harness.record.tables import Tabulator
-from harness.stores.interface import Effect, Overtaken, Store, StoreError
+from harness.stores.interface import Effect, Overtaken, Store, StoreError, StoreParts
 from harness.stores.reader import StoreReader
 from harness.stores.sqlite import Sqlite
+from tests.support.store_conformance import check_store
 
 PLACE = ("in", 0)
 
@@ -28,7 +29,7 @@ def effect(n: int, content: bytes | None = b"v") -> Effect:
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     kind = Sqlite()
-    with kind.up(tmp_path):
+    with kind.up(StoreParts(tmp_path, None, lambda: 0)):
         return kind.connect(kind.address(tmp_path))
 
 
@@ -66,6 +67,10 @@ def test_two_processes_see_each_others_transactions(store: Store, tmp_path: Path
 def test_a_store_that_nobody_made_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(StoreError):
         Sqlite().connect(str(tmp_path / "none.sqlite"))
+
+
+def test_it_does_what_every_store_must(store: Store, tmp_path: Path) -> None:
+    check_store(lambda: Sqlite().connect(Sqlite().address(tmp_path)))
 
 
 class Expect:

@@ -11,7 +11,7 @@ import pytest
 from harness.clients.control import Control
 from harness.record.events import Begun
 from harness.record.journal import Journal
-from harness.stores.interface import Store
+from harness.stores.interface import Store, StoreParts
 from harness.stores.sqlite import Sqlite
 from tests.support.fake_client import FakeClient, FakeRecord
 from workloads.loop import Settings, Worker
@@ -30,7 +30,7 @@ BATCH = [FakeRecord(("in", 0), 4), FakeRecord(("in", 1), 7)]
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    with Sqlite().up(tmp_path):
+    with Sqlite().up(StoreParts(tmp_path, None, lambda: 0)):
         return Sqlite().connect(Sqlite().address(tmp_path))
 
 

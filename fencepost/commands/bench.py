@@ -1,0 +1,149 @@
+"""`fencepost bench`."""
+
+import json
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from fencepost.commands import options as asking
+from fencepost.progress import progress_for
+from harness.errors import ExitStatus, UsageError
+from harness.names import check_name
+from harness.secrets import redact_text
+from harness.settings.options import CLIENTS, Options
+from harness.telling.words import several
+
+MOST_SIZE, MOST_PARTITIONS, MOST_WORKERS, MOST_ROUNDS = 10_000, 64, 16, 50
+
+
+def _whole(text: str, option: str, most: int) -> tuple[int, ...]:
+    """Whole numbers from 1 on, with commas between them."""
+    words = [word.strip().replace("_", "") for word in text.split(",")]
+    if not all(
+        word.isascii() and word.isdecimal() and len(word) < 9 and 1 <= int(word) <= most for word in words
+    ):
+        raise UsageError(
+            f"--{option} must be whole numbers from 1 to {most:,} with commas between them, not {text!r}"
+        )
+    return tuple(dict.fromkeys(map(int, words)))
+
+
+def _clients(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
+    for name in names:
+        check_name("client", name, CLIENTS)
+    return names
+
+
+@click.command("bench")
+@click.option("--rounds", metavar="N", help="how often everything is measured, in turn  [default: 3]")
+@click.option("--quick", is_flag=True, help="fewer sizes, one client: under three minutes")
+@click.option(
+    "--client", metavar="NAMES", help="clients, with commas between them  [default: librdkafka,java]"
+)
+@click.option("--txn-size", metavar="SIZES", help="inputs a transaction  [default: 1,10,100,1000,10000]")
+@click.option(
+    "--partitions",
+    metavar="COUNTS",
+    help="partitions of the output topic; the first is used where another thing varies  [default: 6,1,24]",
+)
+@click.option(
+    "--workers",
+    metavar="COUNTS",
+    help="workers; the first is used where another thing varies  [default: 1,3]",
+)
+@asking.option_flags("seed", "store")
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="java, heap-mb, ... or broker.NAME=VALUE, as in a run",
+)
+@click.option("--json", "as_json", is_flag=True, help="print the figures on standard output")
+def command(
+    rounds: str | None,
+    quick: bool,
+    client: str | None,
+    txn_size: str | None,
+    partitions: str | None,
+    workers: str | None,
+    sets: tuple[str, ...],
+    as_json: bool,
+    **given: Any,
+) -> ExitStatus:
+    """Measure what exactly-once costs, on one cluster, as ratios with their spread.
+
+    At-least-once, idempotent and transactional pipelines take turns: their throughput when saturated, and at a lower
+    rate the time from an input to its visible output. Ctrl-C ends it early, and leaves a page of what was measured.
+
+    Exit status: 0 measured, 2 wrong usage, 4 failure.
+
+    \b
+    Example:
+      fencepost bench
+      fencepost bench --quick
+      fencepost bench --client java --txn-size 1,100 --partitions 6 --workers 1 --json
+    """
+    options = asking.settled(asking.options_from(given, sets, None))
+
+    from fencepost.benchmark.plan import QUICK, Asked
+    from fencepost.benchmark.run import bench
+    from reports.bench_console import last_lines
+
+    asked = QUICK if quick else Asked()
+    texts = {
+        "client": client,
+        "rounds": rounds,
+        "txn-size": txn_size,
+        "partitions": partitions,
+        "workers": workers,
+    }
+    if client is not None:
+        asked = replace(asked, clients=_clients(client))
+    if rounds is not None:
+        asked = replace(asked, rounds=_one(rounds, "rounds", MOST_ROUNDS))
+    if txn_size is not None:
+        asked = replace(asked, sizes=_whole(txn_size, "txn-size", MOST_SIZE))
+    if partitions is not None:
+        asked = replace(asked, partitions=_whole(partitions, "partitions", MOST_PARTITIONS))
+    if workers is not None:
+        asked = replace(asked, workers=_whole(workers, "workers", MOST_WORKERS))
+    words = _command_line(texts, sets, options, quick=quick)
+    with closing(progress_for(sys.stderr)) as progress:
+        count, minutes = asked.rounds * len(asked.points()), max(1, round(asked.planned_s / 60))
+        progress.say(
+            f"{several(count, 'measurement')} in {several(asked.rounds, 'round')}, about "
+            f"{several(minutes, 'minute')}; Ctrl-C ends it early and keeps what was measured"
+        )
+        done = bench(options, asked, progress, words)
+    for line in last_lines(done.figures, done.page, words):
+        print(line, file=sys.stderr if as_json else sys.stdout)
+    if as_json:
+        print(json.dumps(done.figures))
+    return ExitStatus.VALID
+
+
+def _one(text: str, option: str, most: int) -> int:
+    """A single whole number from 1 on."""
+    (number, *more) = _whole(text, option, most)
+    if more:
+        raise UsageError(f"--{option} must be one whole number from 1 to {most:,}, not {text!r}")
+    return number
+
+
+def _command_line(
+    texts: Mapping[str, str | None], sets: Sequence[str], options: Options, *, quick: bool
+) -> str:
+    """The command that repeats the bench, without secrets."""
+    words = ["fencepost", "bench", *(["--quick"] if quick else [])]
+    for name, text in {**texts, "seed": str(options.seed)}.items():
+        words += [] if text is None else [f"--{name}", text]
+    for assignment in sets:
+        words += ["--set", redact_text(assignment)]
+    return shlex.join(words)

@@ -1,0 +1,45 @@
+"""What a cluster is started from, held ready: found or fetched, with the user's broker settings looked at."""
+
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.settings.options import Options
+
+if TYPE_CHECKING:
+    from harness.environment import Prepared
+
+
+def prepare_cluster(
+    options: Options,
+    cache: Path,
+    say: Callable[[str], None],
+    *,
+    clients: Sequence[str],
+    stores: Collection[str] = (),
+) -> "Prepared":
+    """Find or fetch it, and hold the broker settings against those that Kafka knows. Raises `FencepostError`.
+
+    `clients`: those that the workers use; `stores`: the kinds of store that the pipeline has.
+    """
+    from harness.cluster.broker_settings import TOOL, check_settings, documented_settings
+    from harness.environment.java import java, require_in_process
+    from harness.environment.jvm import broker_command
+    from harness.environment.prepare import prepare
+
+    if "java" in clients:  # before anything is made for a Java that will not do
+        require_in_process(java(options.java))
+    ready = prepare(
+        *(options.kafka, options.java, options.toxiproxy, cache, say),
+        mirror=options.mirror,
+        postgres_choice=options.postgres if "postgres" in stores else None,
+    )
+
+    def tool(folder: Path) -> Sequence[str]:
+        return broker_command(ready.java, ready.kafka, main=TOOL, args=[], folder=folder)
+
+    if options.settings:
+        known = documented_settings(cache, ready.kafka.version, tool)
+        for name in check_settings(options.settings, known):
+            say(f"Kafka {ready.kafka.version} does not document the broker setting {name}")
+    return ready

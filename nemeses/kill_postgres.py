@@ -1,0 +1,59 @@
+"""kill-postgres: the PostgreSQL of the pipeline ends by SIGKILL, with all of its processes, and recovers.
+
+What was committed survives: it stands in the log that is written ahead, and was synced before anybody was told. What
+was not committed is gone, and with it every row lock.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+
+from harness.errors import FaultFailed
+from harness.runner.faults import (
+    Drawn,
+    Effect,
+    FaultContext,
+    FaultTargets,
+    Injection,
+    Nemesis,
+    OfAnotherPipeline,
+    Target,
+    all_services,
+)
+
+SERVICE = "postgres"
+
+
+def draw(rng: Random, targets: FaultTargets) -> Drawn:
+    """The one server that there is."""
+    if SERVICE not in targets.services:
+        raise OfAnotherPipeline("a pipeline with a PostgreSQL")
+    return Drawn(Target("server", SERVICE))
+
+
+@contextmanager
+def kill_postgres(context: FaultContext, injection: Injection) -> Iterator[Effect]:
+    """It acted if the server's process ended by the signal, and the server answered again on the data that it had."""
+    service = context.services[injection.target.name]
+    effect = Effect(target=service.name, who="PostgreSQL")
+    effect.strikes()
+    ending = service.kill()
+    try:
+        if "SIGKILL" not in ending:
+            raise FaultFailed(f"PostgreSQL was to be killed, but {ending}")
+        effect.saw(ending)
+        yield effect
+    finally:
+        effect.proof.append(service.start())
+
+
+NEMESIS = Nemesis(
+    name="kill-postgres",
+    summary="kill -9 PostgreSQL with all of its processes, and start it again on its data",
+    past_tense="was killed",
+    occupies=all_services,
+    hold_s=1.5,
+    recovery_s=6.0,
+    draw=draw,
+    strike=kill_postgres,
+)

@@ -1,0 +1,117 @@
+"""Lines over transaction sizes: both axes are logarithmic, every line bears its name, every point its spread."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from harness.telling.words import number
+from reports.charts.svg import Drawing
+
+HEIGHT, TOP, BOTTOM = 240, 30, 46
+NAME_ROOM = 15
+"""Pixels between two names, one under the other."""
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A measured value at a transaction size, with the smallest and the largest of the rounds."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Line:
+    """One series: its name, its look (a class of the style sheet), and its points from left to right."""
+
+    name: str
+    kind: str
+    dots: Sequence[Dot]
+
+
+def lines(ident: str, width: int, title: str, unit: str, series: Sequence[Line]) -> Markup | None:
+    """The drawing; None if there is nothing to draw."""
+    dots = [dot for line in series for dot in line.dots]
+    if not dots:
+        return None
+    drawing = Drawing(ident, width, title, _description(series, unit), "lines")
+    left, right = 62.0, width - (150.0 if width >= 600 else 108.0)
+    x = _scale([dot.x for dot in dots], left + 12, right - 12)
+    low, high = _decades([value for dot in dots for value in (dot.low, dot.high)])
+    y = _scale([low, high], HEIGHT - BOTTOM, TOP)
+    for mark in _marks(low, high):
+        drawing.line(left, y(mark), right, y(mark), "grid")
+        drawing.text(left - 8, y(mark) + 4, number(mark), kind="tick", anchor="end")
+    drawing.text(left - 8, 12, unit, kind="tick")
+    drawing.line(left, HEIGHT - BOTTOM, right, HEIGHT - BOTTOM, "axis")
+    for size in sorted({dot.x for dot in dots}):
+        drawing.line(x(size), HEIGHT - BOTTOM, x(size), HEIGHT - BOTTOM + 4, "axis")
+        drawing.text(x(size), HEIGHT - BOTTOM + 17, number(size), kind="tick", anchor="middle")
+    drawing.text((left + right) / 2, HEIGHT - 8, "inputs a transaction", kind="tick", anchor="middle")
+    ends = []
+    for line in series:
+        if not line.dots:
+            continue
+        drawing.path([(x(dot.x), y(dot.y)) for dot in line.dots], f"curve {line.kind}")
+        for dot in line.dots:
+            drawing.line(x(dot.x), y(dot.low), x(dot.x), y(dot.high), f"spread {line.kind}")
+            hint = f"{line.name}, {number(dot.x)}: {number(dot.y)} ({number(dot.low)} to {number(dot.high)}) {unit}"
+            drawing.rect(x(dot.x) - 2.5, y(dot.y) - 2.5, 5, 5, kind=f"dot {line.kind}", hint=hint)
+        last = line.dots[-1]
+        ends.append((y(last.y), x(last.x), line))
+    for at, (_, end, line) in _apart(sorted(ends, key=lambda one: one[0])):
+        drawing.text(end + 8, at + 4, line.name, kind=f"line-name {line.kind}")
+    return drawing.markup(HEIGHT)
+
+
+def _scale(values: Sequence[float], first: float, last: float) -> Callable[[float], float]:
+    """From a value to its place in the drawing; in the middle where there is one value alone."""
+    low, high = math.log10(min(values)), math.log10(max(values))
+    span = (high - low) or 1.0
+    middle = high == low
+
+    def place(value: float) -> float:
+        share = 0.5 if middle else (math.log10(value) - low) / span
+        return first + share * (last - first)
+
+    return place
+
+
+def _decades(values: Sequence[float]) -> tuple[float, float]:
+    """From the mark below the smallest to the one above the largest."""
+    smallest, largest = min(values), max(values)
+    marks = [factor * 10.0**power for power in range(-9, 13) for factor in (1, 2, 5)]
+    return max(mark for mark in marks if mark <= smallest), min(
+        mark for mark in marks if mark >= largest and mark > smallest
+    )
+
+
+def _marks(low: float, high: float) -> list[float]:
+    """Powers of ten between them; of short spans also 2 and 5 times those."""
+    factors = (1, 2, 5) if high / low <= 200 else (1,)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    marks = [factor * 10.0**power for power in powers for factor in factors]
+    return [mark for mark in marks if low * 0.999 <= mark <= high * 1.001]
+
+
+def _apart(ends: list[tuple[float, float, Line]]) -> list[tuple[float, tuple[float, float, Line]]]:
+    """Where the names stand: each at the end of its line, or as far below as the one above it asks."""
+    placed: list[tuple[float, tuple[float, float, Line]]] = []
+    for end in ends:
+        at = end[0] if not placed else max(end[0], placed[-1][0] + NAME_ROOM)
+        placed.append((at, end))
+    return placed
+
+
+def _description(series: Sequence[Line], unit: str) -> str:
+    return (
+        "; ".join(
+            f"{line.name}: " + ", ".join(f"{number(dot.y)} at {number(dot.x)}" for dot in line.dots)
+            for line in series
+        )
+        + f" ({unit}, by inputs a transaction)"
+    )

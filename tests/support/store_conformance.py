@@ -1,0 +1,76 @@
+"""What every kind of store must do, asked through the interface alone."""
+
+from collections.abc import Callable
+
+import pytest
+
+from harness.stores.interface import Effect, Overtaken, Store
+
+PLACE = ("in", 0)
+
+
+def effect(n: int, content: bytes | None = b"v", table: str = "applied") -> Effect:
+    return Effect(table, f"w:{n}:0", "applied", f"in/0/{n}", b"k", content)
+
+
+def check_store(connect: Callable[[], Store]) -> None:
+    """Each check uses tables, groups and keys of its own."""
+    for check in (
+        check_effects_and_position_stand_together,
+        check_who_was_overtaken_does_nothing,
+        check_changes_are_counted_by_key,
+        check_an_effect_that_is_done_once_is_there_once,
+        check_what_was_rolled_back_is_not_there,
+    ):
+        check(connect(), connect())
+
+
+def check_effects_and_position_stand_together(one: Store, other: Store) -> None:
+    with one.transaction() as work:
+        work.add(effect(0))
+        work.add(effect(1, None))
+        work.move("g", PLACE, None, 2)
+    told = [(number, found) for number, found in other.effects("applied")]
+    assert told == [(0, effect(0)), (1, effect(1, None))]
+    assert other.position("g", PLACE) == 2 and other.position("h", PLACE) is None
+
+
+def check_who_was_overtaken_does_nothing(one: Store, other: Store) -> None:
+    with one.transaction() as work:
+        work.move("overtaken", PLACE, None, 1)
+    for known in (None, 0, 2):
+        with pytest.raises(Overtaken, match="another process has gone on"), other.transaction() as work:
+            work.add(effect(0, table="overtaken"))
+            work.change("overtaken", b"k", None)
+            work.move("overtaken", PLACE, known, 2)
+    assert not list(one.effects("overtaken")) and not list(one.states("overtaken"))
+    assert one.position("overtaken", PLACE) == 1
+
+
+def check_changes_are_counted_by_key(one: Store, other: Store) -> None:
+    for store, content in ((one, b"one"), (other, None), (one, b"")):
+        with store.transaction() as work:
+            work.change("users", b"\x00k", content)
+    ((_, state),) = other.states("users")
+    assert (state.key, state.content, state.changes) == (b"\x00k", b"", 3)
+
+
+def check_an_effect_that_is_done_once_is_there_once(one: Store, other: Store) -> None:
+    done = []
+    for store, name in ((one, "once"), (other, "once"), (one, "other")):
+        with store.transaction() as work:
+            done.append(work.add_once(effect(7, table=name)))
+    assert done == [True, False, True]
+    assert [number for number, _ in other.effects("once")] == [0]
+
+
+def check_what_was_rolled_back_is_not_there(one: Store, other: Store) -> None:
+    class Mistake(Exception):
+        pass
+
+    with pytest.raises(Mistake), one.transaction() as work:
+        work.add(effect(0, table="undone"))
+        raise Mistake
+    with one.transaction() as work:
+        work.add(effect(1, table="undone"))
+    assert [found.value for _, found in other.effects("undone")] == ["w:1:0"]

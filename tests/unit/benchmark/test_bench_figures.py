@@ -1,0 +1,70 @@
+"""Ratios, spreads and quantiles of planted measurements."""
+
+from dataclasses import replace
+
+import pytest
+
+from fencepost.benchmark.figures import Measured, quantile, ratios, steps_of
+from fencepost.benchmark.plan import Kind, Point
+from workloads.policy import Delivery
+
+BASE = Point(Kind.THROUGHPUT, Delivery.AT_LEAST_ONCE, "java", 10, 6)
+TXN = replace(BASE, delivery=Delivery.TRANSACTIONS)
+
+
+def rate(point: Point, number: int, inputs_per_s: float) -> Measured:
+    return Measured(point, number, inputs_per_s=inputs_per_s, txns_per_s=inputs_per_s / 10)
+
+
+def test_a_ratio_compares_within_its_round_alone():
+    """The machine was twice as fast in the second round, which changes no ratio."""
+    measured = [rate(BASE, 0, 100), rate(TXN, 0, 50), rate(TXN, 1, 120), rate(BASE, 1, 200)]
+    (ratio,) = ratios(measured)
+    assert ratio.spread.values == (0.5, 0.6)
+    assert (ratio.spread.low, ratio.spread.median, ratio.spread.high) == (0.5, 0.55, 0.6)
+
+
+def test_a_round_that_was_cut_short_gives_no_ratio():
+    measured = [rate(BASE, 0, 100), rate(TXN, 0, 50), rate(TXN, 1, 1)]
+    assert [ratio.spread.values for ratio in ratios(measured)] == [(0.5,)]
+    assert not ratios([rate(BASE, 0, 100)])
+    assert not ratios([])
+
+
+def test_a_pipeline_without_its_journal_is_compared_with_the_same_one():
+    bare = replace(TXN, journal=False)
+    (ratio, of_txn) = sorted(
+        ratios([rate(BASE, 0, 100), rate(TXN, 0, 50), rate(bare, 0, 55)]), key=lambda one: one.point.journal
+    )
+    assert ratio.spread.values == (pytest.approx(1.1),)
+    assert of_txn.spread.values == (0.5,)
+
+
+def test_latencies_are_compared_by_quantile():
+    slow, fast = replace(TXN, kind=Kind.LATENCY), replace(BASE, kind=Kind.LATENCY)
+    measured = [
+        Measured(fast, 0, latencies_ms=[5.0] * 400),
+        Measured(slow, 0, latencies_ms=[20.0] * 390 + [100.0] * 10),
+    ]
+    found = {ratio.figure: ratio for ratio in ratios(measured)}
+    assert found["p50"].spread.values == (4.0,)
+    assert found["p99"].spread.values == (20.0,)
+    assert (found["p99"].own, found["p99"].base) == (100.0, 5.0)
+    assert "p99.9" not in found
+
+
+def test_a_quantile_that_few_samples_support_is_not_told():
+    values = [float(n) for n in range(1, 1_001)]
+    assert quantile(values, "p50") == 500.0
+    assert quantile(values, "p99") == 990.0
+    assert quantile(values, "p99.9") is None
+    assert quantile(values * 4, "p99.9") is not None
+    assert quantile([1.0], "p50") == 1.0
+    assert quantile([1.0] * 99, "p99") is None
+    assert quantile([], "p50") is None
+
+
+def test_steps_are_the_median_of_the_rounds():
+    measured = [Measured(TXN, n, steps_ms={"flush": float(n), "poll": 1.0}) for n in range(3)]
+    assert steps_of(measured, TXN) == {"flush": 1.0, "poll": 1.0}
+    assert not steps_of(measured, BASE)

@@ -1,0 +1,117 @@
+"""The page of a bench, drawn from planted measurements."""
+
+import json
+import re
+from dataclasses import replace
+from html import unescape
+from itertools import pairwise
+
+import pytest
+
+from fencepost.benchmark.figures import Measured
+from fencepost.benchmark.plan import Asked, Kind
+from fencepost.benchmark.told import as_json
+from reports.bench_console import last_lines
+from reports.charts.lines import Dot, Line, lines
+from reports.html.bench import draw
+from workloads.policy import Delivery
+
+ASKED = Asked(clients=("librdkafka",), sizes=(1, 100, 10_000), partitions=(6, 24), workers=(1, 3), rounds=2)
+ABOUT = {
+    "started": "2026-11-24T10:00:00+00:00",
+    "seed": 7,
+    "command": "fencepost bench --seed 7",
+    "machine": {"cores": 2},
+    "versions": {"kafka": "4.3.1"},
+    "cluster": {"brokers": 3, "latency_share": 0.4, "settings": {"replica.fetch.wait.max.ms": "20"}},
+}
+SLOWER = {Delivery.AT_LEAST_ONCE: 1.0, Delivery.IDEMPOTENT: 1.1, Delivery.TRANSACTIONS: 2.0}
+
+
+def planted(asked: Asked = ASKED) -> list[Measured]:
+    """Transactions take twice as long, but for the largest, which cost nothing."""
+    found = []
+    for number in range(asked.rounds):
+        for point in asked.points():
+            slower = 1.0 if point.txn_size == 10_000 else SLOWER[point.delivery]
+            one = Measured(point, number, steps_ms={"poll": 0.1, "flush": 4.0, "rest": 1.0})
+            if point.kind is Kind.THROUGHPUT:
+                inputs = 100.0 * point.txn_size / slower
+                one = replace(one, inputs_per_s=inputs, txns_per_s=inputs / point.txn_size)
+            else:
+                one = replace(one, rate=50.0, latencies_ms=[5.0 * slower] * 200)
+            found.append(one)
+    return found
+
+
+def figures(measured: list[Measured] | None = None, cut_short: str = ""):
+    return json.loads(
+        json.dumps(
+            as_json(ASKED, planted() if measured is None else measured, cut_short=cut_short, about=ABOUT)
+        )
+    )
+
+
+def test_the_page_has_ratios_plots_and_answers():
+    page = draw(figures())
+    assert page.count("<svg") >= 8
+    assert "0.50 <span" in page
+    assert "larger transactions amortise the cost" in page
+    assert "refuted" in page
+    assert "depends" in page
+    assert "replica.fetch.wait.max.ms" in page
+
+
+def test_the_page_needs_nothing_else():
+    page = draw(figures())
+    assert not re.findall(r"""(?:src|href)=["'](?!#)""", page)
+    assert "default-src 'none'" in unescape(page)
+    assert " style=" not in page
+
+
+def test_a_bench_that_was_cut_short_says_so():
+    whole, part = draw(figures()), draw(figures(planted()[:7], "interrupted"))
+    assert "Cut short" not in whole
+    planned = ASKED.rounds * len(ASKED.points())
+    assert f"Cut short: 7 of {planned} measurements" in part
+
+
+def test_one_measurement_is_enough_for_a_page():
+    found = figures(planted()[:1], "interrupted")
+    assert "not measured" in draw(found)
+    assert {claim["answer"] for claim in found["claims"]} == {"not measured"}
+
+
+def test_what_a_command_line_holds_is_escaped():
+    page = draw({**figures(), "command": "fencepost bench --set 'broker.x=<script>'"})
+    assert "<script>" not in page
+
+
+def test_every_ratio_of_the_figures_stands_beside_its_baseline():
+    for point in figures()["points"]:
+        for ratio in point["ratios"].values():
+            assert ratio["min"] <= ratio["median"] <= ratio["max"]
+            assert len(ratio["rounds"]) == ASKED.rounds
+            assert ratio["to"]["delivery"] == ("at-least-once" if point["journal"] else point["delivery"])
+
+
+def test_people_are_told_the_cost_and_the_answers(tmp_path):
+    told = "\n".join(last_lines(figures(cut_short="interrupted"), tmp_path / "bench.html", "fencepost bench"))
+    assert "throughput x 0.50" in told
+    assert "cut short" in told
+    assert "bench.html" in told
+
+
+def test_a_drawing_without_points_is_none_and_one_point_is_drawn():
+    assert lines("a", 900, "t", "ms", [Line("x", "first", [])]) is None
+    drawn = lines("a", 900, "t", "ms", [Line("x", "first", [Dot(1, 5.0, 5.0, 5.0)])])
+    assert drawn is not None
+    assert "nan" not in drawn
+
+
+@pytest.mark.parametrize("width", [920, 350])
+def test_names_of_lines_do_not_lie_on_each_other(width: int):
+    series = [Line(name, "first", [Dot(1, 5.0, 4.0, 6.0), Dot(10, 5.0, 4.0, 6.0)]) for name in "abc"]
+    drawn = str(lines("a", width, "t", "ms", series))
+    heights = [float(y) for y in re.findall(r'y="([\d.]+)" class="line-name', drawn)]
+    assert all(below - above >= 14 for above, below in pairwise(heights))

@@ -1,0 +1,66 @@
+"""Unusual transactions are counted where a run's goals ask for it, and accuse nobody."""
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from checkers.judging.stored_runs import StoredRun, judge
+from harness.history import Shape
+from tests.support.histories import WALL_MS, History
+from tests.support.stored_tables import OFFSETS, write
+
+GOALS = tuple(shape.value for shape in Shape)
+
+
+def _unusual() -> History:
+    h = History(inputs="ab", expects="x")
+    h.feed(2)
+    h.feed(1, "b")
+    both = h.take(0, claim=(0, 1))  # of two topics
+    h.rows["claims"].append({"op": both.op, "group": "g", "tp": h.tp["b"], "first": 0, "next": 1})
+    value = h.put("x", f"{both.name}:1", 1, slot="x", inputs=[("b", 0)], digest=7)
+    h.send(both, "x", value, inputs=[0], slot="x", source="b")
+    h.offset(1, both, 1, source="b")
+    for topic in ("x", OFFSETS):
+        h.mark(topic, 1, "commit")
+    h.op()  # nothing
+    again = h.op()  # offsets alone, which claim nothing
+    h.offset(1, again, 1)
+    h.mark(OFFSETS, 1, "commit")
+    alone = h.op()  # an output of no input
+    h.send(alone, "y", h.put("y", f"{alone.name}:0", 1, digest=7))
+    h.mark("y", 1, "commit")
+    h.op(
+        "w1", "init", transactional_id="id-7"
+    )  # one that timed out: asked to commit, and nobody says whether it did
+    late = {"transactional_id": "id-7", "pid": 7, "fenced": True}
+    h.take(1, worker="w1", outcome="info", fate="abort", **late)  # type: ignore[arg-type]
+    h.take(1, worker="v", pid=2)
+
+    def bend(row: dict[str, object]) -> dict[str, object]:
+        timed_out = (row["transactional_id"], row["state"]) == ("id-7", "PrepareAbort")
+        return row | {"start_ms": int(WALL_MS) - 10_000, "update_ms": int(WALL_MS)} if timed_out else row
+
+    h.alter("transactions", bend)
+    return h
+
+
+def _plain() -> History:
+    h = History()
+    h.feed(2)
+    h.take(0)
+    h.take(1)
+    return h
+
+
+def test_unusual_transactions_are_counted_by_run_and_accuse_nobody(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    histories = [(3, _unusual()), (4, _plain())]
+    folder = write(tmp_path / "runs", histories, log=True)
+    runs = [StoredRun(run, folder, wall_ms_at_zero=WALL_MS, goals=GOALS) for run, _ in histories]
+    judged = judge(spark, runs)
+    assert {run: one.anomalies for run, one in judged.items()} == {3: {}, 4: {}}
+    counted = {run: [one.coverage[goal] for goal in GOALS] for run, one in judged.items()}
+    assert counted == {3: [1, 1, 1, 1, 1], 4: [0] * 5}
+    assert not {*GOALS} & judge(spark, [StoredRun(3, folder), StoredRun(4, folder)])[3].coverage.keys()

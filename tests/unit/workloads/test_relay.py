@@ -1,0 +1,168 @@
+"""A relay and a consumer by key, on a client without Kafka: what is published, marked and applied, and how often."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import orjson
+
+from harness.clients.control import Control
+from harness.clients.interface import Failure
+from harness.expectation import Input
+from harness.history import SOURCE_HEADER, Guarantee, Positions
+from harness.record.events import Begun
+from harness.record.journal import Journal
+from harness.record.naming import Headers, digest, output_headers
+from harness.settings.options import Options
+from harness.stores.interface import Row, StoreParts
+from harness.stores.sqlite import Sqlite
+from tests.support.fake_client import FakeClient, FakeRecord
+from tests.support.fake_inputs import FakeInputs
+from workloads.keyed import Keyed
+from workloads.loop import Settings, Worker
+from workloads.model import Output, Stage
+from workloads.outbox import APPLIED, EVENTS, OUTBOX, OUTBOX_WORKLOAD, order
+from workloads.policy import RIGHT, Delivery, Policy
+from workloads.relay import Relay
+
+STAGE = Stage("relay", ("rows",), ("out",), lambda one: (Output("out", "event", one.key, one.value),))
+ROWS = [Row("f:0:0", b"k", b"one", 4), Row("f:0:1", b"k", b"two", 7)]
+
+
+@contextmanager
+def relay(client: FakeClient, inputs: FakeInputs, path: Path, policy: Policy = RIGHT) -> Iterator[Relay]:
+    with Journal(path / "w.jsonl", 0, Begun("w")) as journal:
+        settings = Settings("b", "", "id-1", 0, 10, 0.0, 1, policy, Delivery.RELAYED)
+        one = Relay(STAGE, settings, client, journal, Control(None), inputs)
+        yield one
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    return [orjson.loads(line) for line in (path / "w.jsonl").read_bytes().splitlines()]
+
+
+def test_rows_are_marked_once_they_are_published(tmp_path: Path) -> None:
+    client, inputs = FakeClient(), FakeInputs(list(ROWS))
+    with relay(client, inputs, tmp_path) as one:
+        one.turn()
+    assert [content for _, _, content in client.named("send")] == [b"one", b"two"]
+    assert client.named("commit") and not client.named("send-offsets")
+    assert inputs.did == [("take",), ("mark", 4, 7), ("commit",)]
+    assert all(row.taken for row in inputs.rows)
+    assert (one.counts.committed, one.counts.inputs) == (1, 2)
+
+
+def test_what_a_relay_was_given_and_sends_stands_in_its_journal_and_no_range(tmp_path: Path) -> None:
+    with relay(FakeClient(), FakeInputs(list(ROWS)), tmp_path) as one:
+        one.turn()
+    poll, txn = (next(line for line in lines(tmp_path) if line.get("f") == f) for f in ("poll", "txn"))
+    assert poll["records"] == {"rows/0": [[4, "f:0:0"], [7, "f:0:1"]]}
+    assert [send[3:] for send in txn["sends"]] == [["rows/0", 4], ["rows/0", 7]]  # type: ignore[attr-defined]
+    assert not txn.get("claims")
+
+
+def test_rows_whose_transaction_failed_are_pending_again(tmp_path: Path) -> None:
+    client, inputs = FakeClient(fails={"send": Failure.ABORTABLE}), FakeInputs(list(ROWS))
+    with relay(client, inputs, tmp_path) as one:
+        one.turn()
+    assert not any(row.taken for row in inputs.rows) and ("mark", 4, 7) not in inputs.did
+    assert one.counts.failed == 1
+
+
+def test_rows_that_could_not_be_marked_are_published_again(tmp_path: Path) -> None:
+    client, inputs = FakeClient(), FakeInputs(list(ROWS), fails={"mark"})
+    with relay(client, inputs, tmp_path) as one:
+        one.turn()
+        inputs.fails.clear()
+        one.turn()
+    assert len(client.named("send")) == 4
+    assert all(row.taken for row in inputs.rows)
+
+
+def test_a_relay_outlives_a_database_that_does_not_answer(tmp_path: Path) -> None:
+    inputs = FakeInputs(list(ROWS), fails={"take"})
+    with relay(FakeClient(), inputs, tmp_path) as one:
+        one.turn()
+    assert lines(tmp_path)[-2]["error"] == "take was to fail"
+
+
+def test_a_relay_that_marks_first_loses_what_it_does_not_publish(tmp_path: Path) -> None:
+    client, inputs = FakeClient(fails={"send": Failure.ABORTABLE}), FakeInputs(list(ROWS))
+    with relay(client, inputs, tmp_path, Policy(marks_first=True)) as one:
+        one.turn()
+    assert all(row.taken for row in inputs.rows) and not client.named("commit")
+
+
+def test_a_relay_that_takes_what_lies_beyond_misses_what_commits_late(tmp_path: Path) -> None:
+    client, inputs = FakeClient(), FakeInputs([ROWS[1]])
+    with relay(client, inputs, tmp_path, Policy(takes_beyond=True)) as one:
+        one.turn()
+        inputs.rows.insert(0, ROWS[0])
+        one.turn()
+    assert [content for _, _, content in client.named("send")] == [b"two"]
+    assert inputs.beyond == 7
+
+
+class Event(FakeRecord):
+    """An event that tells of a row."""
+
+    row = 4
+
+    def headers(self) -> Headers | None:
+        return [(SOURCE_HEADER, f"rows/0/{self.row}".encode())]
+
+
+def consume(tmp_path: Path, *batches: Sequence[FakeRecord]) -> list[str]:
+    """The sources of what stands in the table after these polls."""
+    kind = Sqlite()
+    stage = Stage(
+        "consumer",
+        ("out",),
+        ("applied",),
+        lambda one: (Output("applied", "applied", one.key, one.value),),
+        delivery=Delivery.KEYED,
+    )
+    with kind.up(StoreParts(tmp_path, None, lambda: 0)):  # type: ignore[arg-type]
+        store = kind.connect(kind.address(tmp_path))
+    client = FakeClient()
+    with Journal(tmp_path / "w.jsonl", 0, Begun("w")) as journal:
+        settings = Settings("b", "g", None, 0, 10, 0.0, 1, RIGHT, Delivery.KEYED)
+        one = Worker(stage, settings, client, journal, Control(None), store)
+        assert isinstance(one.deliverer, Keyed)
+        for batch in batches:
+            client.given = list(batch)
+            one.turn()
+    assert one.counts.committed == len(batches)
+    return [effect.sources for _, effect in store.effects("applied")]
+
+
+def test_a_row_is_applied_once_however_often_it_is_told_of(tmp_path: Path) -> None:
+    first, again = Event(("in", 0), 0), Event(("in", 1), 5)
+    assert consume(tmp_path, [first, again], [again]) == ["rows/0/4"]
+    acks = [line["acks"] for line in lines(tmp_path) if line.get("f") == "send" and line["type"] == "ok"]
+    assert acks == [[[0, None], [-1, None]], [[-1, None]]]
+
+
+def test_what_a_row_must_lead_to_is_stated_of_the_row_alone() -> None:
+    expectation = OUTBOX_WORKLOAD.expectation()
+    fed = order(Random(1), 0)
+    row = Input(OUTBOX, fed.key, fed.value, 0, 7)
+    event, applied = expectation.due(row)
+    assert (event.stage, event.topic, event.via) == ("relay", EVENTS, None)
+    assert (applied.stage, applied.topic, applied.via) == ("consumer", APPLIED, EVENTS)
+    (out,) = OUTBOX_WORKLOAD.stages[0].transform(row)
+    held = digest(out.key, out.value, output_headers("", "applied", [(OUTBOX, 0, 7)]))
+    assert applied.digest(0, 7) == held
+    assert not list(expectation.due(replace(row, topic=EVENTS, value=out.value)))
+
+
+def test_the_relay_promises_less_than_the_pipeline_and_leaves_no_row() -> None:
+    facts = OUTBOX_WORKLOAD.facts(Options())
+    relays, consumer = facts.stages
+    assert facts.guarantee is Guarantee.EXACTLY_ONCE and relays.guarantee == Guarantee.AT_LEAST_ONCE.value
+    assert relays.group is None and relays.kept is Positions.EACH and consumer.kept is Positions.GROUP
+    assert [topic.name for topic in facts.topics] == [EVENTS]
+    assert [table.name for table in facts.stored_inputs] == [OUTBOX]
+    assert set(relays.transactional_ids) == set(relays.workers)

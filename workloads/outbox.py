@@ -1,0 +1,61 @@
+"""outbox: orders and their outbox rows in one database transaction, relays that publish the rows, and a consumer.
+
+A service that writes its database and Kafka writes two systems, and a crash between them leaves one of them behind. So
+it writes the database alone, the order and a row that tells of it, and relays take the rows to Kafka. They publish at
+least once; the consumer applies each row once, by the row's number, whatever stands in the topic.
+"""
+
+import json
+from collections.abc import Sequence
+from random import Random
+
+from harness.expectation import Fed, Feed, Input
+from harness.history import Guarantee
+from workloads.model import Output, Stage, Workload
+from workloads.policy import Delivery
+
+OUTBOX, APPLIED = "store.outbox", "store.applied"
+EVENTS = "order-events"
+_GOODS = ("apple", "book", "chair", "door", "engine")
+
+
+def order(rng: Random, n: int) -> Fed:
+    """The n-th order: the customer is the key."""
+    body = {
+        "order": n,
+        "goods": rng.choice(_GOODS),
+        "pieces": rng.randint(1, 9),
+        "price": rng.randint(1, 500),
+    }
+    return Fed(b"customer-%d" % rng.randrange(1000), json.dumps(body).encode())
+
+
+def publish(record: Input) -> Sequence[Output]:
+    """The event that tells of an order."""
+    body = json.loads(record.value or b"")
+    event = {"event": "order-placed", "order": body["order"], "amount": body["pieces"] * body["price"]}
+    return (Output(EVENTS, "event", record.key, json.dumps(event).encode()),)
+
+
+def apply(record: Input) -> Sequence[Output]:
+    """The row that the consumer keeps of an event."""
+    return (Output(APPLIED, "applied", record.key, record.value),)
+
+
+OUTBOX_WORKLOAD = Workload(
+    name="outbox",
+    summary="orders with an outbox in PostgreSQL -> order-events -> a table in PostgreSQL, once for each row",
+    feed=(Feed(OUTBOX, order),),
+    stages=(
+        Stage(
+            "relay",
+            (OUTBOX,),
+            (EVENTS,),
+            publish,
+            delivery=Delivery.RELAYED,
+            guarantee=Guarantee.AT_LEAST_ONCE,
+        ),
+        Stage("consumer", (EVENTS,), (APPLIED,), apply, delivery=Delivery.KEYED),
+    ),
+    tables={OUTBOX: "postgres", APPLIED: "postgres"},
+)

@@ -1,0 +1,176 @@
+"""The relay of an outbox: take rows that are pending, publish them in a transaction, and mark them as done.
+
+The rows are locked from when they are taken until they are marked, in one transaction of the database, and a relay
+passes over what another has locked. Kafka's transaction commits before the database's does: a crash between the two
+publishes the rows again. So each row is published at least once, and whoever takes the records must be idempotent.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from harness.clients.control import Control
+from harness.clients.interface import Client, ConsumerSettings
+from harness.clients.offsets import Positions
+from harness.clients.records import as_input
+from harness.history import VALUE_HEADER, Isolation, Outcome, Step
+from harness.record.events import Noted, Polled
+from harness.record.journal import Journal
+from harness.record.naming import Headers, partition_key
+from harness.stores.interface import Inputs, Row, StoreError
+from workloads.delivery import PROCESS_STRIDE, Parcel, Planned, Post
+from workloads.loop import Counts, Settings
+from workloads.model import Stage
+from workloads.transactional import Transactor
+
+IDLE_S = 0.05
+"""How often a relay that found nothing looks again."""
+RETRY_S = 0.2
+"""How long it waits before it asks a database again that could not answer."""
+MOST_BEYOND = 500
+"""How many rows are taken at once where one relay at a time takes any: so it is never far behind."""
+NOTHING = Positions({}, {})
+"""A relay commits no offsets."""
+
+
+@dataclass(frozen=True)
+class RowRecord:
+    """A row as a `Record`: its table is its topic, its number is its offset."""
+
+    table: str
+    row: Row
+
+    def topic(self) -> str:
+        """Its table."""
+        return self.table
+
+    def partition(self) -> int:
+        """A table has one."""
+        return 0
+
+    def offset(self) -> int:
+        """Its number."""
+        return self.row.number
+
+    def key(self) -> bytes | None:
+        """Its key."""
+        return self.row.key
+
+    def value(self) -> bytes | None:
+        """Its content."""
+        return self.row.content
+
+    def headers(self) -> Headers | None:
+        """The name of the attempt that wrote it."""
+        return [(VALUE_HEADER, self.row.value.encode())]
+
+    def timestamp(self) -> tuple[int, int]:
+        """It has none."""
+        return (0, 0)
+
+
+class Relay:
+    """One worker of a stage that reads a table."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        settings: Settings,
+        client: Client,
+        journal: Journal,
+        control: Control,
+        inputs: Inputs,
+    ) -> None:
+        assert settings.transactional_id is not None, "a relay publishes in transactions"
+        self.stage = stage
+        self.settings = settings
+        self.journal = journal
+        self.control = control
+        self.counts = Counts()
+        self.rng = Random(f"{settings.seed}/{journal.name}")
+        self.post = Post(
+            bootstrap=settings.bootstrap,
+            client=client,
+            policy=replace(settings.policy, offsets="none"),
+            journal=journal,
+            control=control,
+            consumer_settings=ConsumerSettings(
+                settings.bootstrap, "", journal.name, Isolation.READ_COMMITTED
+            ),
+            process=settings.process,
+            compression=settings.compression,
+            largest_bytes=settings.largest_bytes,
+            txn_timeout_ms=settings.txn_timeout_ms,
+            notes=stage.notes,
+        )
+        self._inputs = inputs
+        (self._table,) = stage.reads
+        self._transactor = Transactor(self.post)
+        self._producer = self._transactor.producer(settings.transactional_id)
+
+    def run(self) -> None:
+        """Work until told to stop, or until fenced and replaced."""
+        self._producer.open(self.post.process)
+        self.control.tell(ready=True)
+        while not self.control.stopping and not self.control.replaced:
+            self.control.listen()
+            self.turn()
+        self._inputs.close()
+
+    def turn(self) -> None:
+        """One batch: take, publish, mark."""
+        self.control.reach(Step.BEFORE_POLL, asked="commit")
+        try:
+            self._relay()
+        except StoreError as error:  # the rows are pending again, or another's
+            self.journal.write(Noted(error=str(error)))
+            self.control.listen(RETRY_S)
+        finally:
+            self._inputs.roll_back()
+
+    def _relay(self) -> None:
+        policy, most, call_ns = self.settings.policy, self.settings.txn_size, self.journal.now_ns()
+        rows = self._inputs.take_beyond(MOST_BEYOND) if policy.takes_beyond else self._inputs.take(most)
+        if not rows:
+            self._inputs.roll_back()  # it holds no transaction open while it waits
+            self.control.listen(IDLE_S)
+            return
+        batch = [RowRecord(self._table, row) for row in rows]
+        self.journal.write(
+            Polled(self.post.process, self.journal.number(), call_ns, Positions.delivered(batch))
+        )
+        held = {partition_key(self._table, 0): (rows[0].number, rows[-1].number + 1)}
+        asked = "abort" if self.rng.random() < self.settings.abort_share else "commit"
+        self.control.reach(Step.AFTER_POLL, asked=asked, claims=held)
+        planned = [Planned((one,), out) for one in batch for out in self.stage.transform(as_input(one))]
+        self.control.reach(Step.AFTER_TRANSFORM, asked=asked, claims=held)
+        if policy.marks_first:
+            self._mark(rows)
+        shares = self.settings.shares
+        beside = shares.beside(self.rng, self.stage.notes)
+        overruns = asked == "commit" and shares.overruns(self.rng)
+        parcel = Parcel(planned, NOTHING, asked, beside, overruns, held)
+        outcome = self._transactor.transact(self._producer, parcel)
+        self._count(outcome, asked, len(rows))
+        if outcome is Outcome.OK and not policy.marks_first:
+            self._mark(rows)
+
+    def _mark(self, rows: Sequence[Row]) -> None:
+        if self.settings.policy.takes_beyond:
+            self._inputs.move_beyond(rows[-1].number)
+        else:
+            self._inputs.mark([row.number for row in rows])
+        self._inputs.commit()
+
+    def _count(self, outcome: Outcome, asked: str, inputs: int) -> None:
+        if outcome is Outcome.OK:
+            self.counts.committed += 1
+            self.counts.inputs += inputs
+        elif outcome is Outcome.FAIL:
+            self.counts.aborted += asked == "abort"
+            self.counts.failed += asked != "abort"
+        else:
+            self.counts.info += 1
+            self.post.process += PROCESS_STRIDE
+        self.counts.fenced = self.post.fenced
+        self.control.tell(counts=vars(self.counts))
