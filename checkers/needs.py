@@ -1,8 +1,7 @@
 """What a check may need of a run, and what it may rest on; and what is said where that is not so."""
 
 from harness.history import Premise
-from harness.reasons import Reason
-from harness.verdict import NO_AGGREGATE, NO_INPUTS, NO_ORDER
+from harness.reasons import NO_AGGREGATE, NO_INPUTS, NO_ORDER, Reason
 
 _LOCAL = "run it on a local cluster, of which all logs are read"
 NEEDS = {

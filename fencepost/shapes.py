@@ -8,8 +8,9 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from harness.errors import UsageError
+from harness.goals import Goal
 from harness.history import Shape
-from harness.pipeline import Goal, PipelineFacts
+from harness.pipeline import PipelineFacts
 from harness.runner import churn
 from harness.runner.churn import Turn
 from harness.runner.faults import Injection

@@ -35,3 +35,18 @@ class Reason:
         if not all(isinstance(word, str) for word in (body["code"], body["text"], *words.values())):
             raise TypeError(f"a reason's parts are texts, not {dict(body)}")
         return cls(body["code"], body["text"], **words)
+
+
+EXTERNAL_ONLY = Reason("external-only", "applies only to external histories")
+"""Why a check that a stored run is not put to stands in `not_checked`."""
+NO_ORDER = Reason("no-order", "the workload promises no order")
+NO_AGGREGATE = Reason("no-aggregate", "the workload states no aggregate")
+NO_INPUTS = Reason("no-inputs", "no input of this workload has to lead to anything")
+NO_TRANSACTIONS = Reason("no-transactions", "the workload has no transactions")
+NO_OFFSETS_WITHIN = Reason("none-within", "the workload commits no offset within a transaction")
+"""And those of what the workload does not do."""
+NOT_APPLICABLE = frozenset(
+    reason.code
+    for reason in (EXTERNAL_ONLY, NO_ORDER, NO_AGGREGATE, NO_INPUTS, NO_TRANSACTIONS, NO_OFFSETS_WITHIN)
+)
+"""Codes of reasons for which nothing is missing."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.errors import ExitStatus, UnreadableInput
 from harness.moves import Moved
-from harness.reasons import Reason
+from harness.reasons import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER, NOT_APPLICABLE, Reason
 
 SCHEMA_VERSION = 1
 
@@ -142,19 +142,6 @@ class FaultReport:
         }
 
 
-EXTERNAL_ONLY = Reason("external-only", "applies only to external histories")
-"""Why a check that a stored run is not put to stands in `not_checked`."""
-NO_ORDER = Reason("no-order", "the workload promises no order")
-NO_AGGREGATE = Reason("no-aggregate", "the workload states no aggregate")
-NO_INPUTS = Reason("no-inputs", "no input of this workload has to lead to anything")
-NO_TRANSACTIONS = Reason("no-transactions", "the workload has no transactions")
-NO_OFFSETS_WITHIN = Reason("none-within", "the workload commits no offset within a transaction")
-"""And those of what the workload does not do."""
-NOT_APPLICABLE = frozenset(
-    reason.code
-    for reason in (EXTERNAL_ONLY, NO_ORDER, NO_AGGREGATE, NO_INPUTS, NO_TRANSACTIONS, NO_OFFSETS_WITHIN)
-)
-"""Codes of reasons for which nothing is missing."""
 _EARLIER = {
     "looked for in histories from elsewhere alone": EXTERNAL_ONLY,
     "looked for in external histories alone": EXTERNAL_ONLY,

@@ -15,9 +15,8 @@ from checkers.stored.producers import TRANSACTIONS_TOPIC
 from checkers.stored.sources import StoredRun
 from harness.history import Isolation, Positions, Role
 from harness.promises import Promises
-from harness.reasons import Reason
+from harness.reasons import NO_OFFSETS_WITHIN, NO_TRANSACTIONS, Reason
 from harness.telling.words import several
-from harness.verdict import NO_OFFSETS_WITHIN, NO_TRANSACTIONS
 
 
 def missing_needs(

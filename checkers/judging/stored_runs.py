@@ -22,8 +22,8 @@ from checkers.stored.sources import StoredRun, count_rows, read_sources
 from checkers.stored.tables import make_tables
 from harness.errors import FencepostError
 from harness.history import Premise
-from harness.reasons import Reason
-from harness.verdict import EXTERNAL_ONLY, STAGE, Found, Judgement, Unsettled
+from harness.reasons import EXTERNAL_ONLY, Reason
+from harness.verdict import STAGE, Found, Judgement, Unsettled
 
 __all__ = ["StoredRun", "judge", "judge_each"]
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 from checkers.judging.gathered import INCOMPLETE
 from checkers.registry import CHECKERS, checker_of
 from harness.promises import HISTORY_FILE
-from harness.reasons import Reason
-from harness.verdict import EXTERNAL_ONLY, Found, Judgement
+from harness.reasons import EXTERNAL_ONLY, Reason
+from harness.verdict import Found, Judgement
 
 ORDER = "order"
 """The family of which both may tell, each of what it alone has seen."""

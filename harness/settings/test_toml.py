@@ -9,8 +9,9 @@ from typing import Any
 import tomli_w
 
 from harness.errors import UnreadableInput, UsageError
+from harness.goals import abort_seen
 from harness.names import unknown
-from harness.pipeline import PipelineFacts, abort_seen
+from harness.pipeline import PipelineFacts
 from harness.promises import Promises
 from harness.settings.options import Options, from_toml, to_toml
 

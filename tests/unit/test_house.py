@@ -49,7 +49,7 @@ FLOORS = {
         "names secrets errors waiting history moves telling",
         "reasons verdict",
         "facts",
-        "expectation pipeline programs promises history_files",
+        "expectation goals pipeline programs promises history_files",
         "record processes environment",
         "settings clients witness",
         "network stores",

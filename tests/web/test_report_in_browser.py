@@ -7,7 +7,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from fencepost import registry
-from harness.verdict import EXTERNAL_ONLY, Found, Validity
+from harness.reasons import EXTERNAL_ONLY
+from harness.verdict import Found, Validity
 from reports.html.page import draw
 from tests.support.synthetic_store import record, verdict, write_store
 

@@ -7,7 +7,7 @@ from checkers.judging.gathered import Facts
 from checkers.registry import CHECKERS
 from checkers.stored.sources import StoredRun
 from harness.promises import Promises
-from harness.verdict import NO_INPUTS, NOT_APPLICABLE
+from harness.reasons import NO_INPUTS, NOT_APPLICABLE
 
 FREE = Promises(journaled=("t",), free_stages=("t",))
 BOUND = Promises(journaled=("t",))

@@ -5,8 +5,8 @@ from dataclasses import replace
 from checkers.judging.gathered import INCOMPLETE
 from checkers.judging.with_history import damaged, with_history
 from harness.promises import HISTORY_FILE
-from harness.reasons import Reason
-from harness.verdict import EXTERNAL_ONLY, Found, Judgement
+from harness.reasons import EXTERNAL_ONLY, Reason
+from harness.verdict import Found, Judgement
 
 PREMISE = Reason("premise-broken", "the faults may destroy what brokers had written")
 STORED = Judgement(

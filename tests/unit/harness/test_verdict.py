@@ -6,8 +6,8 @@ import pytest
 
 from harness.errors import ExitStatus, UnreadableInput
 from harness.moves import Moved
-from harness.reasons import Reason
-from harness.verdict import EXTERNAL_ONLY, FaultReport, Found, Validity, Verdict, lacking, worst_status
+from harness.reasons import EXTERNAL_ONLY, Reason
+from harness.verdict import FaultReport, Found, Validity, Verdict, lacking, worst_status
 
 VALID, INVALID, UNKNOWN = ExitStatus.VALID, ExitStatus.INVALID, ExitStatus.UNKNOWN
 USAGE, FAILURE = ExitStatus.USAGE, ExitStatus.FAILURE

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.reasons import Reason
-from harness.verdict import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER, Validity
+from harness.reasons import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER, Reason
+from harness.verdict import Validity
 from reports.console import last_lines
 from tests.support.synthetic_store import verdict
 

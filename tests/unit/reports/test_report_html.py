@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from checkers.needs import NEEDS
-from harness.reasons import Reason
-from harness.verdict import EXTERNAL_ONLY, FaultReport, Found, Unsettled, Validity, Verdict
+from harness.reasons import EXTERNAL_ONLY, Reason
+from harness.verdict import FaultReport, Found, Unsettled, Validity, Verdict
 from reports.html.page import _moment, draw
 from tests.support.synthetic_store import (
     FAULTS,

@@ -1,7 +1,8 @@
 from dataclasses import replace
 
 from checkers.needs import NEEDS
-from harness.verdict import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER, Found, Validity
+from harness.reasons import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER
+from harness.verdict import Found, Validity
 from reports.summary import causes_first, struck
 from tests.support.synthetic_store import FAULTS, REPROCESSED, operation, summarised, verdict
 
