@@ -21,6 +21,7 @@ from harness.runner.faults import FaultTargets, Nemesis
 from harness.runner.processes import Clock
 from harness.runner.run import Test
 from harness.runner.schedule import Schedule
+from harness.settings.groups import session_timeout_ms
 from harness.settings.options import Options
 from harness.settings.test_toml import Plan
 from harness.stores.registry import STORES
@@ -162,7 +163,9 @@ def plan_run(
             "seed": options.seed,
             "command": command,
             "wall_ms_at_zero": clock.wall_ms_at_zero,
-            "session_timeout_ms": SESSION_TIMEOUT_MS,
+            "session_timeout_ms": session_timeout_ms(
+                options.group_protocol, options.settings, SESSION_TIMEOUT_MS
+            ),
             "promises": asdict(promises_of(options, test)),
             **({"churn": [turn.as_table() for turn in drawn.churn]} if drawn.churn else {}),
         },

@@ -1,4 +1,4 @@
-"""What has to happen in a run, or it proves too little."""
+"""What has to happen in a run, or the run proves too little."""
 
 from dataclasses import dataclass
 

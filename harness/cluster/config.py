@@ -37,6 +37,7 @@ SETTINGS: Mapping[str, str] = {
     "broker.heartbeat.interval.ms": "1000",
     "replica.lag.time.max.ms": "5000",
     "replica.socket.timeout.ms": "3000",
+    # A completed transaction is written by a thread that wakes no follower: they take it at their next fetch.
     "replica.fetch.wait.max.ms": "20",
     "replica.fetch.backoff.ms": "200",
     "controller.socket.timeout.ms": "3000",

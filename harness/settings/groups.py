@@ -2,6 +2,8 @@
 together.
 """
 
+from collections.abc import Mapping
+
 from harness.errors import UsageError
 
 PROTOCOLS = ("classic", "consumer")
@@ -15,3 +17,9 @@ def check_group(protocol: str, assignor: str | None) -> None:
             f"assignor {assignor} does not go with group-protocol consumer, where the brokers assign the partitions "
             "(KIP-848): leave one of the two out"
         )
+
+
+def session_timeout_ms(protocol: str, settings: Mapping[str, str], ours: int) -> int:
+    """After how long without a heartbeat a member is out: in the consumer protocol the brokers' settings say."""
+    told = settings.get("group.consumer.session.timeout.ms", "") if protocol == "consumer" else ""
+    return int(told) if told.isdecimal() else ours

@@ -48,8 +48,8 @@ FLOORS = {
     "harness": (
         "names secrets errors waiting history moves telling",
         "reasons verdict",
-        "facts",
-        "expectation goals pipeline programs promises history_files",
+        "facts goals",
+        "expectation pipeline programs promises history_files",
         "record processes environment",
         "settings clients witness",
         "network stores",

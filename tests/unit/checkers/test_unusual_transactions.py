@@ -17,6 +17,7 @@ def _unusual() -> History:
     h.feed(2)
     h.feed(1, "b")
     both = h.take(0, claim=(0, 1))  # of two topics
+    h.poll(both, "b", 0, "f:2:0")
     h.rows["claims"].append({"op": both.op, "group": "g", "tp": h.tp["b"], "first": 0, "next": 1})
     value = h.put("x", f"{both.name}:1", 1, slot="x", inputs=[("b", 0)], digest=7)
     h.send(both, "x", value, inputs=[0], slot="x", source="b")

@@ -27,7 +27,7 @@ for row in OF_JAVA:
     kind = jvm.java_class(row.exception)
     try:
         error = kind("words")
-    except TypeError:
+    except (TypeError, jpype.JException):
         continue  # it wants more than words, or is abstract
     jvm.java_class("java.lang.Thread").interrupted()  # an InterruptException interrupts who makes it
     made += 1

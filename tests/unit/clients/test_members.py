@@ -10,6 +10,7 @@ from harness.clients.interface import DEFAULT_GROUP, ConsumerSettings, GroupSett
 from harness.cluster.config import SETTINGS
 from harness.errors import UsageError
 from harness.history import Isolation
+from harness.settings.groups import session_timeout_ms
 from harness.settings.options import Options, parse_set
 from tests.unit.test_options import KNOWN
 
@@ -60,3 +61,9 @@ def test_a_switch_is_true_or_false(text: str, value: bool) -> None:
     assert parse_set(f"static-membership={text}") == {"static-membership": value}
     with pytest.raises(UsageError, match="true or false"):
         parse_set("static-membership=yes")
+
+
+def test_the_session_of_the_consumer_protocol_is_as_long_as_the_brokers_say() -> None:
+    told = {"group.consumer.session.timeout.ms": "9000"}
+    assert session_timeout_ms("consumer", told, 2_000) == 9_000
+    assert session_timeout_ms("consumer", {}, 2_000) == session_timeout_ms("classic", told, 2_000) == 2_000

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from checkers.needs import NEEDS
+from harness.moves import Moved
 from harness.reasons import EXTERNAL_ONLY, Reason
 from harness.verdict import FaultReport, Found, Unsettled, Validity, Verdict
 from reports.html.page import _moment, draw
@@ -65,7 +66,21 @@ def hostile_verdict() -> Verdict:
         coverage={HOSTILE: 1},
         stats={HOSTILE: HOSTILE},
         faults=[FaultReport(HOSTILE, HOSTILE, 1.0, None, False, HOSTILE)],
+        churn=[Moved(HOSTILE, HOSTILE, HOSTILE, 1.0, 2.0, (HOSTILE,), (HOSTILE,), HOSTILE)],
     )
+
+
+def test_workers_that_joined_and_left_stand_beside_the_faults_with_what_moved(tmp_path: Path) -> None:
+    churn = [
+        Moved("shop", "shop-4.0", None, 5.0, 6.0, ("purchases/3",)),
+        Moved("shop", None, "shop-2.0", 9.0, 10.0, why="it was held"),
+    ]
+    judged = verdict(Validity.VALID, churn=churn)
+    text = Page(draw(write_store(tmp_path, judged), judged)).text
+    assert "Workers that joined and left" in text
+    assert "purchases/3" in text and "none (it was held)" in text
+    plain = verdict(Validity.VALID)
+    assert "Workers that joined" not in Page(draw(write_store(tmp_path / "plain", plain), plain)).text
 
 
 @pytest.mark.parametrize("valid", Validity)

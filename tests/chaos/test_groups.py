@@ -1,0 +1,32 @@
+"""A right pipeline stays right in every kind of consumer group, while its workers are killed and paused."""
+
+from pathlib import Path
+
+import pytest
+
+import fencepost
+from harness.settings.options import CLIENTS
+
+GROUPS = ({"assignor": "eager"}, {"assignor": "cooperative"}, {"group_protocol": "consumer"})
+FAULTS = (["kill-worker", "pause-worker"], None)
+
+
+@pytest.mark.parametrize("nemesis", FAULTS, ids=["workers", "drawn"])
+@pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: next(iter(group.values())))
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_right_pipeline_is_valid_in_every_group(
+    client: str, group: dict[str, str], static: bool, nemesis: list[str] | None, tmp_path: Path
+) -> None:
+    result = fencepost.run(
+        client=client,
+        static_membership=static,
+        nemesis=nemesis,
+        time_limit=30,
+        seed=1,
+        store=str(tmp_path),
+        **group,
+    )
+    assert result.valid is True, result.explain()
+    protocol = "ConsumerGroupHeartbeat" if "group_protocol" in group else "JoinGroup"
+    assert protocol in result.verdict["requests"]
