@@ -15,7 +15,7 @@ from typing import Any
 from harness.clients.control import Control
 from harness.clients.feeder import Feeder
 from harness.clients.final_reader import FinalReader
-from harness.clients.interface import Client, GroupSettings, ProducerSettings
+from harness.clients.interface import TRANSACTION_TIMEOUT_MS, Client, GroupSettings, ProducerSettings
 from harness.clients.librdkafka_client import LibrdkafkaClient
 from harness.clients.readers import Observer
 from harness.history import Isolation, Role
@@ -151,8 +151,8 @@ def worker_of(
         partitions=spec.get("partitions", 0),
         compression=spec.get("compression", "none"),
         largest_bytes=largest_bytes(record_bytes),
-        txn_timeout_ms=spec["txn_timeout_ms"],
-        shares=Shares(spec["empty_share"], spec["overrun_share"]),
+        txn_timeout_ms=spec.get("txn_timeout_ms", TRANSACTION_TIMEOUT_MS),
+        shares=Shares(spec.get("empty_share", 0.0), spec.get("overrun_share", 0.0)),
         as_member=member_of(spec),
     )
     stage = workload.stage(spec["stage"])
