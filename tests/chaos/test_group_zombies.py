@@ -66,7 +66,9 @@ class Member:
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        # A JVM logs to the same place.
+        line = next(line for line in self.process.stdout if line.startswith("{"))
+        answer: dict[str, Any] = json.loads(line)
         return answer
 
 
