@@ -56,7 +56,6 @@ def kill_in_state(context: FaultContext, injection: Injection) -> Iterator[Effec
     effect.who = f"broker {broker.id}"
     effect.target = f"broker {broker.id}, transaction coordinator of {own}, in {aim.state}"
     effect.details |= {"broker": str(broker.id), "state": aim.state, **held.details}
-    effect.strikes()
     with ExitStack() as stack:
         stack.callback(broker.start)
         stack.callback(held.member.send, go=True)
@@ -65,6 +64,7 @@ def kill_in_state(context: FaultContext, injection: Injection) -> Iterator[Effec
             if view is None:
                 yield effect
                 return
+            effect.strikes()
             ending = broker.kill()
         held.member.send(go=True)
         effect.proof += [_described(held, view), ending]

@@ -3,11 +3,17 @@
 from collections.abc import Iterator, Sequence
 
 import pytest
+from hypothesis import settings as hypothesis_settings
 from pyspark.sql import SparkSession
 
 from checkers.spark.session import session
 from fencepost.spark import settings
 from harness.environment.java import java
+
+hypothesis_settings.register_profile(
+    "fencepost", deadline=None
+)  # how long an example takes is the machine's affair
+hypothesis_settings.load_profile("fencepost")
 
 _SKIPPED = pytest.StashKey[dict[str, int]]()
 

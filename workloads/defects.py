@@ -4,8 +4,8 @@ A run with a defect must find at least one anomaly of the set and nothing outsid
 `because` of another aside): this is how the harness is seen to catch something.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from harness.clients.transactions import Handling
 from harness.errors import UsageError
@@ -24,6 +24,7 @@ class Defect:
     summary: str
     policy: Policy
     anomalies: frozenset[str]
+    options: Mapping[str, object] = field(default_factory=dict)  # of the run, that it needs to show
     nemesis: tuple[str, ...] = ()  # the faults that provoke it; none: it shows by itself
     step: Step | None = None  # where those faults must strike
     stage: int | None = None  # and in which stage, counted from 0
@@ -213,8 +214,7 @@ _ALL = (
         summary="a worker keeps the producer of a partition that was revoked, and uses it for the next that comes",
         policy=Policy(keeps_pins=True),
         anomalies=frozenset({"contended-id", "undue-fencing", "stalled"}),
-        nemesis=("kill-worker",),
-        step=Step.AFTER_SEND,
+        options={"churn": 4.0},  # partitions must move from one worker to another
         deliveries=frozenset({Delivery.PINNED}),
     ),
     Defect(

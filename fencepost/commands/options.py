@@ -60,9 +60,23 @@ def options_from(given: Mapping[str, Any], sets: Sequence[str], config: str | No
 
 
 def settled(options: Options) -> Options:
-    """The options as the run will have them: validated, and with a seed."""
-    options = options.validated(registry.known())
+    """The options as the run will have them: validated, with a seed, and with what its defect needs to show."""
+    options = _provoking(options.validated(registry.known()))
     return options if options.seed is not None else replace(options, seed=secrets.randbelow(2**32))
+
+
+def _provoking(options: Options) -> Options:
+    """The options with those that the defect needs, where they are as they are by default."""
+    defect = registry.defects()[options.defect] if options.defect else None
+    needed = {} if defect is None else defect.options
+    default = Options()
+    return options.updated(
+        {
+            key: value
+            for key, value in needed.items()
+            if getattr(options, FIELDS[key].name) == getattr(default, FIELDS[key].name)
+        }
+    )
 
 
 def flag_values(given: Mapping[str, Any]) -> list[dict[str, Any]]:
