@@ -15,7 +15,7 @@ from harness.processes.guardian import SCRATCH_PREFIX
 from harness.processes.marks import VARIABLE
 from harness.waiting import wait_for
 
-COMMAND = (sys.executable, "-P", "-m", "fencepost", "run")
+COMMAND = (sys.executable, "-P", "-m", "fencepost")
 
 
 class Started:
@@ -57,12 +57,12 @@ class Started:
 
 
 @contextmanager
-def started(log: Path, *options: str) -> Iterator[Started]:
-    """Start a run; it is ended with the test if it has not ended by then."""
+def started(log: Path, *options: str, command: str = "run") -> Iterator[Started]:
+    """Start a run, or another command; it is ended with the test if it has not ended by then."""
     with (
         log.open("w") as output,
         subprocess.Popen(
-            [*COMMAND, *options], stdout=output, stderr=output, text=True, start_new_session=True
+            [*COMMAND, command, *options], stdout=output, stderr=output, text=True, start_new_session=True
         ) as process,
     ):
         run = Started(process, log)
