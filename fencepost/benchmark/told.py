@@ -42,7 +42,8 @@ def _point(point: Point, measured: Sequence[Measured], found: Sequence[Ratio]) -
         "where": place(point),
         "rounds": len(own),
         "failed": sum(one.failed for one in own),
-        **(_latency(own, measured) if point.kind is Kind.LATENCY else _throughput(own, measured)),
+        "steps_ms": {name: round(value, 3) for name, value in steps_of(measured, point).items()},
+        **(_latency(own, measured) if point.kind is Kind.LATENCY else _throughput(own)),
         "ratios": {
             ratio.figure: {
                 "to": {"delivery": point.baseline.delivery.value, "journal": point.baseline.journal},
@@ -54,14 +55,13 @@ def _point(point: Point, measured: Sequence[Measured], found: Sequence[Ratio]) -
     }
 
 
-def _throughput(own: Sequence[Measured], measured: Sequence[Measured]) -> dict[str, Any]:
+def _throughput(own: Sequence[Measured]) -> dict[str, Any]:
     return {
         "inputs_per_s": round(statistics.median(one.inputs_per_s for one in own), 1),
         "slowest": round(min(one.inputs_per_s for one in own), 1),
         "fastest": round(max(one.inputs_per_s for one in own), 1),
         "transactions_per_s": round(statistics.median(one.txns_per_s for one in own), 2),
         "mean_txn_size": round(statistics.median(one.mean_size for one in own), 1),
-        "steps_ms": {name: round(value, 3) for name, value in steps_of(measured, own[0].point).items()},
     }
 
 
