@@ -9,8 +9,8 @@ from typing import Any
 from fencepost.benchmark.plan import Kind, Point
 
 QUANTILES: Mapping[str, float] = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
-SAMPLES_BEYOND = 2
-"""A quantile is told where at least about so many measured values lie above it."""
+SAMPLES_BEYOND = 1
+"""A quantile is told where at least so many measured values lie above it."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Ratio:
 def quantile(values: Sequence[float], name: str) -> float | None:
     """The quantile `p50`, `p99` or `p99.9`; None where too few values lie above it to tell."""
     share = QUANTILES[name]
-    if len(values) * (1 - share) < SAMPLES_BEYOND * (share > 0.5) or not values:
+    if len(values) * (1 - share) < SAMPLES_BEYOND * (share > 0.5) - 1e-9 or not values:
         return None
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)]

@@ -47,12 +47,12 @@ def fill(bootstrap: str, topic: str, count: int, check: Callable[[], None]) -> N
         raise EnvironmentFailure(f"{left:,} inputs could not be written within {FILL_TIMEOUT_S:g} s")
 
 
-def begin_at_end(bootstrap: str, group: str, topic: str) -> None:
+def begin_at_end(bootstrap: str, group: str, topic: str, partitions: int) -> None:
     """Have a group begin where a topic ends now. Raises `EnvironmentFailure`."""
     consumer = Consumer(librdkafka.group_consumer(bootstrap, group, "bench", Isolation.READ_COMMITTED))
     try:
         ends = []
-        for n in range(PARTITIONS):
+        for n in range(partitions):
             _, end = consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=QUESTION_TIMEOUT_S)
             ends.append(TopicPartition(topic, n, end))
         consumer.commit(offsets=ends, asynchronous=False)

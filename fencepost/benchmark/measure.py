@@ -29,17 +29,20 @@ FILLED = "bench-filled"
 LIVE = "bench-live"
 """The input where latency is measured: created at a rate."""
 SEEN = "bench-seen"
-FILLED_A_WORKER = 60_000
-"""Inputs that are there for each worker: more than one takes within a slice."""
+FILLED_A_WORKER = 40_000
+"""Inputs that are there for each worker, and once more: more than they take within a slice."""
 PATIENCE_S = 30.0
 FEWEST_BATCHES = 3
 """A slice is as long as it has to be for so many, at most `STRETCHED` times what was asked for."""
 STRETCHED = 4.0
 LATENCY_SHARE = 0.4
 """Of what transactions take when saturated: the rate at which latency is measured, for every delivery."""
-MOST_RATE = 200.0
-"""What a small machine takes at single inputs, whatever the delivery."""
+MOST_RATE = 100.0
+"""Each input is a batch of its own by the time it is replicated: more would measure a machine that is busy with them."""
 LEAST_RATE = 2.0
+FEWEST_INPUTS = 40
+"""Of a measurement of latency; for them a slice may be longer by half."""
+LIVE_PARTITIONS = 3
 CONFIG: Mapping[str, str] = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 SHORT: Mapping[str, str] = {**CONFIG, "retention.bytes": "67108864", "segment.bytes": "33554432"}
 """Of output topics: nobody reads what is old, and a bench writes gigabytes."""
@@ -95,13 +98,13 @@ class Bench:
         """Make the topics, write the input, and start every process."""
         topics = [
             TopicFacts(FILLED, PARTITIONS, 3, CONFIG),
-            TopicFacts(LIVE, PARTITIONS, 3, CONFIG),
+            TopicFacts(LIVE, LIVE_PARTITIONS, 3, CONFIG),
             TopicFacts(SEEN, self._asked.partitions[0], 3, SHORT),
             *(TopicFacts(output_topic(count), count, 3, SHORT) for count in self._asked.partitions),
         ]
         self._site.cluster.create_topics(topics, 60.0)
-        workers = max(2, self._asked.most_workers)
-        fill(self._site.cluster.bootstrap, FILLED, FILLED_A_WORKER * workers, self._check_cut)
+        count = FILLED_A_WORKER * (1 + self._asked.most_workers)
+        fill(self._site.cluster.bootstrap, FILLED, count, self._check_cut)
         for client in self._asked.clients:
             self._members[client] = [
                 self._processes.start_worker(f"{STAGE}-{client}", f"{client}-{n}")
@@ -119,7 +122,9 @@ class Bench:
         self._done += 1
         workers = self._members[point.client][: point.workers]
         if point.kind is Kind.LATENCY:
-            begin_at_end(self._site.cluster.bootstrap, self._shift(self._done, point).group, LIVE)
+            begin_at_end(
+                self._site.cluster.bootstrap, self._shift(self._done, point).group, LIVE, LIVE_PARTITIONS
+            )
         for member in workers:
             member.heard.counts = {}
             member.send(go=True)
@@ -200,7 +205,8 @@ class Bench:
         rate = self._rate(point)
         self._inputs.feed(max(3, round(rate / 4)), rate, 0)
         self._until_seen(workers)
-        count = max(1, round(rate * self._asked.latency_slice_s))
+        usual = rate * self._asked.latency_slice_s
+        count = max(1, round(max(usual, min(FEWEST_INPUTS, 1.5 * usual))))
         self._inputs.feed(count, rate, self._done)
         self._until_seen(workers)
         path = self._site.folder / "journals" / "reader.jsonl"

@@ -13,8 +13,8 @@ from workloads.policy import Delivery
 
 BASELINE = Delivery.AT_LEAST_ONCE
 DELIVERIES = (BASELINE, Delivery.IDEMPOTENT, Delivery.TRANSACTIONS)
-LATENCY_SIZES_UP_TO = 1_000
-"""A batch of more inputs is never full at a rate that the pipeline can take."""
+LATENCY_SIZES_UP_TO = 100
+"""At a rate that the pipeline can take a batch of more inputs is never full."""
 USUAL_SIZE = 100
 """Inputs a transaction where another thing varies."""
 START_S = 25.0
@@ -73,7 +73,7 @@ class Asked:
     workers: tuple[int, ...] = (1, 3)
     rounds: int = 3
     slice_s: float = 2.0  # of each measurement of throughput
-    latency_slice_s: float = 4.0
+    latency_slice_s: float = 5.0
 
     @property
     def usual_size(self) -> int:
