@@ -38,7 +38,7 @@ STRETCHED = 4.0
 LATENCY_SHARE = 0.4
 """Of what transactions take when saturated: the rate at which latency is measured, for every delivery."""
 MOST_RATE = 100.0
-"""Each input is a batch of its own by the time it is replicated: more would measure a machine that is busy with them."""
+"""Each input is replicated by itself: more of them would measure a machine that is busy with its inputs."""
 LEAST_RATE = 2.0
 FEWEST_INPUTS = 40
 """Of a measurement of latency; for them a slice may be longer by half."""

@@ -16,7 +16,8 @@ def as_json(
 ) -> dict[str, Any]:
     """Everything. `cut_short`: why it ended early, if it did; `about`: machine, versions, settings, seed."""
     found = ratios(measured)
-    points = list(dict.fromkeys(one.point for one in measured))
+    made = {one.point for one in measured}
+    points = [point for point in asked.points() if point in made]
     return {
         "schema": SCHEMA,
         "cut_short": cut_short,
