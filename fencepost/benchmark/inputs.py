@@ -72,7 +72,7 @@ class EvenFeed:
         )
         self._topic = topic
         self._check = check
-        self.fed = 0
+        self._fed = 0
 
     def feed(self, count: int, rate: float, measurement: int) -> None:
         """Create so many, evenly, and wait until the brokers have them; raises what `check` raises."""
@@ -82,11 +82,11 @@ class EvenFeed:
         while sent < count:
             due = min(count, 1 + int((time.monotonic() - begun_s) * rate))
             for n in range(sent, due):
-                self._producer.produce(self._topic, stamped(measurement, value), b"%d" % (self.fed + n))
+                self._producer.produce(self._topic, stamped(measurement, value), b"%d" % (self._fed + n))
             sent = due
             self._producer.poll(max(0.0, min(0.05, begun_s + sent / rate - time.monotonic())))
             self._check()
-        self.fed += sent
+        self._fed += sent
         left = self._producer.flush(FEED_TIMEOUT_S)
         if left:
             raise EnvironmentFailure(f"{left:,} inputs could not be written within {FEED_TIMEOUT_S:g} s")

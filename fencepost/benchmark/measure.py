@@ -203,19 +203,20 @@ class Bench:
     def _latency(self, point: Point, workers: Sequence[Member]) -> dict[str, Any]:
         """Create inputs at a rate, and wait until each of them was seen. The first ones warm the pipeline up."""
         rate = self._rate(point)
-        self._inputs.feed(max(3, round(rate / 4)), rate, 0)
-        self._until_seen(workers)
+        self._feed(max(3, round(rate / 4)), rate, 0, workers)
         usual = rate * self._asked.latency_slice_s
         count = max(1, round(max(usual, min(FEWEST_INPUTS, 1.5 * usual))))
-        self._inputs.feed(count, rate, self._done)
-        self._until_seen(workers)
+        self._feed(count, rate, self._done, workers)
         path = self._site.folder / "journals" / "reader.jsonl"
         latencies = [(at_ns - from_ns) / 1e6 for from_ns, at_ns in seen(path, self._done)]
         return {"rate": rate, "latencies_ms": latencies}
 
-    def _until_seen(self, workers: Sequence[Member]) -> None:
+    def _feed(self, count: int, rate: float, measurement: int, workers: Sequence[Member]) -> None:
+        """Create so many inputs, and wait until as many outputs more were seen."""
+        before = self._reader.heard.given
+        self._inputs.feed(count, rate, measurement)
         self._until(
-            lambda: self._reader.heard.given >= self._inputs.fed,
+            lambda: self._reader.heard.given >= before + count,
             "every input's output to be seen",
             [*workers, self._reader],
         )
