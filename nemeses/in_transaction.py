@@ -1,5 +1,6 @@
 """A worker held inside a transaction, and what its coordinator says of that: for faults that strike a transaction."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.cluster import Broker, TransactionView
@@ -9,7 +10,7 @@ from harness.pipeline import Place, StageFacts
 from harness.record.naming import split_partition
 from harness.runner.faults import Effect, FaultContext, Injection
 from harness.runner.processes import Member
-from nemeses.targets import worker_behind
+from nemeses.targets import workers_behind
 
 STEP_TIMEOUT_S = 60.0
 """One transaction in fifty aborts: that takes a while."""
@@ -38,13 +39,34 @@ def stage_of(context: FaultContext, member: Member) -> StageFacts:
 
 
 def hold(
-    context: FaultContext, injection: Injection, asked: str, steps: tuple[Step, ...], effect: Effect
+    context: FaultContext,
+    injection: Injection,
+    asked: str,
+    steps: tuple[Step, ...],
+    effect: Effect,
+    unfit: Callable[[Held], str | None] = lambda held: None,
 ) -> Held | None:
     """Hold a worker in an open transaction that is to end as `asked`, at the last of these steps that its loop has.
 
-    None, and a note in the effect, where none comes there: then nothing was struck.
+    `unfit` says why a transaction cannot be struck; then another worker is held. None, and a note in the effect, where
+    none comes there: then nothing was struck.
     """
-    member = worker_behind(context, injection.target)
+    why = None
+    for member in workers_behind(context, injection.target):
+        held = _hold(context, member, asked, steps, effect)
+        if held is None:
+            return None
+        why = unfit(held)
+        if why is None:
+            return held
+        member.send(go=True)
+    effect.lacking[GOAL] = why or f"no worker of {injection.target} is alive"
+    return None
+
+
+def _hold(
+    context: FaultContext, member: Member, asked: str, steps: tuple[Step, ...], effect: Effect
+) -> Held | None:
     stage = stage_of(context, member)
     reached = [step for step in steps if step.value in stage.steps] or list(steps)
     try:

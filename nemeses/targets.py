@@ -1,6 +1,6 @@
 """Targets by role, drawn before a run and found out when a fault strikes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import TypeVar
 
@@ -77,6 +77,14 @@ def worker_behind(context: FaultContext, target: Target) -> Member:
     """The living worker that has to do with a broker's role: it has the id that the broker coordinates, is of the
     group, or of the stage that writes the partition. Raises `FaultFailed`.
     """
+    return next(workers_behind(context, target))
+
+
+def workers_behind(context: FaultContext, target: Target) -> Iterator[Member]:
+    """That worker; then those that would do in its place, who have work: of its stages, and of any with transactions.
+
+    Raises `FaultFailed` where there is none.
+    """
     topic = target.name.rpartition("/")[0]
     stages = [
         stage
@@ -87,7 +95,15 @@ def worker_behind(context: FaultContext, target: Target) -> Member:
     named = {
         worker for stage in stages for worker, own in stage.transactional_ids.items() if own == target.name
     }
-    return _busiest(workers, lambda member: member.worker in named, f"no worker of {target} is alive")
+    first = _busiest(workers, lambda member: member.worker in named, f"no worker of {target} is alive")
+    yield first
+    others = [stage for stage in context.stages if stage not in stages and stage.transactional_ids]
+    workers += [member for stage in others for member in context.processes.workers(stage.name)]
+    yield from (
+        member
+        for member in workers
+        if member is not first and member.alive and member.heard.counts.get("inputs")
+    )
 
 
 def worker_at(processes: Processes, slot: str) -> Member:

@@ -47,7 +47,8 @@ def kill_in_state(context: FaultContext, injection: Injection) -> Iterator[Effec
     """It acted if the coordinator said that the transaction was in the state, and was killed, and another took over."""
     cluster, aim = context.cluster, AIMS[injection.state or "ongoing"]
     effect = Effect(target=f"coordinator of {injection.target.name}")
-    held = hold(context, injection, aim.asked, aim.steps, effect)
+    unfit = partial(_unfit, context, aim)
+    held = hold(context, injection, aim.asked, aim.steps, effect, unfit)
     if held is None:
         yield effect
         return
@@ -90,12 +91,7 @@ def _prepared(
 ) -> TransactionView | None:
     """Let the transaction come into Prepare and no further; None, and a note, where it does not."""
     cluster, coordinator = context.cluster, held.coordinator
-    leaders = {leader_of(context, place) for place in held.view.places} - {coordinator, -1}
-    if not leaders:
-        effect.lacking[GOAL] = (
-            f"broker {coordinator} leads all that the transaction of {held.own} has written"
-        )
-        return None
+    leaders = _others(context, held)
     links = [peer_link(coordinator, leader, "int") for leader in sorted(leaders)]
     cut.enter_context(cluster.network.impose(links, LinkEffect.SILENT))
     held.member.send(go=True)
@@ -116,6 +112,20 @@ def _prepared(
     except WaitTimeout as error:
         effect.lacking[GOAL] = str(error)
         return None
+
+
+def _others(context: FaultContext, held: Held) -> set[int]:
+    """The brokers, its coordinator aside, that lead what a transaction has written: those that a cut can keep from
+    their markers.
+    """
+    return {leader_of(context, place) for place in held.view.places} - {held.coordinator, -1}
+
+
+def _unfit(context: FaultContext, aim: Aim, held: Held) -> str | None:
+    """Why a transaction cannot be kept in the state; None: it can."""
+    if aim.state == "Ongoing" or _others(context, held):
+        return None
+    return f"broker {held.coordinator} leads all that the transaction of {held.own} has written"
 
 
 def _described(held: Held, view: TransactionView) -> str:

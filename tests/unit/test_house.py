@@ -74,7 +74,7 @@ FLOORS = {
         "conclude progress registry",
         "judging planning",
         "benchmark judges",
-        "checking pytest_plugin running",
+        "checking pytest_plugin running sweeping",
         "commands",
         "cli",
         "__main__",

@@ -1,5 +1,7 @@
 """A coordinator that is killed in a state of a transaction: only where it says that the transaction is in it."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,10 +10,11 @@ from harness.cluster import TransactionView
 from harness.cluster.fake import FakeCluster
 from harness.network import LinkEffect
 from harness.network.links import peer_link
+from harness.pipeline import StageFacts
 from harness.runner.faults import Effect, Injection, Target
 from nemeses import around_markers, in_transaction, transaction_states
 from nemeses.registry import NEMESES
-from tests.support.fake_run import IDLE, FakeRun, Script, fake_run
+from tests.support.fake_run import IDLE, PIPELINE, FakeRun, Script, fake_run
 
 OUT = (("out", 0),)
 
@@ -40,11 +43,16 @@ def cluster(*told: TransactionView, leader: int = 2) -> FakeCluster:
     return made
 
 
-def struck(run: FakeRun, state: str, fault: str = "kill-txn-coordinator") -> Effect:
+def struck(
+    run: FakeRun,
+    state: str,
+    fault: str = "kill-txn-coordinator",
+    stages: Sequence[StageFacts] = PIPELINE.stages,
+) -> Effect:
     run.processes.await_ready([run.processes.start_worker("s", "s-1")])
     target = Target("leader", "out/0") if fault == "kill-broker" else Target("txn-coordinator", "s-1")
     injection = Injection(fault, target, 0.0, 0.05, {"state": state})
-    with NEMESES[fault].strike(run.context, injection) as effect:
+    with NEMESES[fault].strike(replace(run.context, stages=stages), injection) as effect:
         pass
     assert all(broker.running for broker in run.cluster.brokers)
     assert run.cluster.network.on == []
@@ -83,6 +91,25 @@ def test_a_state_that_was_not_seen_was_not_struck(
         effect = struck(run, "prepare-commit")
         assert not effect.acted and list(effect.lacking) == ["transaction-state"]
         assert run.cluster.txn_coordinator("s-1") == 1  # it is alive
+
+
+def test_a_worker_whose_markers_could_not_be_held_back_is_passed_over(tmp_path: Path) -> None:
+    """Broker 1 coordinates both ids, and leads all that the first worker writes."""
+    elsewhere = (("in", 0),)
+    made = FakeCluster(
+        transactions={
+            "s-1": [ONGOING],
+            "s-2": [view("Ongoing", elsewhere), view("PrepareCommit", elsewhere), DONE],
+        }
+    )
+    made._leader |= {"out/0": 1, "in/0": 3}
+    two = replace(PIPELINE.stages[0], transactional_ids={"s-1": "s-1", "s-2": "s-2"})
+    with fake_run(tmp_path, cluster=made) as run:
+        run.processes.await_ready([run.processes.start_worker("s", "s-2")])
+        effect = struck(run, "prepare-commit", stages=(two,))
+        assert effect.acted and effect.lacking == {}
+        assert effect.details["transactional_id"] == "s-2"
+        assert made.network.imposed == [(peer_link(1, 3, "int"), LinkEffect.SILENT)]
 
 
 def test_a_worker_that_ends_no_transaction_leaves_nothing_to_strike(tmp_path: Path) -> None:
