@@ -87,6 +87,7 @@ class FakeCluster:
         default_factory=dict
     )  # by id, what is said of it at each look, the last of them for ever
     offsets: dict[str, dict[Place, int]] = field(default_factory=dict)  # committed, by group
+    records_on: bool = False  # brokers do not stop to record requests
     recording: list[bool] = field(default_factory=list)  # each time that it was turned on or off
     ends: dict[Place, tuple[int, int, int]] = field(
         default_factory=dict
@@ -173,8 +174,10 @@ class FakeCluster:
         return self.offsets.get(group, {})
 
     def record_requests(self, on: bool) -> None:
-        """Note it."""
+        """Note it, or refuse to stop."""
         self.recording.append(on)
+        if not on and self.records_on:
+            raise WaitTimeout("a broker to write no more", 0.0, "")
 
     def spoken(self, slots: Sequence[str]) -> Spoken:
         """One request, once that was recorded."""

@@ -5,6 +5,7 @@ view; left, no process is left. Their data and logs stay in the folder that was 
 """
 
 import logging
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -107,14 +108,16 @@ class LocalCluster(Questions):
         return self.layout.bootstrap_for(slot)
 
     def spoken(self, slots: Sequence[str]) -> Spoken:
-        """What the brokers wrote down of these client slots; it is read once, and then gone."""
-        files = [folder / REQUESTS for folder in (self._folder / "brokers").iterdir()]
+        """What the brokers wrote down of these client slots since it was last asked."""
         with ExitStack() as opened:
-            logs = [opened.enter_context(file.open("rb")) for file in files if file.exists()]
+            logs = [opened.enter_context(file.open("rb")) for file in self._recorded()]
             found = spoken(chain(*logs), {self.layout.listener_of(slot) for slot in slots})
-        for file in files:
-            file.unlink(missing_ok=True)
+        for file in self._recorded():
+            os.truncate(file, 0)  # a broker that lives goes on with the same file
         return found
+
+    def _recorded(self) -> list[Path]:
+        return list((self._folder / "brokers").glob(f"*/{REQUESTS}"))
 
     def bypasses(self) -> list[str]:
         """Connections between two brokers that go round the proxies; there must be none."""
@@ -232,6 +235,8 @@ class LocalCluster(Questions):
         """End all of them; what fails is logged."""
         for node in self._nodes:
             node.end()
+        for file in self._recorded():
+            file.unlink()
         if self._toxiproxy is not None:
             try:
                 self._toxiproxy.kill()

@@ -140,7 +140,7 @@ class Questions:
 
     def record_requests(self, on: bool) -> None:
         """Have every live broker write down what it is asked, or no more; raises `WireError`."""
-        level = "DEBUG" if on else "OFF"
+        level = "DEBUG" if on else "ERROR"  # brokers take no OFF, and log no request at ERROR
         live = self._live(self._brokers)
         brokers = {port: broker for broker, port in live.items()}
         told = at_once(live, lambda port: admin.set_log_level(port, brokers[port], LOGGER, level))

@@ -4,17 +4,16 @@ From before the workers start, so that joining a group is seen, until the first 
 told beside the verdict and decides nothing: where it cannot be had, the run goes on without.
 """
 
-import logging
 from collections.abc import Sequence
 
 from harness.cluster import Cluster
 from harness.errors import EnvironmentFailure
+from harness.reasons import Reason
 from harness.runner.run_log import RunLog
 
 LEAST_S = 1.0
 MOST_S = 8.0
 """For how long after the feeder began."""
-_log = logging.getLogger(__name__)
 
 
 class RequestRecording:
@@ -28,22 +27,31 @@ class RequestRecording:
 
     def begin(self) -> None:
         """Have the brokers write down what they are asked."""
-        self._switch(on=True)
+        self._on = True
+        self._switch(on=True)  # where a broker does not answer, what the others write down is enough
 
     def tick(self, since_s: float, committed: int) -> None:
         """End it once there is enough; `since_s`: since the feeder began."""
         if self._on and since_s >= LEAST_S and (committed or since_s >= MOST_S):
             self.end()
 
-    def end(self) -> None:
-        """Take in what was written down, and have no more of it."""
-        if self._on:
-            self._switch(on=False)
+    def end(self, *, last: bool = False) -> None:
+        """Have no more written down, and take in what was. Where a broker refuses, it is asked again at the next tick;
+        after the `last` time its refusal is told, for it goes on writing.
+        """
+        if not self._on:
+            return
+        refusal = self._switch(on=False)
+        if refusal is None or last:
+            self._on = False
             self._run_log.spoken = self._cluster.spoken(self._slots)
+        if refusal is not None and last:
+            words = f"a broker did not stop to record requests, which slows it down: {refusal}"
+            self._run_log.unexpected_errors.append(Reason("requests-recorded", words))
 
-    def _switch(self, *, on: bool) -> None:
-        self._on = on
+    def _switch(self, *, on: bool) -> EnvironmentFailure | None:
         try:
             self._cluster.record_requests(on)
-        except EnvironmentFailure as error:  # a broker does not answer: what others wrote down is enough
-            _log.info("the recording of requests: %s", error)
+        except EnvironmentFailure as error:
+            return error
+        return None

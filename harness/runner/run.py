@@ -179,7 +179,7 @@ def _under_faults(
             if advice := watch.advice():
                 run_log.progress.say(advice)
     finally:
-        recording.end()
+        recording.end(last=True)
         carried_out.stop()  # whatever ended the loop, what is broken is put right
         churn.stop()
     for killed in processes.stop([feeder]):

@@ -27,6 +27,7 @@ def check_cluster(make: Callable[[], AbstractContextManager[Cluster]]) -> None:
         check_topics_are_in_sync_when_they_are_created(cluster)
         check_coordinators_are_those_that_the_brokers_name(cluster)
         check_offsets_are_told(cluster)
+        check_requests_are_recorded_and_then_no_more(cluster)
         for check in (check_kill_and_start, check_pause_and_resume, check_stop_and_start):
             with load(cluster):
                 check(cluster)
@@ -74,6 +75,27 @@ def check_offsets_are_told(cluster: Cluster) -> None:
     producer.abort_transaction(30)
     wait_for(lambda: cluster.last_stable(["small"])["small", 0] == (0, 6, 6), "the abort's marker", 10)
     assert cluster.committed("no-such-group") == {}
+
+
+def check_requests_are_recorded_and_then_no_more(cluster: Cluster) -> None:
+    def send() -> None:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_for(SLOT)})
+        producer.produce("small", b"x")
+        assert producer.flush(30) == 0
+
+    cluster.record_requests(True)
+    send()
+    cluster.record_requests(False)
+    told = cluster.spoken([SLOT])
+    assert {"Produce", "Metadata", "ApiVersions"} <= set(told.versions)
+    assert all(len(versions) == 1 for versions in told.versions.values())
+    assert len(told.software) == 1
+    send()
+    assert not cluster.spoken([SLOT]).versions
+    cluster.record_requests(True)
+    send()
+    cluster.record_requests(False)
+    assert "Produce" in cluster.spoken([SLOT]).versions  # read or not, it can be recorded again
 
 
 def check_kill_and_start(cluster: Cluster) -> None:

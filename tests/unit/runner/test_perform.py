@@ -99,6 +99,14 @@ def test_a_run_strikes_heals_and_comes_to_rest(tmp_path: Path) -> None:
     assert (tmp_path / "journals" / "nemesis.jsonl").read_text().count("kill-broker") == 2
 
 
+def test_a_broker_that_does_not_stop_to_record_requests_is_told(tmp_path: Path) -> None:
+    run = Whole(tmp_path, FakeCluster(records_on=True), limit_s=2.0)
+    run.perform()
+    assert [reason.code for reason in run.log.unexpected_errors] == ["requests-recorded"]
+    assert run.cluster.recording[0] and len(run.cluster.recording) > 2  # asked again
+    assert run.log.spoken.versions == {"EndTxn": [1]} and run.problems == []
+
+
 def test_what_is_begun_ahead_of_a_short_run_is_begun_at_once(tmp_path: Path) -> None:
     run = Whole(tmp_path, by_s=600.0)
     run.perform()
