@@ -13,7 +13,7 @@ from harness.history import Step
 from harness.network import LinkEffect
 from harness.network.links import client_link
 from harness.pipeline import StageFacts
-from harness.runner.faults import Effect, FaultContext, Injection, Nemesis, all_brokers
+from harness.runner.faults import Effect, FaultContext, Injection, Nemesis, brokers_and_a_worker
 from harness.runner.processes import Member
 from nemeses.targets import any_txn_coordinator
 
@@ -76,7 +76,7 @@ NEMESIS = Nemesis(
     summary="cut a worker that is about to commit off from the coordinator of its transactional id",
     past_tense="was cut off",
     needs=frozenset({Ability.LINKS}),
-    occupies=all_brokers,
+    occupies=brokers_and_a_worker,
     hold_s=5.0,
     recovery_s=6.0,
     draw=any_txn_coordinator,

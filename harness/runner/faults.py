@@ -245,9 +245,15 @@ class Nemesis:
         return self.hold_s + self.recovery_s
 
 
-def all_brokers(_: Injection) -> frozenset[Resource]:
-    """What a fault that strikes brokers, or their links, occupies."""
-    return frozenset({Resource.BROKERS})
+def all_brokers(injection: Injection) -> frozenset[Resource]:
+    """What a fault that strikes brokers, or their links, occupies: the workers too, where it holds one of them."""
+    holds = injection.step is not None or injection.state is not None
+    return frozenset({Resource.BROKERS, *({Resource.WORKERS} if holds else ())})
+
+
+def brokers_and_a_worker(_: Injection) -> frozenset[Resource]:
+    """What a fault that strikes a broker or a link while it holds a worker occupies."""
+    return frozenset({Resource.BROKERS, Resource.WORKERS})
 
 
 def all_workers(_: Injection) -> frozenset[Resource]:
