@@ -121,6 +121,19 @@ def test_a_fault_is_told_with_whoever_took_the_same_inputs_afterwards(tmp_path: 
     assert "v: v:0 is told ok" in words and not any("u:0" in word for word in words)
 
 
+def test_what_was_unanswered_until_the_heal_is_told_too(tmp_path: Path) -> None:
+    history = History()
+    history.feed(2)
+    history.take(0, transactional_id="id-1")
+    w = history.take(1, transactional_id="id-1")
+    own = history.rows["ops"][w.op]
+    own["return_ns"] += 2_000_000_000
+    t = stored(tmp_path, history)
+    t.facts = struck(history, own["call_ns"] / 1e9 - 0.001, worker="w")
+    words = told(of_fault(t, 1))
+    assert "w: w:1 is told ok" in words
+
+
 def test_of_a_worker_between_two_operations_the_last_is_told(tmp_path: Path) -> None:
     history = History()
     history.feed(2)
