@@ -59,6 +59,7 @@ def command(
         raise UnreadableInput(f"{folder} has no tables yet: `fencepost check {folder}` makes them")
 
     from reports.trace import steps
+    from reports.trace.faults import of_fault
     from reports.trace.stored import StoredTables
 
     tables = StoredTables(folder, zero_ms)
@@ -69,7 +70,7 @@ def command(
     elif transactional_id is not None:
         told = steps.of_id(tables, transactional_id)
     else:
-        told = steps.of_fault(tables, int(fault or 0))
+        told = of_fault(tables, int(fault or 0))
     if as_json:
         print(json.dumps([asdict(step) for step in told], ensure_ascii=False, indent=1))
         return ExitStatus.VALID

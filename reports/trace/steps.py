@@ -31,7 +31,7 @@ def of_operation(t: StoredTables, name: str) -> list[Step]:
         raise UsageError(
             f"the run has no operation {name}: an operation is named by its journal and its number, as shop-2.1:10"
         )
-    return _sorted(_operations(t, ops))
+    return in_order(operations(t, ops))
 
 
 def of_record(t: StoredTables, topic: str, partition: int, offset: int) -> list[Step]:
@@ -48,12 +48,12 @@ def of_record(t: StoredTables, topic: str, partition: int, offset: int) -> list[
             claim["op"] for claim in t.rows("claims", tp=[where]) if claim["first"] <= at < claim["next"]
         ]
         ops |= {row["op"]: row for row in t.rows("ops", op=takers)}
-    steps = list(_operations(t, ops.values()))
+    steps = list(operations(t, ops.values()))
     for where, at in inputs[1:]:
         fed = next(iter(t.rows("records", tp=[where], offset=[at])), None)
         if fed is not None and fed["value"]:
-            steps += _operations(t, t.rows("ops", name=[str(fed["value"]).rpartition(":")[0]]), brief=True)
-    return _sorted(steps)
+            steps += operations(t, t.rows("ops", name=[str(fed["value"]).rpartition(":")[0]]), brief=True)
+    return in_order(steps)
 
 
 def of_id(t: StoredTables, transactional_id: str) -> list[Step]:
@@ -64,31 +64,10 @@ def of_id(t: StoredTables, transactional_id: str) -> list[Step]:
         raise UsageError(
             f"the run has no transactional id {transactional_id}: it has {', '.join(known) or 'none'}"
         )
-    return _sorted([*_told(t, ops, brief=True), *_coordinators(t, {transactional_id}, None)])
+    return in_order([*_told(t, ops, brief=True), *_coordinators(t, {transactional_id}, None)])
 
 
-def of_fault(t: StoredTables, number: int) -> list[Step]:
-    """A fault, counted from 1, with the operations that were under way when it struck, and what became of them."""
-    faults = t.facts.faults
-    if not 1 <= number <= len(faults):
-        raise UsageError(f"the run has no fault {number}: it has {several(len(faults), 'fault')}")
-    fault = faults[number - 1]
-    struck_ns = round(fault.start_s * 1e9)
-    ops = [
-        row
-        for row in t.rows("ops", f=["txn", "send", "commit-offsets"])
-        if row["stage"] is not None
-        and row["call_ns"] <= struck_ns
-        and (row["return_ns"] is None or row["return_ns"] >= struck_ns)
-    ]
-    worker, own = fault.details.get("worker"), fault.details.get("transactional_id")
-    named = [row for row in ops if row["journal"] == worker] or [
-        row for row in ops if own is not None and row["transactional_id"] == own
-    ]
-    return _sorted(_operations(t, named or ops))
-
-
-def _operations(t: StoredTables, ops: Iterable[Row], *, brief: bool = False) -> list[Step]:
+def operations(t: StoredTables, ops: Iterable[Row], *, brief: bool = False) -> list[Step]:
     """Operations from all witnesses, and the faults that were on meanwhile."""
     ops = list(ops)
     steps = list(_told(t, ops, brief=brief))
@@ -281,7 +260,7 @@ def _moves(t: StoredTables, journals: set[str], begun_ns: int, ended_ns: int) ->
         yield Step(time_ns, journal, f"{'gains' if gained else 'loses'} {names}", "assignments")
 
 
-def _sorted(steps: Iterable[Step]) -> list[Step]:
+def in_order(steps: Iterable[Step]) -> list[Step]:
     """In order of time; what nobody dated stands behind what it was found with."""
     placed: list[tuple[int, int, Step]] = []
     last_ns = 0

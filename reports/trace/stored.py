@@ -46,6 +46,31 @@ class StoredTables:
         except (OSError, pa.ArrowException) as error:
             raise UnreadableInput(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
 
+    def taking(self, inputs: Collection[tuple[int, int]]) -> set[int]:
+        """The operations that sent something made from one of these inputs, each a `tp` and an offset."""
+        found: set[int] = set()
+        for tp in {tp for tp, _ in inputs}:
+            wanted = pa.array([offset for where, offset in inputs if where == tp], pa.int64())
+            of = self._sources
+            here = pc.and_(pc.equal(of["tp"], tp), pc.is_in(of["offset"], value_set=wanted))
+            found |= set(pc.unique(of["op"].filter(here)).to_pylist())
+        return found
+
+    @cached_property
+    def _sources(self) -> Mapping[str, pa.Array]:
+        """A row for each input of each attempt to send: `op`, `tp`, `offset`."""
+        path = self._folder / "history" / "sends.parquet"
+        try:
+            sends = pq.read_table(path, columns=["op", "inputs"]).combine_chunks()
+        except (OSError, pa.ArrowException) as error:
+            raise UnreadableInput(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+        inputs = pc.list_flatten(sends["inputs"])
+        return {
+            "op": sends["op"].take(pc.list_parent_indices(sends["inputs"])),
+            "tp": pc.struct_field(inputs, "tp"),
+            "offset": pc.struct_field(inputs, "offset"),
+        }
+
     @cached_property
     def places(self) -> Mapping[int, Place]:
         """Topic and partition, by number."""

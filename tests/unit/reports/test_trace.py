@@ -7,7 +7,8 @@ import pytest
 from harness.errors import UsageError
 from harness.facts import Facts
 from harness.verdict import FaultReport
-from reports.trace.steps import Step, of_fault, of_id, of_operation, of_record
+from reports.trace.faults import of_fault
+from reports.trace.steps import Step, of_id, of_operation, of_record
 from reports.trace.stored import StoredTables, spans
 from tests.support.histories import WALL_MS, History
 from tests.support.stored_tables import write
@@ -90,27 +91,45 @@ def test_an_id_is_told_over_all_its_transactions(tmp_path: Path) -> None:
     assert sum(word.startswith("coordinator of id-1: CompleteCommit") for word in words) == 2
 
 
+def struck(history: History, at_s: float, **details: str) -> Facts:
+    """A fault that struck then."""
+    told = FaultReport("kill-worker", "worker w", at_s, at_s + 1, True, "SIGKILL", "w was killed", details)
+    return Facts(faults=[told])
+
+
 def test_a_fault_is_told_with_the_operations_that_it_names(tmp_path: Path) -> None:
     history = History()
     history.feed(2)
     w = history.take(0, transactional_id="id-1", outcome="info", fate="abort")
     history.take(1, worker="v", pid=2, transactional_id="id-2")
-    call_s = history.rows["ops"][w.op]["call_ns"] / 1e9
-    fault = FaultReport(
-        "kill-worker",
-        "worker w at after-send",
-        call_s,
-        call_s + 1,
-        True,
-        "SIGKILL",
-        "w was killed",
-        {"worker": "w"},
-    )
     t = stored(tmp_path, history)
-    t.facts = Facts(faults=[fault])
+    t.facts = struck(history, history.rows["ops"][w.op]["call_ns"] / 1e9, worker="w")
     words = told(of_fault(t, 1))
     assert "fault 1: w was killed (SIGKILL)" in words and "fault 1: kill-worker is over" in words
     assert any("w:0" in word for word in words) and not any("v:0" in word for word in words)
+
+
+def test_a_fault_is_told_with_whoever_took_the_same_inputs_afterwards(tmp_path: Path) -> None:
+    history = History()
+    history.feed(3)
+    history.take(2, worker="u", pid=3, transactional_id="id-3")
+    w = history.take(0, transactional_id="id-1", outcome="info", fate="abort")
+    history.take(0, 1, worker="v", pid=2, transactional_id="id-2")
+    t = stored(tmp_path, history)
+    t.facts = struck(history, history.rows["ops"][w.op]["call_ns"] / 1e9, worker="w")
+    words = told(of_fault(t, 1))
+    assert "v: v:0 is told ok" in words and not any("u:0" in word for word in words)
+
+
+def test_of_a_worker_between_two_operations_the_last_is_told(tmp_path: Path) -> None:
+    history = History()
+    history.feed(2)
+    w = history.take(0, transactional_id="id-1")
+    history.take(1, worker="v", pid=2, transactional_id="id-2")
+    t = stored(tmp_path, history)
+    t.facts = struck(history, history.rows["ops"][w.op]["return_ns"] / 1e9 + 0.001, worker="w")
+    words = told(of_fault(t, 1))
+    assert "w: w:0 is told ok" in words and not any("v:0" in word for word in words)
 
 
 @pytest.mark.parametrize(
