@@ -116,8 +116,11 @@ class Bench:
         self._processes.await_ready([self._reader])
         self._inputs = EvenFeed(self._site.cluster.bootstrap, LIVE, self._check_cut)
 
-    def measure(self, number_of_round: int) -> Measured:
-        """The next measurement. Raises `CutShort`, or `EnvironmentFailure` where a process has ended."""
+    def measure(self, number_of_round: int | None) -> Measured:
+        """The next measurement; None: it is part of the warm-up, and nothing follows from it.
+
+        Raises `CutShort`, or `EnvironmentFailure` where a process has ended.
+        """
         point = self._order[self._done]
         self._done += 1
         workers = self._members[point.client][: point.workers]
@@ -148,8 +151,9 @@ class Bench:
         failed = sum(
             member.heard.counts.get(name, 0) for member in workers for name in ("aborted", "failed", "info")
         )
-        measured = Measured(point, number_of_round, failed=failed, steps_ms=steps, **own)
-        self._taken.append(measured)
+        measured = Measured(point, number_of_round or 0, failed=failed, steps_ms=steps, **own)
+        if number_of_round is not None:
+            self._taken.append(measured)
         return measured
 
     # -- throughput -------------------------------------------------------------------------

@@ -17,7 +17,7 @@ LATENCY_SIZES_UP_TO = 100
 """At a rate that the pipeline can take a batch of more inputs is never full."""
 USUAL_SIZE = 100
 """Inputs a transaction where another thing varies."""
-START_S = 25.0
+START_S = 20.0
 """About how long a cluster and the processes take to start, and the input to be written."""
 TURN_S = {"throughput": 1.3, "latency": 1.6}
 """About how long a measurement takes beyond the time that is measured: the group forms, the last batch ends."""
@@ -89,8 +89,19 @@ class Asked:
     def planned_s(self) -> float:
         """About how long it takes, in seconds."""
         own_s = {Kind.THROUGHPUT: self.slice_s, Kind.LATENCY: self.latency_slice_s}
-        turns = sum(own_s[point.kind] + TURN_S[point.kind] for point in self.points())
-        return START_S + self.rounds * turns
+
+        def turns_s(points: Sequence[Point]) -> float:
+            return sum(own_s[point.kind] + TURN_S[point.kind] for point in points)
+
+        return START_S + turns_s(self.warm_up()) + self.rounds * turns_s(self.points())
+
+    def warm_up(self) -> list[Point]:
+        """What is done first and not told: brokers and workers have then loaded their classes."""
+        size, at = self.usual_size, self.workers[0]
+        return [
+            Point(Kind.THROUGHPUT, Delivery.TRANSACTIONS, client, size, self.partitions[0], at)
+            for client in self.clients
+        ]
 
     def points(self) -> list[Point]:
         """All points, each once: throughput first, because the rates for latency follow from it."""

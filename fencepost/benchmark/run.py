@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,7 +115,8 @@ def _measured(
     for what in sweep_leftovers():
         progress.say(f"ended what an earlier run had left: {what}")
     assert options.seed is not None
-    order = [point for n in range(asked.rounds) for point in in_order(asked.points(), n, options.seed)]
+    rounds = (in_order(asked.points(), n, options.seed) for n in range(asked.rounds))
+    order = [*asked.warm_up(), *chain.from_iterable(rounds)]
     with Interrupt() as interrupt, ExitStack() as stack:
         supervisor = stack.enter_context(Supervisor())
         ports = stack.enter_context(PortBlock(cache, first_port=options.first_port))
@@ -135,6 +137,9 @@ def _rounds(work: Bench, asked: Asked, measured: list[Measured], progress: Progr
     """Every measurement, round by round."""
     progress.phase("input")
     work.open()
+    progress.phase("warm-up")
+    for _ in asked.warm_up():
+        work.measure(None)
     count = len(asked.points())
     begun_s = time.monotonic()
     for n in range(asked.rounds):
