@@ -29,8 +29,8 @@ from harness.runner.processes import Clock, Processes
 from harness.runner.schedule import Schedule
 from harness.settings.options import Options
 from harness.waiting import wait_for
-from workloads.model import Workload
-from workloads.program import PythonProgram
+from workloads.loop.program import PythonProgram
+from workloads.model.workload import Workload
 from workloads.registry import WORKLOADS
 
 SHOP = WORKLOADS["shop"]

@@ -25,12 +25,12 @@ from harness.settings.groups import session_timeout_ms
 from harness.settings.options import Options
 from harness.settings.test_toml import Plan
 from harness.stores.registry import STORES
-from workloads.defects import policy_of
-from workloads.program import PythonProgram
+from workloads.defects.registry import policy_of
+from workloads.loop.program import PythonProgram
 
 if TYPE_CHECKING:
     from harness.environment import Prepared
-    from workloads.model import Workload
+    from workloads.model.workload import Workload
 
 SPARE_SLOTS = 2
 """Client slots beyond one a worker and those that faults keep: for workers that end by themselves."""

@@ -26,15 +26,15 @@ from harness.stores.feeder import TableFeeder
 from harness.stores.interface import Inputs, Store
 from harness.stores.reader import StoreReader
 from harness.stores.registry import STORES
-from workloads.defects import policy_of
-from workloads.loop import Settings, Worker
-from workloads.mixed import MixedWorker
-from workloads.model import Workload
-from workloads.padding import largest_bytes, padded
-from workloads.policy import Delivery
+from workloads.defects.registry import policy_of
+from workloads.loop.mixed import MixedWorker
+from workloads.loop.relay import Relay
+from workloads.loop.unusual import Shares
+from workloads.loop.worker import Settings, Worker
+from workloads.model.padding import largest_bytes, padded
+from workloads.model.policy import Delivery
+from workloads.model.workload import Workload
 from workloads.registry import WORKLOADS
-from workloads.relay import Relay
-from workloads.unusual import Shares
 
 LOOPS: Mapping[Delivery, type[Worker] | type[MixedWorker]] = {Delivery.MIXED: MixedWorker}
 """The loop of a stage, by how it delivers; all others are the one that takes inputs and makes outputs of them."""

@@ -7,8 +7,8 @@ from harness.settings.options import Known
 
 if TYPE_CHECKING:
     from harness.runner.faults import Nemesis
-    from workloads.defects import Defect
-    from workloads.model import Workload
+    from workloads.defects.defect import Defect
+    from workloads.model.workload import Workload
 
 
 def clusters() -> Mapping[str, str]:
@@ -34,7 +34,7 @@ def nemeses() -> "Mapping[str, Nemesis]":
 
 def defects() -> "Mapping[str, Defect]":
     """The ways of being wrong on purpose."""
-    from workloads.defects import DEFECTS
+    from workloads.defects.registry import DEFECTS
 
     return DEFECTS
 

@@ -45,7 +45,7 @@ from harness.verdict import Verdict
 
 if TYPE_CHECKING:
     from harness.environment import Prepared
-    from workloads.model import Workload
+    from workloads.model.workload import Workload
 
 
 def run(

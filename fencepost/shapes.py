@@ -17,7 +17,7 @@ from harness.runner.faults import Injection
 from harness.settings.options import Options
 
 if TYPE_CHECKING:
-    from workloads.model import Workload
+    from workloads.model.workload import Workload
 
 LONGER = "a longer --time-limit or a higher --rate helps"
 
@@ -50,7 +50,7 @@ def draw_churn(options: Options, facts: PipelineFacts, injections: Sequence[Inje
 
 def shaped(facts: PipelineFacts, options: Options, workload: "Workload") -> PipelineFacts:
     """The facts of a workload with what these options add. Raises `UsageError` where it cannot have that."""
-    from workloads.padding import largest_bytes
+    from workloads.model.padding import largest_bytes
 
     limit = largest_bytes(options.record_bytes)
     if limit is not None:

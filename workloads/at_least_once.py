@@ -7,8 +7,8 @@ alone: a retry within it makes no second record (KIP-98), and that is all that i
 from harness.expectation import Feed
 from harness.history import Guarantee
 from workloads.echo import repeat, word
-from workloads.model import Stage, Workload
-from workloads.policy import Delivery
+from workloads.model.policy import Delivery
+from workloads.model.workload import Stage, Workload
 
 IDEMPOTENT = Workload(
     name="idempotent",

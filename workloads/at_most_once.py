@@ -6,8 +6,8 @@ Whoever dies between the two has lost what it had taken; nothing is ever done tw
 from harness.expectation import Feed
 from harness.history import Guarantee
 from workloads.echo import repeat, word
-from workloads.model import Stage, Workload
-from workloads.policy import Delivery
+from workloads.model.policy import Delivery
+from workloads.model.workload import Stage, Workload
 
 AT_MOST_ONCE = Workload(
     name="at-most-once",

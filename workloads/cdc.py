@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from random import Random
 
 from harness.expectation import Fed, Feed, Input
-from workloads.model import NULL_VALUES, Aggregate, Output, Stage, Workload
-from workloads.policy import Delivery
+from workloads.model.policy import Delivery
+from workloads.model.workload import NULL_VALUES, Aggregate, Output, Stage, Workload
 
 USERS = 150
 APPLIED, KEPT = "store.applied", "store.users"

@@ -10,7 +10,7 @@ from dataclasses import replace
 from random import Random
 
 from harness.expectation import Fed, Feed, Headers, Input
-from workloads.model import HEADERS, NULL_VALUES, Output, Stage, Workload
+from workloads.model.workload import HEADERS, NULL_VALUES, Output, Stage, Workload
 
 BEGINNING_MS = 1_000_000_000_000
 """The first time stamp: in 2001."""

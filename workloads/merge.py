@@ -11,7 +11,7 @@ from functools import partial
 from random import Random
 
 from harness.expectation import Fed, Feed, Input
-from workloads.model import Aggregate, Output, Stage, Workload
+from workloads.model.workload import Aggregate, Output, Stage, Workload
 
 ACCOUNTS = 120
 DEBITS, CREDITS = "debits", "credits"

@@ -11,8 +11,8 @@ from random import Random
 
 from harness.expectation import Fed, Feed, Input
 from harness.history import Guarantee
-from workloads.model import Output, Stage, Workload
-from workloads.policy import Delivery
+from workloads.model.policy import Delivery
+from workloads.model.workload import Output, Stage, Workload
 
 OUTBOX, APPLIED = "store.outbox", "store.applied"
 EVENTS = "order-events"

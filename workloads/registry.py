@@ -6,7 +6,7 @@ from workloads.cdc import CDC
 from workloads.echo import ECHO
 from workloads.envelope import ENVELOPE
 from workloads.merge import MERGE
-from workloads.model import Workload
+from workloads.model.workload import Workload
 from workloads.orders import ORDERS
 from workloads.outbox import OUTBOX_WORKLOAD
 from workloads.sales import SALES

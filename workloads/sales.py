@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from random import Random
 
 from harness.expectation import Fed, Feed, Input
-from workloads.model import Aggregate, Output, Stage, Workload
+from workloads.model.workload import Aggregate, Output, Stage, Workload
 
 REGIONS = tuple(f"region-{n:02d}" for n in range(24))
 

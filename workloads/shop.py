@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from random import Random
 
 from harness.expectation import Fed, Feed, Input
-from workloads.model import Output, Stage, Workload
+from workloads.model.workload import Output, Stage, Workload
 
 GOODS = ("apple", "book", "chair", "door", "engine")
 

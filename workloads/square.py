@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from random import Random
 
 from harness.expectation import Fed, Feed, Input
-from workloads.model import Output, Stage, Workload
-from workloads.policy import Delivery
+from workloads.model.policy import Delivery
+from workloads.model.workload import Output, Stage, Workload
 
 
 def number(rng: Random, n: int) -> Fed:

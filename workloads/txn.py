@@ -7,8 +7,8 @@ one takes its place, and readers go on until they have read the retired ones to 
 Reference: `jepsen.tests.kafka`, with transactions and `assign`.
 """
 
-from workloads.model import Stage, Workload
-from workloads.policy import Delivery
+from workloads.model.policy import Delivery
+from workloads.model.workload import Stage, Workload
 
 TOPICS = ("keys-a", "keys-b")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from fencepost.benchmark.figures import Ratio, Spread
 from fencepost.benchmark.plan import Kind, Point, place
-from workloads.policy import Delivery
+from workloads.model.policy import Delivery
 
 
 class Answer(StrEnum):

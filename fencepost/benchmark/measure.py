@@ -21,7 +21,7 @@ from harness.programs import Program
 from harness.runner.interrupt import Interrupt
 from harness.runner.processes import Clock, Member, Processes
 from harness.waiting import wait_while_progressing
-from workloads.program import PythonProgram
+from workloads.loop.program import PythonProgram
 
 PROCESS = "fencepost.benchmark.process"
 FILLED = "bench-filled"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from workloads.policy import Delivery
+from workloads.model.policy import Delivery
 
 BASELINE = Delivery.AT_LEAST_ONCE
 DELIVERIES = (BASELINE, Delivery.IDEMPOTENT, Delivery.TRANSACTIONS)

@@ -18,9 +18,9 @@ from harness.clients.interface import Client, GroupConsumer, ProducerClient
 from harness.clients.records import Record
 from harness.expectation import Input
 from harness.record.journal import Journal, NoJournal
-from workloads.loop import Settings, Worker
-from workloads.model import Output, Stage
-from workloads.policy import RIGHT, Delivery
+from workloads.loop.worker import Settings, Worker
+from workloads.model.policy import RIGHT, Delivery
+from workloads.model.workload import Output, Stage
 
 T = TypeVar("T")
 

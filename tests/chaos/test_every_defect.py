@@ -9,7 +9,7 @@ import pytest
 
 import fencepost
 from fencepost.api import Result
-from workloads.defects import DEFECTS
+from workloads.defects.registry import DEFECTS
 from workloads.registry import WORKLOADS
 
 LEAST_SEEDS = 5

@@ -14,7 +14,7 @@ from harness.errors import WaitTimeout
 from harness.waiting import wait_for
 from nemeses.registry import NEMESES
 from tests.support.started_runs import started
-from workloads.defects import DEFECTS
+from workloads.defects.registry import DEFECTS
 
 
 @pytest.mark.parametrize("seed", range(1, 21))

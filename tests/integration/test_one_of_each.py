@@ -39,7 +39,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (workload,) = blocks("add-a-workload.md")
     (place / "workloads" / "lengths.py").write_text(workload)
     add(
-        "from workloads.lengths import LENGTHS\n", "from workloads.model", place / "workloads" / "registry.py"
+        "from workloads.lengths import LENGTHS\n",
+        "from workloads.model.workload",
+        place / "workloads" / "registry.py",
     )
     add("    LENGTHS,\n", ")\n\nWORKLOADS", place / "workloads" / "registry.py")
     anomaly, line = blocks("add-an-anomaly.md")

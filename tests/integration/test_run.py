@@ -15,7 +15,7 @@ from harness.record.columns import null
 from harness.record.schema import HISTORY, LOG
 from harness.settings.options import Options
 from harness.verdict import Verdict, lacking
-from workloads.defects import DEFECTS
+from workloads.defects.registry import DEFECTS
 
 
 def test_a_correct_pipeline_is_valid_under_faults_that_acted(stored: Result) -> None:

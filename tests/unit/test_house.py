@@ -44,6 +44,9 @@ MAY_NOT = {
 }
 """What else would turn an arrow round."""
 
+PIPELINES = " ".join(
+    path.stem for path in (HOUSE / "workloads").glob("*.py") if path.stem not in ("__init__", "registry")
+)
 FLOORS = {
     "harness": (
         "names secrets errors waiting history moves telling",
@@ -69,6 +72,7 @@ FLOORS = {
         "bench_console console junit html trace",
         "external",
     ),
+    "workloads": ("model", "loop", PIPELINES, "defects registry"),
     "fencepost": (
         "aims api clusters drawing evidence histories live preparing process shapes spark stores",
         "conclude progress registry",

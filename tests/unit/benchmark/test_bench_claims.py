@@ -7,7 +7,7 @@ import pytest
 from fencepost.benchmark.claims import QUOTED, Answer, Judged, judge
 from fencepost.benchmark.figures import Ratio, Spread
 from fencepost.benchmark.plan import Kind, Point
-from workloads.policy import Delivery
+from workloads.model.policy import Delivery
 
 POINT = Point(Kind.THROUGHPUT, Delivery.TRANSACTIONS, "java", 100, 6)
 

@@ -7,7 +7,7 @@ import pytest
 from fencepost.benchmark.shifts import Shift, what_is_there
 from fencepost.benchmark.sight import _SEEN, seen, stamp, stamped
 from fencepost.benchmark.stopwatch import WARM_UP, Stopwatch
-from workloads.policy import Delivery
+from workloads.model.policy import Delivery
 
 
 class Clock:

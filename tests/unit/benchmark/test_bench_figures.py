@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.benchmark.figures import Measured, quantile, ratios, steps_of
 from fencepost.benchmark.plan import Kind, Point
-from workloads.policy import Delivery
+from workloads.model.policy import Delivery
 
 BASE = Point(Kind.THROUGHPUT, Delivery.AT_LEAST_ONCE, "java", 10, 6)
 TXN = replace(BASE, delivery=Delivery.TRANSACTIONS)

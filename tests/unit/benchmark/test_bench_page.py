@@ -14,7 +14,7 @@ from fencepost.benchmark.told import as_json
 from reports.bench_console import last_lines
 from reports.charts.lines import Dot, Line, lines
 from reports.html.bench import draw
-from workloads.policy import Delivery
+from workloads.model.policy import Delivery
 
 ASKED = Asked(clients=("librdkafka",), sizes=(1, 100, 10_000), partitions=(6, 24), workers=(1, 3), rounds=2)
 ABOUT = {

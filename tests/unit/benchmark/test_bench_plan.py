@@ -6,7 +6,7 @@ from itertools import groupby
 import pytest
 
 from fencepost.benchmark.plan import BASELINE, QUICK, Asked, Kind, in_order
-from workloads.policy import Delivery
+from workloads.model.policy import Delivery
 
 ASKED = pytest.mark.parametrize("asked", [Asked(), QUICK, Asked(clients=("java",), sizes=(7,), workers=(2,))])
 

@@ -8,8 +8,8 @@ from harness.clients.interface import Failure, Position
 from harness.errors import UsageError
 from tests.support.fake_client import FakeClient, FakeRecord
 from tests.unit.workloads.test_loop import TWO, calls, lines, worker
-from workloads.defects import DEFECTS
-from workloads.policy import Delivery
+from workloads.defects.registry import DEFECTS
+from workloads.model.policy import Delivery
 from workloads.registry import WORKLOADS
 
 

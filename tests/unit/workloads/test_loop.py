@@ -14,9 +14,9 @@ from harness.history import Isolation, Step
 from harness.record.events import Begun
 from harness.record.journal import Journal
 from tests.support.fake_client import FakeClient, FakeRecord
-from workloads.loop import Settings, Worker
-from workloads.model import Aggregate, Output, Stage
-from workloads.policy import RIGHT, Delivery, Policy, held_at, steps
+from workloads.loop.worker import Settings, Worker
+from workloads.model.policy import RIGHT, Delivery, Policy, held_at, steps
+from workloads.model.workload import Aggregate, Output, Stage
 
 ECHO = Stage("s", ("in",), ("out",), lambda one: (Output("out", "echo", one.key, one.value),))
 SUMS = replace(

@@ -13,11 +13,11 @@ from harness.history import Isolation
 from harness.record.events import Begun
 from harness.record.journal import Journal
 from tests.support.fake_client import FakeClient
-from workloads.delivery import PROCESS_STRIDE
-from workloads.keys import ACTIVE, BEHIND, FULL_OFFSETS, Keys
-from workloads.loop import Settings
-from workloads.mixed import MixedWorker
-from workloads.policy import RIGHT, Delivery, Policy
+from workloads.loop.delivery import PROCESS_STRIDE
+from workloads.loop.keys import ACTIVE, BEHIND, FULL_OFFSETS, Keys
+from workloads.loop.mixed import MixedWorker
+from workloads.loop.worker import Settings
+from workloads.model.policy import RIGHT, Delivery, Policy
 from workloads.txn import TXN
 
 PLACES = [("k", n) for n in range(12)]

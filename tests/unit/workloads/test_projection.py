@@ -14,9 +14,9 @@ from harness.record.journal import Journal
 from harness.stores.interface import Store, StoreParts
 from harness.stores.sqlite import Sqlite
 from tests.support.fake_client import FakeClient, FakeRecord
-from workloads.loop import Settings, Worker
-from workloads.model import Aggregate, Output, Stage
-from workloads.policy import RIGHT, Delivery, Policy
+from workloads.loop.worker import Settings, Worker
+from workloads.model.policy import RIGHT, Delivery, Policy
+from workloads.model.workload import Aggregate, Output, Stage
 
 STAGE = Stage(
     "s",

@@ -20,12 +20,12 @@ from harness.stores.interface import Row, StoreParts
 from harness.stores.sqlite import Sqlite
 from tests.support.fake_client import FakeClient, FakeRecord
 from tests.support.fake_inputs import FakeInputs
-from workloads.keyed import Keyed
-from workloads.loop import Settings, Worker
-from workloads.model import Output, Stage
+from workloads.loop.keyed import Keyed
+from workloads.loop.relay import Relay
+from workloads.loop.worker import Settings, Worker
+from workloads.model.policy import RIGHT, Delivery, Policy
+from workloads.model.workload import Output, Stage
 from workloads.outbox import APPLIED, EVENTS, OUTBOX, OUTBOX_WORKLOAD, order
-from workloads.policy import RIGHT, Delivery, Policy
-from workloads.relay import Relay
 
 STAGE = Stage("relay", ("rows",), ("out",), lambda one: (Output("out", "event", one.key, one.value),))
 ROWS = [Row("f:0:0", b"k", b"one", 4), Row("f:0:1", b"k", b"two", 7)]

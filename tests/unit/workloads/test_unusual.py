@@ -18,14 +18,14 @@ from harness.record.journal import Journal
 from harness.record.naming import Headers, digest
 from tests.support.fake_client import FakeClient, FakeRecord
 from workloads.envelope import ENVELOPE, deliver, letter
-from workloads.loop import Settings, Worker
+from workloads.loop.unusual import Beside, Shares
+from workloads.loop.worker import Settings, Worker
 from workloads.merge import MERGE
-from workloads.model import Output, Stage
-from workloads.padding import largest_bytes, padded
-from workloads.policy import RIGHT, Delivery, Policy
+from workloads.model.padding import largest_bytes, padded
+from workloads.model.policy import RIGHT, Delivery, Policy
+from workloads.model.workload import Output, Stage
 from workloads.shop import SHOP
 from workloads.sparse import SPARSE
-from workloads.unusual import Beside, Shares
 
 TWO = [FakeRecord(("in", 0), 4), FakeRecord(("in", 1), 7)]
 ECHO = Stage("s", ("in",), ("out",), lambda one: (Output("out", "echo", one.key, one.value),))

@@ -10,8 +10,8 @@ from harness.clients.transactions import Transaction
 from harness.errors import WaitTimeout
 from harness.record.events import Noted
 from harness.waiting import wait_for
-from workloads.delivery import Parcel, Planned, Post
-from workloads.model import Output
+from workloads.loop.delivery import Parcel, Planned, Post
+from workloads.model.workload import Output
 
 NOTE = "note"
 """The slot of an output that comes of no input."""

@@ -23,8 +23,8 @@ from harness.record.events import Completed, Invoked
 from harness.record.journal import Journal
 from harness.record.naming import operation_name, partition_key, value_name
 from harness.stores.interface import Store
-from workloads.model import Output
-from workloads.policy import RIGHT, Policy
+from workloads.model.policy import RIGHT, Policy
+from workloads.model.workload import Output
 
 PROCESS_STRIDE = 1_000
 """After an info a worker goes on under a new process number, this much higher."""
@@ -90,7 +90,7 @@ class Parcel:
     planned: Sequence[Planned]
     positions: Positions
     asked: str  # how its transaction is to end: commit or abort
-    beside: str | None = None  # an unusual transaction that goes before it: `workloads.unusual.Beside`
+    beside: str | None = None  # an unusual transaction that goes before it: `workloads.loop.unusual.Beside`
     overruns: bool = False  # its transaction is held until its time-out has passed
     held: Mapping[str, tuple[int, int]] | None = None  # as `claims`, of inputs that are no range
 

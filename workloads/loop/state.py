@@ -11,8 +11,8 @@ from harness.clients.interface import Client
 from harness.clients.records import Record, as_input
 from harness.history import Isolation, Outcome
 from harness.pipeline import Place
-from workloads.delivery import Planned
-from workloads.model import Aggregate, Output
+from workloads.loop.delivery import Planned
+from workloads.model.workload import Aggregate, Output
 
 RESTORE_TIMEOUT_S = 45.0
 """Longer than a transaction may stay open."""

@@ -7,7 +7,7 @@ from harness.expectation import Headers, Input
 from harness.history import Guarantee, Isolation
 from harness.record.naming import Headers as RecordHeaders
 from harness.record.naming import digest, output_headers
-from workloads.policy import Delivery
+from workloads.model.policy import Delivery
 
 
 @dataclass(frozen=True)

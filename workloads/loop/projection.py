@@ -13,7 +13,7 @@ from harness.pipeline import Place
 from harness.record.events import Completed, Invoked
 from harness.record.naming import header, output_headers, value_name
 from harness.stores.interface import CommitUnknown, Effect, Store, StoreError, StoreTransaction
-from workloads.delivery import Parcel, Planned, Post, commit_offsets, keep_offsets
+from workloads.loop.delivery import Parcel, Planned, Post, commit_offsets, keep_offsets
 
 
 def store_of(post: Post) -> Store:

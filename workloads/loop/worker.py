@@ -29,15 +29,15 @@ from harness.record.events import Assigned, Noted, Polled
 from harness.record.journal import Journal
 from harness.record.naming import partition_key
 from harness.stores.interface import Store
-from workloads.delivery import PROCESS_STRIDE, Deliverer, Parcel, Planned, Post
-from workloads.keyed import Keyed
-from workloads.model import Stage
-from workloads.plain import CommitThenSend, SendThenCommit
-from workloads.policy import Delivery, Policy
-from workloads.projection import Projected
-from workloads.state import Sums
-from workloads.transactional import Pinned, Transactional
-from workloads.unusual import Shares
+from workloads.loop.delivery import PROCESS_STRIDE, Deliverer, Parcel, Planned, Post
+from workloads.loop.keyed import Keyed
+from workloads.loop.plain import CommitThenSend, SendThenCommit
+from workloads.loop.projection import Projected
+from workloads.loop.state import Sums
+from workloads.loop.transactional import Pinned, Transactional
+from workloads.loop.unusual import Shares
+from workloads.model.policy import Delivery, Policy
+from workloads.model.workload import Stage
 
 
 @dataclass

@@ -18,10 +18,10 @@ from harness.record.events import Noted, Polled
 from harness.record.journal import Journal
 from harness.record.naming import Headers, partition_key
 from harness.stores.interface import Inputs, Row, StoreError
-from workloads.delivery import PROCESS_STRIDE, Parcel, Planned, Post
-from workloads.loop import Counts, Settings
-from workloads.model import Stage
-from workloads.transactional import Transactor
+from workloads.loop.delivery import PROCESS_STRIDE, Parcel, Planned, Post
+from workloads.loop.transactional import Transactor
+from workloads.loop.worker import Counts, Settings
+from workloads.model.workload import Stage
 
 IDLE_S = 0.05
 """How often a relay that found nothing looks again."""

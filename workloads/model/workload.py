@@ -13,9 +13,9 @@ from harness.expectation import Feed, Input
 from harness.goals import abort_seen, mixed_seen, output_seen, several_topics_seen
 from harness.history import Guarantee, Positions
 from harness.pipeline import PipelineFacts, Sizes, StageFacts, TableFacts, TopicFacts
-from workloads.policy import RIGHT, Delivery, Policy, held_at, steps
-from workloads.stage import Aggregate, Output, Stage, Transform
-from workloads.stated import StatedByTransform
+from workloads.model.policy import RIGHT, Delivery, Policy, held_at, steps
+from workloads.model.stage import Aggregate, Output, Stage, Transform
+from workloads.model.stated import StatedByTransform
 
 __all__ = ["Aggregate", "Output", "Stage", "Transform", "Workload"]
 

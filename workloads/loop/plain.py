@@ -9,7 +9,7 @@ from harness.clients.sending import DeliveryFailed, Sending
 from harness.history import Outcome, Step
 from harness.pipeline import Place
 from harness.record.events import Completed, Invoked
-from workloads.delivery import Parcel, Post, commit_offsets
+from workloads.loop.delivery import Parcel, Post, commit_offsets
 
 
 class Plain:

@@ -10,7 +10,7 @@ from random import Random
 
 from harness.expectation import Fed, Feed, Headers, Input
 from harness.history import PAD_HEADER
-from workloads.model import Output, Stage, Workload
+from workloads.model.workload import Output, Stage, Workload
 
 OVERHEAD_BYTES = 65_536
 """Of a record's headers and of its batch, at most."""

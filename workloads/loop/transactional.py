@@ -10,11 +10,11 @@ from harness.history import Outcome, Step
 from harness.pipeline import Place
 from harness.record.events import Invoked
 from harness.record.naming import operation_name
-from workloads.delivery import PROCESS_STRIDE, Parcel, Post, commit_offsets
-from workloads.model import Output, pinned_id
-from workloads.plain import Plain
-from workloads.side_effect import SideEffects
-from workloads.unusual import Beside, again, hold_until_aborted, note
+from workloads.loop.delivery import PROCESS_STRIDE, Parcel, Post, commit_offsets
+from workloads.loop.plain import Plain
+from workloads.loop.side_effect import SideEffects
+from workloads.loop.unusual import Beside, again, hold_until_aborted, note
+from workloads.model.workload import Output, pinned_id
 
 
 class Transactor:

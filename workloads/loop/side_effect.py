@@ -3,9 +3,9 @@
 from harness.history import Outcome
 from harness.record.events import Completed, Invoked
 from harness.stores.interface import StoreError
-from workloads.delivery import Parcel, Planned, Post
-from workloads.model import Output
-from workloads.projection import effect_of, store_of
+from workloads.loop.delivery import Parcel, Planned, Post
+from workloads.loop.projection import effect_of, store_of
+from workloads.model.workload import Output
 
 SLOT = "charge"
 

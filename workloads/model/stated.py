@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from harness.expectation import Adds, Due, Input
-from workloads.stage import Aggregate, Output, Stage
+from workloads.model.stage import Aggregate, Output, Stage
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ from harness.record.events import Invoked, Noted
 from harness.record.journal import Journal
 from harness.record.naming import digest, partition_key, value_name
 from harness.stores.interface import Store
-from workloads.delivery import PROCESS_STRIDE
-from workloads.keys import Keys
-from workloads.loop import Counts, Settings
-from workloads.model import Stage
-from workloads.reading import Reading
+from workloads.loop.delivery import PROCESS_STRIDE
+from workloads.loop.keys import Keys
+from workloads.loop.reading import Reading
+from workloads.loop.worker import Counts, Settings
+from workloads.model.workload import Stage
 
 POLL_SHARE = 0.5
 """Of the micro-operations."""

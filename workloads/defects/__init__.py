@@ -1,0 +1,1 @@
+"""Workloads that are wrong on purpose."""
