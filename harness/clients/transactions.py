@@ -72,6 +72,10 @@ class Transaction(Sending):
         self.outcome = Outcome.INFO
         self.fenced = False
 
+    def begin(self) -> None:
+        """Begin it at the client; whatever is sent before is not part of it."""
+        self._transactional.begin()
+
     def send_offsets(self, offsets: Sequence[Position], membership: Any) -> None:
         """Add the input positions to the transaction."""
         self._retried(partial(self._transactional.send_offsets, offsets, membership, STEP_TIMEOUT_S))
@@ -151,13 +155,12 @@ class TransactionalProducer:
 
     @contextmanager
     def transaction(self, op: int, process: int, count: int) -> Iterator[Transaction]:
-        """A transaction whose completion is written however it ends; swallows no cause unsaid."""
+        """A transaction, which the caller begins; its completion is written however it ends, and no cause is unsaid."""
         if self._producer is None:
             raise AssertionError("transaction before open")
         txn = Transaction(self._producer, op, self._journal, count, self._handling)
         errors = Errors()
         try:
-            self._producer.begin()
             yield txn
         except ClientError as error:
             self._failed(txn, error, errors)

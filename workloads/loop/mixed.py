@@ -126,6 +126,7 @@ class MixedWorker:
         reach = partial(self.control.reach, asked=drawn.asked)
         given: list[Record] = []
         with self._producer.transaction(op, process, len(drawn.sends)) as txn:
+            txn.begin()
             self._carry_out(txn, drawn, given)
             if drawn.asked == "abort":
                 txn.abort()

@@ -9,7 +9,7 @@ from harness.clients.sending import DeliveryFailed, Sending
 from harness.history import Outcome, Step
 from harness.pipeline import Place
 from harness.record.events import Completed, Invoked
-from workloads.loop.delivery import Parcel, Post, commit_offsets
+from workloads.loop.delivery import Parcel, Post, commit_offsets, keep_offsets
 
 
 class Plain:
@@ -74,9 +74,11 @@ class SendThenCommit(_Unpinned):
         post = self._post
         reach = partial(post.control.reach, asked=parcel.asked, claims=parcel.claims)
         outcome = self._plain.send(parcel)
-        if outcome is Outcome.OK:
-            reach(Step.AFTER_SEND)
-            outcome = commit_offsets(post, parcel.positions)
+        if outcome is not Outcome.OK:
+            keep_offsets(post, parcel.positions, "not every output was acknowledged")
+            return outcome
+        reach(Step.AFTER_SEND)
+        outcome = commit_offsets(post, parcel.positions)
         if outcome is Outcome.OK:
             reach(Step.AFTER_COMMIT)
         return outcome

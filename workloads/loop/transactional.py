@@ -69,6 +69,7 @@ class Transactor:
         )
         reach = partial(post.control.reach, asked=parcel.asked, claims=parcel.in_hand)
         with producer.transaction(op, post.process, len(parcel.planned)) as txn:
+            txn.begin()
             parcel.hand_over(txn, post.journal, op, post.policy)
             txn.flush()
             if self._side is not None:
@@ -107,6 +108,7 @@ class Transactor:
             Invoked("txn", post.process, op, asked="commit", transactional_id=own, sends=alone.as_sends())
         )
         with producer.transaction(op, post.process, len(planned)) as txn:
+            txn.begin()
             alone.hand_over(txn, post.journal, op)
             txn.flush()
             if offsets and post.policy.offsets == "in-transaction":

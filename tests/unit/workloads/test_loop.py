@@ -55,6 +55,20 @@ def test_a_transaction_holds_outputs_and_offsets(tmp_path: Path) -> None:
     assert one.counts.committed == 1 and one.counts.inputs == 2
 
 
+@pytest.mark.parametrize("failure", [Failure.FATAL, Failure.FENCED, Failure.ABORTABLE])
+def test_a_transaction_that_cannot_begin_has_failed_and_another_producer_takes_over(
+    failure: Failure, tmp_path: Path
+) -> None:
+    client = FakeClient(given=list(TWO), fails={"begin": failure})
+    with worker(client, tmp_path, Delivery.TRANSACTIONS) as one:
+        one.turn()
+        assert lines(tmp_path)[-1] == ("fail", "txn") and not client.named("send")
+        client.fails, client.given = {}, list(TWO)
+        one.turn()
+    assert (one.counts.failed, one.counts.committed) == (1, 1)
+    assert len(client.named("init")) == (1 if failure is Failure.ABORTABLE else 2)
+
+
 def test_a_pinned_producer_has_a_transaction_for_each_partition(tmp_path: Path) -> None:
     client = FakeClient(given=list(TWO))
     with worker(client, tmp_path, Delivery.PINNED) as one:
@@ -75,7 +89,8 @@ def test_at_least_once_moves_the_offsets_only_behind_what_was_acknowledged(tmp_p
         client.unanswered, client.given = True, list(TWO)
         one.turn()
     assert calls(client)[3:] == ["send", "send", "discard", "seek", "seek"]
-    assert lines(tmp_path)[-2:] == [("invoke", "send"), ("info", "send")]
+    told = [("invoke", "send"), ("info", "send"), ("invoke", "commit-offsets"), ("fail", "commit-offsets")]
+    assert lines(tmp_path)[-4:] == told  # the offsets stay, so whoever goes back to them is not at fault
     assert (one.counts.committed, one.counts.info) == (1, 1)
 
 
