@@ -6,7 +6,7 @@ from pathlib import Path
 from harness.telling.words import listed, printable, several
 from harness.verdict import Found, Validity, Verdict, lacking
 from reports.summary import causes_first
-from reports.told import counted, sentence
+from reports.told import counted, permitted, sentence
 
 WORDS = {Validity.VALID: "valid", Validity.INVALID: "INVALID", Validity.UNKNOWN: "unknown"}
 MOST_WARNINGS = 5
@@ -21,7 +21,8 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
         note = "warning: " if found.warning else "allowed: " if found.allowed else ""
         because = f", because of {printable(found.because, 60)}" if found.because else ""
         name = printable(anomaly, 60)
-        lines.append(f"  {name:<24} {note}{counted(name, found)}{because}")
+        more = f"; {permitted(found)}" if found.permitted else ""
+        lines.append(f"  {name:<24} {note}{counted(name, found)}{because}{more}")
         if found.example:
             lines.append(f"    first: {sentence(anomaly, found)}")
     lines += [f"  unknown: {printable(reason.text, 300)}" for reason in verdict.unknown_because]

@@ -16,6 +16,14 @@ def counted(anomaly: str, found: Found) -> str:
     )
 
 
+def permitted(found: Found) -> str:
+    """`41 more are permitted by the guarantee of their stage`; empty where none is."""
+    if not found.permitted:
+        return ""
+    are = "is" if found.permitted == 1 else "are"
+    return f"{number(found.permitted)} more {are} permitted by the guarantee of their stage"
+
+
 def meaning(found: Found) -> str:
     """What the anomaly is."""
     return printable(found.meaning, 1000) or "The checker of this name found a contradiction in the evidence."

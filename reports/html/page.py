@@ -25,7 +25,7 @@ from harness.verdict import FaultReport, Found, Validity, Verdict, lacking
 from reports.charts import gantt, over_time, series
 from reports.html import excerpts, folder
 from reports.summary import causes_first
-from reports.told import counted, meaning, sentences, unsettled
+from reports.told import counted, meaning, permitted, sentences, unsettled
 
 MOST_EXAMPLES = 10
 FALLBACK = "repeat the run with a longer `--time-limit` or another `--seed`"
@@ -65,6 +65,7 @@ class Finding:
     ident: str
     found: Found
     counted: str
+    permitted: str
     meaning: str
     shown: Sequence[Shown]
 
@@ -177,7 +178,9 @@ def _finding(name: str, found: Found, faults: Sequence[FaultReport]) -> Finding:
         timeline = Drawings(*(gantt.operations(f"{ident}-time", example, faults, width) for width in WIDTHS))
         shown.append(Shown(ident, said, example, timeline, words.printable(body, 4000)))
     label = words.printable(name, 60)
-    return Finding(label, f"{_ident(name)}-all", found, counted(name, found), meaning(found), shown)
+    return Finding(
+        label, f"{_ident(name)}-all", found, counted(name, found), permitted(found), meaning(found), shown
+    )
 
 
 def _ident(name: str) -> str:

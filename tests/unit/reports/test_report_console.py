@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,15 @@ def test_the_last_lines_are_verdict_reason_report_and_command() -> None:
     assert lines[0] == "  reprocessed-input        3 outputs too many: their inputs took effect twice"
     assert lines[1].startswith("    first: input purchases/1 offset 812 took effect twice: ")
     assert lines[2].endswith("because of reprocessed-input")
+
+
+def test_what_is_permitted_beside_what_counts_is_told() -> None:
+    told = verdict(Validity.INVALID)
+    found = replace(told.anomalies["reprocessed-input"], permitted=41)
+    lines = last_lines(
+        replace(told, anomalies={**told.anomalies, "reprocessed-input": found}), Path("s"), "c"
+    )
+    assert lines[0].endswith("took effect twice; 41 more are permitted by the guarantee of their stage")
 
 
 def test_what_was_left_open_is_named() -> None:

@@ -208,6 +208,12 @@ def test_bad_findings_stand_apart_from_allowed_ones(tmp_path: Path) -> None:
     )
 
 
+def test_what_is_permitted_beside_what_counts_is_told(tmp_path: Path) -> None:
+    anomalies = {"reprocessed-input": Found(1, [REPROCESSED], permitted=41)}
+    text = Page(draw(tmp_path, verdict(Validity.INVALID, anomalies=anomalies))).text
+    assert "41 more are permitted by the guarantee of their stage, and not counted here." in text
+
+
 def test_what_has_no_answer_comes_with_what_to_change(tmp_path: Path) -> None:
     unsettled = Unsettled(7, [{"op": 3, "name": "w1:2"}, {"op": 9}])
     told = replace(verdict(Validity.UNKNOWN), not_checked={"unseen": NEEDS["log"]}, unsettled=unsettled)
