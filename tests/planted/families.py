@@ -7,13 +7,13 @@ from random import Random
 from typing import Any
 
 from checkers.judging.stored_runs import StoredRun
-from harness.verdict import Judgement
-from tests.planted import counted, logs, reads, states, transactions
+from harness.verdict import STAGE, Judgement
+from tests.planted import chains, counted, logs, reads, states, transactions
 from tests.planted.words import Found
 from tests.support.histories import History
 from tests.support.stored_tables import write
 
-ONLY = {"claims": {"premature-offset"}}
+ONLY = {"claims": {"premature-offset"}, "chains": {"lost-input", "reprocessed-input"}}
 """Families in which other anomalies are as they may be."""
 
 
@@ -28,11 +28,13 @@ class Small:
 
     def differs(self, judgement: Judgement) -> str | None:
         """What is said of it otherwise."""
-        said = {
-            name: anomaly.count
-            for name, anomaly in judgement.anomalies.items()
-            if name in ONLY.get(self.family, {name})
+        looked_for = ONLY.get(self.family, judgement.anomalies)
+        found = {name: one for name, one in judgement.anomalies.items() if name in looked_for}
+        said = {name: one.count for name, one in found.items() if one.allowed_by != STAGE}
+        permitted = {
+            name: one.count if one.allowed_by == STAGE else one.permitted for name, one in found.items()
         }
+        said |= {f"{name}, permitted": count for name, count in permitted.items() if count}
         if said != self.meant:
             return f"{self.what}: judged {said}, defined {self.meant}"
         miscounted = counted.differs(self.history, judgement, whole=True)
@@ -58,6 +60,7 @@ FAMILIES = {
     "partitions": Family(logs.partitions, logs.larger_partition, logs.draw_partition, logs.defined_partition),
     "states": Family(states.small, states.larger, states.draw, states.defined),
     "marked": Family(logs.marked, logs.larger_marked, logs.draw_marked, logs.defined_marked),
+    "chains": Family(chains.small, chains.larger, chains.draw, chains.defined),
     "reads": Family(reads.small, reads.larger, reads.draw, reads.defined),
     "claims": Family(reads.claims, reads.larger_claims, reads.draw_claims, reads.defined_claims),
 }
@@ -83,4 +86,6 @@ def larger(seeds: Iterable[int]) -> list[Small]:
 def store(smalls: Sequence[Small], folder: Path, first: int = 0) -> list[StoredRun]:
     """The runs of one store, numbered from `first`."""
     write(folder, [(run, small.history) for run, small in enumerate(smalls, first)], log=True)
-    return [StoredRun(run, folder) for run in range(first, first + len(smalls))]
+    return [
+        StoredRun(run, folder, promises=small.history.promises) for run, small in enumerate(smalls, first)
+    ]
