@@ -52,6 +52,11 @@ def shaped(facts: PipelineFacts, options: Options, workload: "Workload") -> Pipe
     """The facts of a workload with what these options add. Raises `UsageError` where it cannot have that."""
     from workloads.model.padding import largest_bytes
 
+    if options.record_bytes and not any(one.transforms for one in workload.deliveries):
+        raise UsageError(
+            f"record-bytes needs a workload that makes outputs of inputs, and {workload.name} does not: "
+            "choose another --workload"
+        )
     limit = largest_bytes(options.record_bytes)
     if limit is not None:
         facts = facts.with_topics({"max.message.bytes": str(limit)})

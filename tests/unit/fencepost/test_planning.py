@@ -3,10 +3,13 @@
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 
 from fencepost import planning, registry
+from fencepost.shapes import shaped
+from harness.errors import UsageError
 from harness.pipeline import PipelineFacts
 from harness.promises import Promises
 from harness.runner.schedule import Schedule
@@ -39,3 +42,20 @@ def test_a_run_whose_stages_send_and_read_as_they_like_promises_its_clients_hist
         assert Promises.from_table(asdict(promises)) == promises
         facts = test.pipeline
         assert PipelineFacts.from_table(facts.as_table(), options.partitions) == facts
+
+
+@pytest.mark.parametrize(
+    ("asked", "workload", "wanted"),
+    [
+        ({"record_bytes": 1000}, "txn", "record-bytes needs a workload that makes outputs of inputs"),
+        ({"empty_share": 0.1}, "idempotent", "empty-share needs a workload that delivers its outputs"),
+        ({"overrun_share": 0.1}, "txn", "overrun-share needs a workload that delivers its outputs"),
+    ],
+)
+def test_a_shape_that_a_workload_cannot_have_is_refused(
+    asked: dict[str, Any], workload: str, wanted: str
+) -> None:
+    options = replace(Options(workload=workload), **asked)
+    facts = WORKLOADS[workload].facts(options)
+    with pytest.raises(UsageError, match=wanted):
+        shaped(facts, options, WORKLOADS[workload])
