@@ -148,16 +148,30 @@ def _end(row: Row) -> Step:
 
 def _coordinators(t: StoredTables, ids: set[str], begun_ns: Sequence[int] | None) -> Iterator[Step]:
     """The transaction log: all of it, or from when each transaction began until it was complete."""
+    written = _written_ms(t)
     for own in sorted(ids):
         rows = sorted(
             t.rows("transactions", transactional_id=[own]), key=lambda row: (row["log_tp"], row["log_offset"])
         )
         timed = [(t.at_ns(row["update_ms"]), row) for row in rows]
-        for at, row in timed if begun_ns is None else _until_complete(timed, begun_ns):
+        for _, row in timed if begun_ns is None else _until_complete(timed, begun_ns):
+            at = t.at_ns(written.get((row["log_tp"], row["log_offset"]), row["update_ms"]))
             over = f" [{', '.join(t.name(tp) for tp in row['tps'])}]" if row["tps"] else ""
             what = f"{row['state']}{over}, producer {row['producer_id']} epoch {row['epoch']}"
             where = f"{t.name(row['log_tp'])} @ {row['log_offset']}"
             yield Step(at, f"coordinator of {own}", what, where)
+
+
+def _written_ms(t: StoredTables) -> dict[tuple[int, int], int]:
+    """By place in the transaction log, when it was written. A record itself says when its state was decided: that of
+    CompleteCommit is decided before the markers are written, and the record follows them.
+    """
+    logs = {row["log_tp"] for row in t.rows("transactions")}
+    return {
+        (row["tp"], offset): row["max_timestamp_ms"]
+        for row in t.rows("batches", tp=logs, leader=[True])
+        for offset in range(row["base_offset"], row["last_offset"] + 1)
+    }
 
 
 def _until_complete(

@@ -11,7 +11,7 @@ from reports.trace.faults import of_fault
 from reports.trace.steps import Step, of_id, of_operation, of_record
 from reports.trace.stored import StoredTables, spans
 from tests.support.histories import WALL_MS, History
-from tests.support.stored_tables import write
+from tests.support.stored_tables import Row, write
 
 
 def stored(folder: Path, history: History, *, log: bool = True) -> StoredTables:
@@ -89,6 +89,20 @@ def test_an_id_is_told_over_all_its_transactions(tmp_path: Path) -> None:
     history.take(2, transactional_id="id-1")
     words = told(of_id(stored(tmp_path, history), "id-1"))
     assert sum(word.startswith("coordinator of id-1: CompleteCommit") for word in words) == 2
+
+
+def test_a_state_is_told_when_it_was_written_and_not_when_it_was_decided(tmp_path: Path) -> None:
+    history = one_transaction()
+    times: list[int] = []
+
+    def decided_early(row: Row) -> Row:
+        times.append(row["update_ms"])
+        return row | {"update_ms": row["update_ms"] - 5_000}
+
+    history.alter("transactions", decided_early)
+    steps = [step for step in of_id(stored(tmp_path, history), "id-1") if step.who == "coordinator of id-1"]
+    ends = [step.time_ns for step in steps if step.what.startswith("CompleteCommit")]
+    assert ends == [(times[-1] - WALL_MS) * 1_000_000]
 
 
 def struck(history: History, at_s: float, **details: str) -> Facts:
