@@ -236,7 +236,7 @@ TRANSACTIONS = table(
         "when it began, by the coordinator's clock",
         null="no transaction has begun, or a tombstone",
     ),
-    column("update_ms", _i64, "when this was decided; a Complete state before its markers", null="a tombstone"),
+    column("update_ms", _i64, "when it was decided; a Complete state before its markers", null="a tombstone"),
     column("client_version", _i32, "the transaction version of its client", null="a tombstone, or not said"),
 )
 
