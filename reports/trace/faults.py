@@ -36,9 +36,9 @@ def _struck(t: StoredTables, fault: FaultReport) -> list[Row]:
     worker, own = fault.details.get("worker"), fault.details.get("transactional_id")
     if worker is not None:
         mine = [row for row in ops if row["journal"] == worker]
-        found = {row["op"]: row for row in [*_at(mine, struck_ns), *_at(mine, healing_ns)]}
         before = sorted((row for row in mine if row["call_ns"] <= struck_ns), key=_called)
-        return list(found.values()) or before[-1:]
+        first = _at(mine, struck_ns) or before[-1:]
+        return list({row["op"]: row for row in [*first, *_at(mine, healing_ns)]}.values())
     return [row for row in under_way if own is not None and row["transactional_id"] == own] or under_way
 
 

@@ -148,6 +148,21 @@ def test_what_was_unanswered_until_the_heal_is_told_too(tmp_path: Path) -> None:
     assert "w: w:1 is told ok" in words
 
 
+def test_the_last_before_the_fault_is_told_also_where_another_was_under_way_at_the_heal(
+    tmp_path: Path,
+) -> None:
+    history = History()
+    history.feed(2)
+    ops = [history.take(at, transactional_id="id-1") for at in range(2)]
+    first, second = (history.rows["ops"][one.op] for one in ops)
+    second["call_ns"] += 1_000_000_000
+    second["return_ns"] += 2_000_000_000
+    t = stored(tmp_path, history)
+    t.facts = struck(history, first["return_ns"] / 1e9 + 0.001, worker="w")  # healed a second later
+    words = told(of_fault(t, 1))
+    assert "w: w:0 is told ok" in words and "w: w:1 is told ok" in words
+
+
 def test_of_a_worker_between_two_operations_the_last_is_told(tmp_path: Path) -> None:
     history = History()
     history.feed(2)
