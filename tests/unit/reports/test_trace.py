@@ -155,7 +155,7 @@ def test_the_last_before_the_fault_is_told_also_where_another_was_under_way_at_t
     history.feed(2)
     ops = [history.take(at, transactional_id="id-1") for at in range(2)]
     first, second = (history.rows["ops"][one.op] for one in ops)
-    second["call_ns"] += 1_000_000_000
+    second["call_ns"] += 100_000_000
     second["return_ns"] += 2_000_000_000
     t = stored(tmp_path, history)
     t.facts = struck(history, first["return_ns"] / 1e9 + 0.001, worker="w")  # healed a second later
