@@ -134,7 +134,7 @@ def _came_back(member: Member, before: Mapping[str, int]) -> str:
         if any(
             counts.get(name, 0) > before.get(name, 0) for name in ("committed", "failed", "aborted", "info")
         ):
-            return f"{member.journal} came back and ended its transaction, having met no fence"
+            return f"{member.journal} came back and went on with what it had in hand, having met no fence"
         return "" if member.alive else "nothing"
 
     try:

@@ -233,21 +233,23 @@ def _markers(t: StoredTables, ops: Sequence[Row]) -> Iterator[Step]:
 
 
 def _readers(t: StoredTables, ops: Sequence[Row]) -> Iterator[Step]:
-    """Who was given the operations' records: the first time each, by reader."""
+    """Who was given the operations' records, and when each reader was given each of them for the first time."""
     for op in ops:
         if op["f"] not in ("txn", "send"):
             continue
         given: dict[int, list[Row]] = {}
         for row in t.beginning("polls", "value", f"{op['name']}:"):
             given.setdefault(row["op"], []).append(row)
-        by_journal: dict[str, list[tuple[int, int, int]]] = {}
+        first: dict[tuple[str, int, int], int] = {}  # by reader and record
         for poll in t.rows("ops", op=given):
-            by_journal.setdefault(poll["journal"], []).extend(
-                (one["return_ns"], one["tp"], one["offset"]) for one in given[poll["op"]]
-            )
-        for journal, rows in sorted(by_journal.items()):
-            places = [(tp, offset) for _, tp, offset in rows]
-            yield Step(min(rows)[0], journal, f"is given {t.ranges(places)} of {op['name']}", "polls")
+            for one in given[poll["op"]]:
+                key = (poll["journal"], one["tp"], one["offset"])
+                first[key] = min(one["return_ns"], first.get(key, one["return_ns"]))
+        together: dict[tuple[int, str], list[tuple[int, int]]] = {}
+        for (journal, tp, offset), time_ns in first.items():
+            together.setdefault((time_ns, journal), []).append((tp, offset))
+        for (time_ns, journal), places in sorted(together.items()):
+            yield Step(time_ns, journal, f"is given {t.ranges(places)} of {op['name']}", "polls")
 
 
 def _faults(t: StoredTables, begun_ns: int, ended_ns: int) -> Iterator[Step]:

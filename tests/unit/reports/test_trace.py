@@ -91,6 +91,23 @@ def test_an_id_is_told_over_all_its_transactions(tmp_path: Path) -> None:
     assert sum(word.startswith("coordinator of id-1: CompleteCommit") for word in words) == 2
 
 
+def test_each_record_is_told_when_its_reader_was_first_given_it(tmp_path: Path) -> None:
+    history = one_transaction()
+    at = {place: history.entries["x"][place]["value"] for place in (0, 1)}
+    times = []
+    for places in ([0], [1], [0, 1]):
+        op = history.op("o", "poll")
+        times.append(history.tick())
+        for place in places:
+            history.poll(op, "x", place, at[place], role="observer")
+    t = stored(tmp_path, history)
+    steps = [step for step in of_operation(t, "w:0") if step.who == "o"]
+    assert [(step.time_ns, step.what) for step in steps] == [
+        (times[0], "is given x/0 @ 0 of w:0"),
+        (times[1], "is given x/0 @ 1 of w:0"),
+    ]
+
+
 def test_a_state_is_told_when_it_was_written_and_not_when_it_was_decided(tmp_path: Path) -> None:
     history = one_transaction()
     times: list[int] = []
