@@ -134,9 +134,10 @@ class TransactionalProducer:
     def open(self, process: int) -> None:
         """Initialise the transactional id: fences whoever held it, and ends what it left open.
 
-        Asks again until it succeeds, or the run says stop.
+        Asks again until it succeeds, or the run says stop, or another has taken the place of this worker: whoever was
+        replaced would fence its own replacement.
         """
-        while self._producer is None and not self._control.stopping:
+        while self._producer is None and not (self._control.stopping or self._control.replaced):
             self._control.listen()
             op = self._journal.number()
             self._journal.write(Invoked("init", process, op, transactional_id=self.transactional_id))
@@ -144,6 +145,7 @@ class TransactionalProducer:
             try:
                 retried(partial(producer.init, STEP_TIMEOUT_S), self._journal, op)
             except ClientError as error:
+                producer.discard()  # else its request could still be answered, and fence the next one
                 self._journal.write(Completed(Outcome.INFO, "init", process, op, error=str(error)))
             else:
                 self._journal.write(Completed(Outcome.OK, "init", process, op))

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from alterations import ONE_BY_ONE, Copy, Row
-from altered_log import ROOTS, WARNINGS
 
 import fencepost
 from fencepost.api import Result
 from harness.record.schema import HISTORY, LOG
+from tests.support.alterations import ONE_BY_ONE, Copy, Row
+from tests.support.altered_log import ROOTS, WARNINGS
 
 UNKNOWN: frozenset[str] = frozenset({"unknown"})
 """The evidence is gone, so nothing is to be found."""

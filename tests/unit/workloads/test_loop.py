@@ -69,6 +69,29 @@ def test_a_transaction_that_cannot_begin_has_failed_and_another_producer_takes_o
     assert len(client.named("init")) == (1 if failure is Failure.ABORTABLE else 2)
 
 
+def test_a_producer_whose_initialisation_failed_is_given_up_before_the_next_one_asks(tmp_path: Path) -> None:
+    client = FakeClient(given=list(TWO), fails={"init": Failure.FATAL})
+    with worker(client, tmp_path, Delivery.TRANSACTIONS) as one:
+        listen = one.control.listen
+
+        def mended_at_the_second_time() -> None:
+            if len(client.named("init")) == 1:
+                client.fails = {}
+            listen()
+
+        one.control.listen = mended_at_the_second_time  # type: ignore[method-assign]
+        one.turn()
+    assert calls(client)[:3] == ["init", "discard", "init"] and one.counts.committed == 1
+
+
+def test_who_was_replaced_takes_no_id_back(tmp_path: Path) -> None:
+    client = FakeClient(given=list(TWO))
+    with worker(client, tmp_path, Delivery.TRANSACTIONS) as one:
+        one.control.replaced = True
+        one.turn()
+    assert not client.named("init") and not client.named("send")
+
+
 def test_a_pinned_producer_has_a_transaction_for_each_partition(tmp_path: Path) -> None:
     client = FakeClient(given=list(TWO))
     with worker(client, tmp_path, Delivery.PINNED) as one:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alterations import Copy
 
 import fencepost
 from fencepost.api import Result
 from harness.record.schema import HISTORY, LOG
+from tests.support.alterations import Copy
 
 Event = dict[str, Any]
 Given = tuple[int, str, int]
