@@ -15,13 +15,12 @@ from harness.history import Step
 from harness.pipeline import Place
 from harness.runner.faults import Effect, FaultContext, Injection
 from harness.waiting import wait_for
-from nemeses.brokers import another
+from nemeses.failover import another, await_failover
 from nemeses.in_transaction import GOAL, Held, broker_of, hold, leader_of
 
 BEFORE, AFTER = "before-markers", "after-markers"
 STEP_TIMEOUT_S = 45.0
 STATE_TIMEOUT_S = 10.0
-MOVE_TIMEOUT_S = 30.0
 IN_SYNC_TIMEOUT_S = 90.0
 
 
@@ -54,13 +53,14 @@ def kill_around_markers(context: FaultContext, injection: Injection) -> Iterator
         ending = broker.kill()
         held.member.send(go=True)
         effect.proof += [words, ending]
-        moved = wait_for(
+        moved = await_failover(
+            effect,
+            ending,
             partial(another, partial(leader_of, context, place), first),
             f"{named} to leave broker {first}",
-            MOVE_TIMEOUT_S,
-            every_s=0.2,
         )
-        effect.saw(f"broker {moved} leads {named} now")
+        if moved is not None:
+            effect.saw(f"broker {moved} leads {named} now")
         yield effect
     context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
 

@@ -10,10 +10,9 @@ from harness.errors import FaultFailed, WaitTimeout
 from harness.history import Step
 from harness.runner.faults import Effect, FaultContext, Injection
 from harness.runner.processes import Member
-from harness.waiting import wait_for
+from nemeses.failover import another, await_failover, first_in_role
 from nemeses.targets import broker_in_role, worker_behind
 
-MOVE_TIMEOUT_S = 30.0
 STEP_TIMEOUT_S = 45.0
 IN_SYNC_TIMEOUT_S = 90.0
 
@@ -30,7 +29,7 @@ def struck(
 ) -> Iterator[Effect]:
     """Strike the broker that fills a role, wait until another fills it, and put it right."""
     who = broker_in_role(context.cluster, injection.target)
-    first = wait_for(lambda: max(who(), 0), f"a broker to be {injection.target}", MOVE_TIMEOUT_S, every_s=0.2)
+    first = first_in_role(who, injection.target)
     broker = next((broker for broker in context.cluster.brokers if broker.id == first), None)
     if broker is None:
         raise FaultFailed(f"{injection.target} is broker {first}, which is not of this cluster")
@@ -52,16 +51,10 @@ def struck(
         finally:
             if held is not None:
                 held.send(go=True)
-        try:
-            moved = wait_for(
-                partial(another, who, first),
-                f"{injection.target} to leave broker {first}",
-                MOVE_TIMEOUT_S,
-                every_s=0.2,
-            )
-        except WaitTimeout as error:
-            effect.lacking["failover"] = f"{proof}, but {error}"
-        else:
+        moved = await_failover(
+            effect, proof, partial(another, who, first), f"{injection.target} to leave broker {first}"
+        )
+        if moved is not None:
             effect.saw(proof)
             effect.saw(f"broker {moved} took over its role after {time.monotonic() - begun_s:.1f} s")
         yield effect
@@ -85,12 +78,6 @@ def _hold(context: FaultContext, injection: Injection, effect: Effect) -> Member
     effect.proof.append(f"{member.journal} stood at {injection.step}")
     effect.details |= {"worker": member.journal, "step": injection.step}
     return member
-
-
-def another(who: Callable[[], int], first: int) -> int | None:
-    """Who fills the role now, if it is another; broker 0 does not exist."""
-    now = who()
-    return now if now > 0 and now != first else None
 
 
 def kill(broker: Broker) -> str:

@@ -7,6 +7,7 @@ leader alone (acks=1) has been told that they are safe.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from random import Random
 
 from harness.cluster import Ability, Broker
@@ -25,9 +26,9 @@ from harness.runner.faults import (
     all_brokers,
 )
 from harness.waiting import wait_for
+from nemeses.failover import another, await_failover, first_in_role
 from nemeses.targets import broker_in_role, one_of
 
-MOVE_TIMEOUT_S = 30.0
 AHEAD_TIMEOUT_S = 8.0
 """Well below the time after which a follower that does not fetch is no longer in sync."""
 IN_SYNC_TIMEOUT_S = 90.0
@@ -45,7 +46,7 @@ def kill_leader_ahead(context: FaultContext, injection: Injection) -> Iterator[E
     """It acted if the leader's log was longer than any follower's when it was killed, and another leads now."""
     cluster = context.cluster
     who = broker_in_role(cluster, injection.target)
-    first = wait_for(lambda: max(who(), 0), f"a broker to be {injection.target}", MOVE_TIMEOUT_S, every_s=0.2)
+    first = first_in_role(who, injection.target)
     leader, followers = _parted(cluster.brokers, first, injection)
     topic, _, number = injection.target.name.rpartition("/")
     effect = Effect(target=f"broker {first}, leader of {injection.target.name}", who=f"broker {first}")
@@ -60,15 +61,13 @@ def kill_leader_ahead(context: FaultContext, injection: Injection) -> Iterator[E
             else:
                 ending = leader.kill()
         if not effect.lacking:
-            moved = wait_for(
-                lambda: now if (now := who()) > 0 and now != first else None,
-                f"{injection.target} to leave broker {first}",
-                MOVE_TIMEOUT_S,
-                every_s=0.2,
+            moved = await_failover(
+                effect, ending, partial(another, who, first), f"{injection.target} to leave broker {first}"
             )
-            effect.saw(
-                f"its log was {ahead} bytes ahead of every follower's; {ending}; broker {moved} leads now"
-            )
+            if moved is not None:
+                effect.saw(
+                    f"its log was {ahead} bytes ahead of every follower's; {ending}; broker {moved} leads now"
+                )
         yield effect
     finally:
         leader.start()

@@ -18,11 +18,10 @@ from harness.network import LinkEffect
 from harness.network.links import peer_link
 from harness.runner.faults import Effect, FaultContext, Injection
 from harness.waiting import wait_for
-from nemeses.brokers import another
+from nemeses.failover import another, await_failover
 from nemeses.in_transaction import GOAL, Held, broker_of, hold, leader_of
 
 STATE_TIMEOUT_S = 10.0
-MOVE_TIMEOUT_S = 30.0
 IN_SYNC_TIMEOUT_S = 90.0
 
 
@@ -69,19 +68,18 @@ def kill_in_state(context: FaultContext, injection: Injection) -> Iterator[Effec
             ending = broker.kill()
         held.member.send(go=True)
         effect.proof += [_described(held, view), ending]
-        moved = wait_for(
-            partial(another, partial(cluster.txn_coordinator, own), broker.id),
-            f"another broker to coordinate {own}",
-            MOVE_TIMEOUT_S,
-            every_s=0.2,
-        )
-        settled = wait_for(
-            lambda: now if (now := cluster.transaction(own)) is not None and now.state != aim.state else None,
-            f"broker {moved} to take {own} out of {aim.state}",
-            MOVE_TIMEOUT_S,
-            every_s=0.2,
-        )
-        effect.saw(f"broker {moved} took over its role, and {own} went on to {settled.state}")
+        done = partial(await_failover, effect, ending)
+        coordinates = partial(cluster.txn_coordinator, own)
+        moved = done(partial(another, coordinates, broker.id), f"another broker to coordinate {own}")
+        if moved is not None:
+            settled = done(
+                lambda: (
+                    now if (now := cluster.transaction(own)) is not None and now.state != aim.state else None
+                ),
+                f"broker {moved} to take {own} out of {aim.state}",
+            )
+            if settled is not None:
+                effect.saw(f"broker {moved} took over its role, and {own} went on to {settled.state}")
         yield effect
     cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
 

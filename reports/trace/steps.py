@@ -148,10 +148,12 @@ def _end(row: Row) -> Step:
 
 def _coordinators(t: StoredTables, ids: set[str], begun_ns: Sequence[int] | None) -> Iterator[Step]:
     """The transaction log: all of it, or from when each transaction began until it was complete."""
-    written = _written_ms(t)
+    states = t.rows("transactions", transactional_id=ids)
+    written = _written_ms(t, states)
     for own in sorted(ids):
         rows = sorted(
-            t.rows("transactions", transactional_id=[own]), key=lambda row: (row["log_tp"], row["log_offset"])
+            (row for row in states if row["transactional_id"] == own),
+            key=lambda row: (row["log_tp"], row["log_offset"]),
         )
         timed = [(t.at_ns(row["update_ms"]), row) for row in rows]
         for _, row in timed if begun_ns is None else _until_complete(timed, begun_ns):
@@ -162,11 +164,11 @@ def _coordinators(t: StoredTables, ids: set[str], begun_ns: Sequence[int] | None
             yield Step(at, f"coordinator of {own}", what, where)
 
 
-def _written_ms(t: StoredTables) -> dict[tuple[int, int], int]:
+def _written_ms(t: StoredTables, states: Sequence[Row]) -> dict[tuple[int, int], int]:
     """By place in the transaction log, when it was written. A record itself says when its state was decided: that of
     CompleteCommit is decided before the markers are written, and the record follows them.
     """
-    logs = {row["log_tp"] for row in t.rows("transactions")}
+    logs = {row["log_tp"] for row in states}
     return {
         (row["tp"], offset): row["max_timestamp_ms"]
         for row in t.rows("batches", tp=logs, leader=[True])

@@ -201,19 +201,12 @@ class MixedWorker:
                 self.keys.saw(place, ack[1])
         for record in given:
             self.keys.saw((record.topic(), record.partition()), record.offset())
-        committed = txn.outcome is Outcome.OK
-        if committed or not self.settings.policy.rewind:
+        if txn.outcome is Outcome.OK or not self.settings.policy.rewind:
             self.reading.count(given)
         else:
             self.reading.go_back()
-        if committed:
-            self.counts.committed += 1
-            self.counts.inputs += len(given)
-        elif txn.outcome is Outcome.FAIL:
-            self.counts.aborted += drawn.asked == "abort"
-            self.counts.failed += drawn.asked != "abort"
-        else:
-            self.counts.info += 1
+        self.counts.end(txn.outcome, drawn.asked, len(given))
+        if txn.outcome is Outcome.INFO:
             self.reading.be(self.reading.process + PROCESS_STRIDE)
         self.counts.fenced += txn.fenced
         self.control.tell(counts=vars(self.counts))

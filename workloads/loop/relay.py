@@ -163,14 +163,8 @@ class Relay:
         self._inputs.commit()
 
     def _count(self, outcome: Outcome, asked: str, inputs: int) -> None:
-        if outcome is Outcome.OK:
-            self.counts.committed += 1
-            self.counts.inputs += inputs
-        elif outcome is Outcome.FAIL:
-            self.counts.aborted += asked == "abort"
-            self.counts.failed += asked != "abort"
-        else:
-            self.counts.info += 1
+        self.counts.end(outcome, asked, inputs)
+        if outcome is Outcome.INFO:
             self.post.process += PROCESS_STRIDE
         self.counts.fenced = self.post.fenced
         self.control.tell(counts=vars(self.counts))

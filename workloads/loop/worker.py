@@ -51,6 +51,17 @@ class Counts:
     info: int = 0
     fenced: int = 0
 
+    def end(self, outcome: Outcome, asked: str, inputs: int) -> None:
+        """A batch has ended so."""
+        if outcome is Outcome.OK:
+            self.committed += 1
+            self.inputs += inputs
+        elif outcome is Outcome.FAIL:
+            self.aborted += asked == "abort"
+            self.failed += asked != "abort"
+        else:
+            self.info += 1
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -191,14 +202,8 @@ class Worker:
 
     def _after(self, outcome: Outcome, asked: str, positions: Positions, inputs: int) -> None:
         """Count, and put the consumer where the group's offsets now stand."""
-        if outcome is Outcome.OK:
-            self.counts.committed += 1
-            self.counts.inputs += inputs
-        elif outcome is Outcome.FAIL:
-            self.counts.aborted += asked == "abort"
-            self.counts.failed += asked != "abort"
-        else:
-            self.counts.info += 1
+        self.counts.end(outcome, asked, inputs)
+        if outcome is Outcome.INFO:
             self.post.process += PROCESS_STRIDE
         self.counts.fenced = self.post.fenced
         self.control.tell(counts=vars(self.counts))

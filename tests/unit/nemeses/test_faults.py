@@ -16,7 +16,7 @@ from harness.record.events import Begun
 from harness.record.journal import Journal
 from harness.runner.carry_out import CarryingOut, Injected
 from harness.runner.faults import Injection, Target
-from nemeses import brokers, kill_worker, pause_worker
+from nemeses import brokers, failover, kill_worker, pause_worker
 from nemeses.registry import NEMESES
 from tests.support.fake_run import FENCED_ZOMBIE, IDLE, WORKS, FakeRun, FakeService, Script, fake_run
 
@@ -41,7 +41,7 @@ OF_BROKERS = ("kill-broker", "pause-broker", "kill-txn-coordinator", "kill-group
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(brokers, "MOVE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(failover, "MOVE_TIMEOUT_S", 0.2)
     monkeypatch.setattr(kill_worker, "STEP_TIMEOUT_S", 0.5)
     for name in ("STEP_TIMEOUT_S", "TAKE_OVER_TIMEOUT_S", "COME_BACK_TIMEOUT_S"):
         monkeypatch.setattr(pause_worker, name, 0.5)

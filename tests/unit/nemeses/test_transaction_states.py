@@ -12,7 +12,7 @@ from harness.network import LinkEffect
 from harness.network.links import peer_link
 from harness.pipeline import StageFacts
 from harness.runner.faults import Effect, Injection, Target
-from nemeses import around_markers, in_transaction, transaction_states
+from nemeses import around_markers, failover, in_transaction, transaction_states
 from nemeses.registry import NEMESES
 from tests.support.fake_run import IDLE, PIPELINE, FakeRun, Script, fake_run
 
@@ -31,9 +31,9 @@ PREPARED = view("PrepareCommit")
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_transaction, "STEP_TIMEOUT_S", 0.5)
     monkeypatch.setattr(around_markers, "STEP_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(failover, "MOVE_TIMEOUT_S", 0.5)
     for file in (transaction_states, around_markers):
-        for name in ("STATE_TIMEOUT_S", "MOVE_TIMEOUT_S"):
-            monkeypatch.setattr(file, name, 0.5)
+        monkeypatch.setattr(file, "STATE_TIMEOUT_S", 0.5)
 
 
 def cluster(*told: TransactionView, leader: int = 2) -> FakeCluster:
@@ -67,6 +67,12 @@ def test_a_coordinator_dies_with_a_transaction_that_it_has_prepared(tmp_path: Pa
         assert effect.target == "broker 1, transaction coordinator of s-1, in PrepareCommit"
         assert "s-1 was in PrepareCommit, with no marker yet in out/0" in effect.proof[0]
         assert effect.proof[-1].endswith("s-1 went on to CompleteCommit")
+
+
+def test_a_transaction_that_stays_prepared_is_left_to_the_verdict(tmp_path: Path) -> None:
+    with fake_run(tmp_path, cluster=cluster(ONGOING, PREPARED)) as run:
+        effect = struck(run, "prepare-commit")
+        assert not effect.acted and "out of PrepareCommit" in effect.lacking["failover"]
 
 
 def test_of_an_open_transaction_no_link_is_cut(tmp_path: Path) -> None:
