@@ -91,8 +91,18 @@ class ConsumerSettings:
         return replace(self, as_member=DEFAULT_GROUP)
 
 
-OnMove = Callable[[bool, Sequence[Position]], None]
-"""Told of partitions that were gained (True, with the offset at which each begins) or taken away."""
+class Moves(Protocol):
+    """Told of the partitions of a member, from within its `poll`."""
+
+    def gained(self, places: Sequence[tuple[str, int]]) -> Sequence[Position] | None:
+        """Partitions have come. Returns where each begins, or None to leave that to the client."""
+        ...
+
+    def lost(self, places: Sequence[tuple[str, int]]) -> None:
+        """Partitions were taken away."""
+        ...
+
+
 OnError = Callable[[ClientError], None]
 OnDelivery = Callable[[int | None, int | None, str | None], None]
 """Told partition and offset of an acknowledged record (offset None: not told), or the error's words."""
@@ -233,7 +243,7 @@ class Client(Protocol):
         ...
 
     def consumer(
-        self, settings: ConsumerSettings, topics: Sequence[str], on_move: OnMove, on_error: OnError
+        self, settings: ConsumerSettings, topics: Sequence[str], moves: Moves, on_error: OnError
     ) -> GroupConsumer:
         """A member of a group that subscribes to topics."""
         ...

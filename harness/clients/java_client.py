@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 from harness.clients.interface import (
     ConsumerSettings,
+    Moves,
     OnError,
-    OnMove,
     ProducerSettings,
 )
 from harness.clients.java_assigned import AssignedJava, log_ends
@@ -33,11 +33,11 @@ class JavaClient:
         start(parts)
 
     def consumer(
-        self, settings: ConsumerSettings, topics: Sequence[str], on_move: OnMove, on_error: OnError
+        self, settings: ConsumerSettings, topics: Sequence[str], moves: Moves, on_error: OnError
     ) -> JavaConsumer:
         """A member of a group that subscribes to topics."""
         consumer = JavaConsumer(settings, on_error)
-        consumer.subscribe(topics, on_move)
+        consumer.subscribe(topics, moves)
         return consumer
 
     def stranger(self, settings: ConsumerSettings) -> JavaConsumer:

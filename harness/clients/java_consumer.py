@@ -15,8 +15,8 @@ from harness.clients.interface import (
     ConsumerSettings,
     Failure,
     GroupSettings,
+    Moves,
     OnError,
-    OnMove,
     Position,
 )
 from harness.clients.java_errors import translated
@@ -25,7 +25,6 @@ from harness.clients.jvm import BYTE_ARRAY, COMMON, duration, java_class, java_l
 from harness.clients.records import Record
 from harness.history import Isolation
 
-ASSIGNED_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 10.0
 
 
@@ -65,22 +64,22 @@ class JavaConsumer:
         self._consumer = java_class("org.apache.kafka.clients.consumer.KafkaConsumer")(java_map(told))
         self._on_error = on_error
 
-    def subscribe(self, topics: Sequence[str], on_move: OnMove) -> None:
+    def subscribe(self, topics: Sequence[str], moves: Moves) -> None:
         """Join the group."""
 
         @jpype.JImplements("org.apache.kafka.clients.consumer.ConsumerRebalanceListener")
         class Listener:
             @jpype.JOverride  # type: ignore[untyped-decorator]
             def onPartitionsAssigned(listener, partitions: Any) -> None:  # noqa: N802, N805 - Java's names
-                on_move(True, self._starts(places(partitions)))
+                self._begin(moves.gained(places(partitions)))
 
             @jpype.JOverride  # type: ignore[untyped-decorator]
             def onPartitionsRevoked(listener, partitions: Any) -> None:  # noqa: N802, N805
-                on_move(False, [Position(*place, None) for place in places(partitions)])
+                moves.lost(places(partitions))
 
             @jpype.JOverride  # type: ignore[untyped-decorator]
             def onPartitionsLost(listener, partitions: Any) -> None:  # noqa: N802, N805
-                on_move(False, [Position(*place, None) for place in places(partitions)])
+                moves.lost(places(partitions))
 
         self._consumer.subscribe(java_list([jpype.JString(topic) for topic in topics]), Listener())
 
@@ -134,12 +133,9 @@ class JavaConsumer:
         with translated():
             self._consumer.close(duration(CLOSE_TIMEOUT_S))
 
-    def _starts(self, places: Sequence[tuple[str, int]]) -> list[Position]:
-        """Where each partition begins: at what the group has committed, if anybody can say in time."""
-        try:
-            return self.committed(places, ASSIGNED_TIMEOUT_S)
-        except ClientError:  # no coordinator answers in time: the start is not known, and is told as such
-            return [Position(*place, None) for place in places]
+    def _begin(self, starts: Sequence[Position] | None) -> None:
+        for position in starts or ():
+            self.seek(position)
 
 
 def whole_partition(

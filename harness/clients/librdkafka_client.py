@@ -20,9 +20,9 @@ from harness.clients.interface import (
     ClientError,
     ConsumerSettings,
     Failure,
+    Moves,
     OnDelivery,
     OnError,
-    OnMove,
     Position,
     ProducerSettings,
 )
@@ -32,7 +32,6 @@ from harness.clients.records import Record, consume
 from harness.history import Isolation
 from harness.record.naming import Headers
 
-ASSIGNED_TIMEOUT_S = 5.0
 ANY_PARTITION = -1
 """The library's own word for a partition that it chooses."""
 
@@ -79,15 +78,19 @@ class LibrdkafkaConsumer:
     def __init__(self, settings: ConsumerSettings, on_error: OnError) -> None:
         self._consumer = Consumer(librdkafka.member(settings))
         self._on_error = on_error
+        group = settings.as_member
+        self._incremental = group.assigned_by_broker or group.assignor == "cooperative"
 
-    def subscribe(self, topics: Sequence[str], on_move: OnMove) -> None:
+    def subscribe(self, topics: Sequence[str], moves: Moves) -> None:
         """Join the group."""
 
-        def gained(consumer: Consumer, partitions: list[TopicPartition]) -> None:
-            on_move(True, _starts(consumer, partitions))
+        def gained(_: Consumer, partitions: list[TopicPartition]) -> None:
+            starts = moves.gained(_places(partitions))
+            if starts is not None:
+                self._begin(starts)
 
         def taken(_: Consumer, partitions: list[TopicPartition]) -> None:
-            on_move(False, [Position(p.topic, p.partition, None) for p in partitions])
+            moves.lost(_places(partitions))
 
         self._consumer.subscribe(list(topics), on_assign=gained, on_revoke=taken, on_lost=taken)
 
@@ -110,13 +113,15 @@ class LibrdkafkaConsumer:
             return []
         with translated():
             told = self._consumer.committed([TopicPartition(*place) for place in places], timeout=timeout_s)
+        for one in told:
+            if one.error is not None:
+                raise client_error(one.error)
         return [Position(p.topic, p.partition, p.offset if p.offset >= 0 else None) for p in told]
 
     def seek(self, position: Position) -> None:
         """Go there."""
-        offset = OFFSET_BEGINNING if position.offset is None else position.offset
         with translated():
-            self._consumer.seek(TopicPartition(position.topic, position.partition, offset))
+            self._consumer.seek(_place_of(position))
 
     def commit(self, positions: Sequence[Position]) -> None:
         """Commit outside a transaction."""
@@ -127,17 +132,20 @@ class LibrdkafkaConsumer:
         """Leave the group."""
         self._consumer.close()
 
+    def _begin(self, starts: Sequence[Position]) -> None:
+        """Take the partitions that have come, each from there."""
+        assign = self._consumer.incremental_assign if self._incremental else self._consumer.assign
+        assign([_place_of(position) for position in starts])
 
-def _starts(consumer: Consumer, partitions: Sequence[TopicPartition]) -> list[Position]:
-    """Where each partition begins: at what the group has committed, if anybody can say in time."""
-    if not partitions:
-        return []
-    asked = [TopicPartition(place.topic, place.partition) for place in partitions]
-    try:
-        told = consumer.committed(asked, timeout=ASSIGNED_TIMEOUT_S)
-    except KafkaException:  # no coordinator answers in time: the start is not known, and is told as such
-        told = asked
-    return [Position(p.topic, p.partition, p.offset if p.offset >= 0 else None) for p in told]
+
+def _places(partitions: Sequence[TopicPartition]) -> list[tuple[str, int]]:
+    return [(one.topic, one.partition) for one in partitions]
+
+
+def _place_of(position: Position) -> TopicPartition:
+    """A place to begin at."""
+    offset = OFFSET_BEGINNING if position.offset is None else position.offset
+    return TopicPartition(position.topic, position.partition, offset)
 
 
 def _partitions(positions: Sequence[Position]) -> list[TopicPartition]:
@@ -233,11 +241,11 @@ class LibrdkafkaClient:
     name = "librdkafka"
 
     def consumer(
-        self, settings: ConsumerSettings, topics: Sequence[str], on_move: OnMove, on_error: OnError
+        self, settings: ConsumerSettings, topics: Sequence[str], moves: Moves, on_error: OnError
     ) -> LibrdkafkaConsumer:
         """A member of a group that subscribes to topics."""
         consumer = LibrdkafkaConsumer(settings, on_error)
-        consumer.subscribe(topics, on_move)
+        consumer.subscribe(topics, moves)
         return consumer
 
     def stranger(self, settings: ConsumerSettings) -> LibrdkafkaConsumer:

@@ -9,9 +9,9 @@ from harness.clients.interface import (
     ClientError,
     ConsumerSettings,
     Failure,
+    Moves,
     OnDelivery,
     OnError,
-    OnMove,
     Position,
     ProducerSettings,
 )
@@ -75,7 +75,7 @@ class FakeClient:
         return [rest for called, *rest in self.did if called == call]
 
     def consumer(
-        self, settings: ConsumerSettings, topics: Sequence[str], on_move: OnMove, on_error: OnError
+        self, settings: ConsumerSettings, topics: Sequence[str], moves: Moves, on_error: OnError
     ) -> "FakeConsumer":
         return FakeConsumer(self)
 
@@ -140,6 +140,7 @@ class FakeConsumer:
         return {("in", 0), ("in", 1)}
 
     def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[Position]:
+        self.client.do("committed")
         return [Position(*place, 0) for place in places]
 
     def seek(self, position: Position) -> None:

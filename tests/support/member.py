@@ -9,13 +9,14 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fencepost.process import client_of, member_of
 from harness.clients.interface import ClientError, ConsumerSettings, ProducerSettings
 from harness.clients.offsets import Positions
 from harness.history import Isolation
+from harness.pipeline import Place
 
 BATCH = 5
 POLL_TIMEOUT_S = 60.0
@@ -33,8 +34,15 @@ def main(spec: Mapping[str, Any]) -> None:
     )
     met: list[str] = []
 
+    class Unheeded:
+        def gained(self, places: Sequence[Place]) -> None:
+            """It begins where the client says."""
+
+        def lost(self, places: Sequence[Place]) -> None:
+            """Its next poll gives nothing of them."""
+
     def consumer() -> Any:
-        return client.consumer(settings, ["in"], lambda *_: None, noted)
+        return client.consumer(settings, ["in"], Unheeded(), noted)
 
     def noted(error: ClientError) -> None:
         met.append(f"{error.failure.value}: {error}")

@@ -16,11 +16,8 @@ from harness.pipeline import Place
 from harness.record.events import REFUSED, Ack, Completed, Invoked
 from harness.record.naming import Headers, header, parse_sources
 from harness.stores.interface import CommitUnknown, StoreError
-from workloads.loop.delivery import Parcel, Planned, Post, commit_offsets, keep_offsets
+from workloads.loop.delivery import RETRY_S, Parcel, Planned, Post, commit_offsets, keep_offsets
 from workloads.loop.projection import effect_of, store_of
-
-RETRY_S = 0.2
-"""How long a worker waits before it asks a store again that could not answer."""
 
 
 @dataclass(frozen=True)

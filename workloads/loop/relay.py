@@ -18,15 +18,13 @@ from harness.record.events import Noted, Polled
 from harness.record.journal import Journal
 from harness.record.naming import Headers, partition_key
 from harness.stores.interface import Inputs, Row, StoreError
-from workloads.loop.delivery import PROCESS_STRIDE, Parcel, Planned, Post
+from workloads.loop.delivery import PROCESS_STRIDE, RETRY_S, Parcel, Planned, Post
 from workloads.loop.transactional import Transactor
 from workloads.loop.worker import Counts, Settings
 from workloads.model.workload import Stage
 
 IDLE_S = 0.05
 """How often a relay that found nothing looks again."""
-RETRY_S = 0.2
-"""How long it waits before it asks a database again that could not answer."""
 MOST_BEYOND = 500
 """How many rows are taken at once where one relay at a time takes any: so it is never far behind."""
 NOTHING = Positions({}, {})

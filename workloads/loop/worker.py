@@ -22,14 +22,15 @@ from harness.clients.interface import (
     GroupSettings,
     Position,
 )
-from harness.clients.offsets import Positions
+from harness.clients.offsets import COMMITTED_TIMEOUT_S, Positions
 from harness.clients.records import Record, as_input
 from harness.history import Outcome, Step
+from harness.pipeline import Place
 from harness.record.events import Assigned, Noted, Polled
 from harness.record.journal import Journal
 from harness.record.naming import partition_key
 from harness.stores.interface import Store
-from workloads.loop.delivery import PROCESS_STRIDE, Deliverer, Parcel, Planned, Post
+from workloads.loop.delivery import PROCESS_STRIDE, RETRY_S, Deliverer, Parcel, Planned, Post
 from workloads.loop.keyed import Keyed
 from workloads.loop.plain import CommitThenSend, SendThenCommit
 from workloads.loop.projection import Projected
@@ -148,8 +149,9 @@ class Worker:
         self.control.reach(Step.BEFORE_POLL, asked="commit")
         call_ns = self.journal.now_ns()
         batch = self.post.consumer.poll(self.settings.txn_size, 0.2)
-        if self._dead:
+        if self._dead:  # what it gave belongs to nobody: the next consumer begins where the group stands
             self._renew_consumer()
+            return
         positions = Positions.of(batch)
         if not batch or (self.sums is not None and not self.sums.are_here(positions.partitions.values())):
             return  # without its sums only where it was told to stop while it restored them
@@ -221,7 +223,7 @@ class Worker:
     def _new_consumer(self) -> GroupConsumer:
         self._dead = False
         post = self.post
-        return post.client.consumer(post.consumer_settings, self.stage.reads, self._moved, self._met)
+        return post.client.consumer(post.consumer_settings, self.stage.reads, self, self._met)
 
     def _renew_consumer(self) -> None:
         """Have another in the place of one that is of no more use. A worker that was replaced has none: as a static
@@ -231,18 +233,42 @@ class Worker:
             self.post.consumer.close()
             self.post.consumer = self._new_consumer()
 
-    def _moved(self, gained: bool, positions: Sequence[Position]) -> None:
-        keys = [partition_key(place.topic, place.partition) for place in positions]
-        starts = [place.offset for place in positions] if gained else None
-        self.journal.write(Assigned(self.post.process, gained, keys, starts))
-        places = [(place.topic, place.partition) for place in positions]
-        self.deliverer.moved(gained, places)
+    def gained(self, places: Sequence[Place]) -> Sequence[Position] | None:
+        """Partitions have come: each begins where the group stands, once all that is committed there is decided.
+
+        librdkafka would begin at the beginning of a partition whose offset a transaction still holds (the broker says
+        UNSTABLE_OFFSET_COMMIT), if it is assigned again while it asks: so the worker asks itself, and tells it.
+        """
+        self.deliverer.moved(True, places)  # a pinned producer ends what the last owner had open
         if self.sums is not None:
             for place in places:
-                if gained:
-                    self._insistently(partial(self.sums.restore, place))
-                else:
-                    self.sums.forget(place)
+                self._insistently(partial(self.sums.restore, place))
+        starts = self._starts(places)
+        known = {(one.topic, one.partition): one.offset for one in starts}
+        keys = [partition_key(*place) for place in places]
+        self.journal.write(Assigned(self.post.process, True, keys, [known.get(place) for place in places]))
+        return starts if self.settings.policy.tells_starts else None
+
+    def lost(self, places: Sequence[Place]) -> None:
+        """Partitions were taken away."""
+        keys = [partition_key(*place) for place in places]
+        self.journal.write(Assigned(self.post.process, False, keys))
+        self.deliverer.moved(False, places)
+        if self.sums is not None:
+            for place in places:
+                self.sums.forget(place)
+
+    def _starts(self, places: Sequence[Place]) -> list[Position]:
+        """Where the group stands; nowhere, if the consumer is of no more use or the run says stop."""
+        while not self.control.stopping and not self._dead:
+            try:
+                return self.post.consumer.committed(places, COMMITTED_TIMEOUT_S)
+            except ClientError as error:
+                self._met(error)
+                if not self.settings.policy.tells_starts:
+                    break
+                self.control.listen(RETRY_S)
+        return []
 
     def _insistently(self, act: Callable[[], None]) -> None:
         """Until it succeeds, or the run says stop."""
@@ -252,6 +278,7 @@ class Worker:
                 act()
             except ClientError as error:
                 self.journal.write(Noted(error=str(error)))
+                self.control.listen(RETRY_S)
             else:
                 return
 

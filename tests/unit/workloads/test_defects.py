@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.clients.interface import Failure, Position
+from harness.clients.interface import Failure
 from harness.errors import UsageError
 from tests.support.fake_client import FakeClient, FakeRecord
 from tests.unit.workloads.test_loop import TWO, calls, lines, worker
@@ -46,9 +46,9 @@ def test_a_client_that_prevents_a_defect_is_refused() -> None:
 def test_wrong_pin_gives_a_partition_the_producer_of_another(tmp_path: Path) -> None:
     client = FakeClient()
     with worker(client, tmp_path, Delivery.PINNED, DEFECTS["wrong-pin"].policy) as one:
-        one._moved(True, [Position("in", 0, 0)])
-        one._moved(False, [Position("in", 0, None)])
-        one._moved(True, [Position("in", 1, 7)])
+        one.gained([("in", 0)])
+        one.lost([("in", 0)])
+        one.gained([("in", 1)])
         client.given = [FakeRecord(("in", 1), 7)]
         one.turn()
     assert client.named("discard") == []

@@ -43,7 +43,7 @@ def lines(path: Path) -> list[tuple[str, str]]:
 
 
 def calls(client: FakeClient) -> list[str]:
-    return [what[0] for what in client.did if what[0] != "plain"]
+    return [what[0] for what in client.did if what[0] not in ("plain", "committed")]
 
 
 def test_a_transaction_holds_outputs_and_offsets(tmp_path: Path) -> None:
@@ -95,10 +95,10 @@ def test_who_was_replaced_takes_no_id_back(tmp_path: Path) -> None:
 def test_a_pinned_producer_has_a_transaction_for_each_partition(tmp_path: Path) -> None:
     client = FakeClient(given=list(TWO))
     with worker(client, tmp_path, Delivery.PINNED) as one:
-        one._moved(True, [Position("in", 0, 4), Position("in", 1, 7)])
+        one.gained([("in", 0), ("in", 1)])
         one.turn()
-        one._moved(False, [Position("in", 0, None)])
-        one._moved(True, [Position("in", 0, 5)])
+        one.lost([("in", 0)])
+        one.gained([("in", 0)])
     assert client.named("init") == [["in-0"], ["in-1"], ["in-0"]]
     assert client.named("discard") == [["in-0"]]
     assert client.named("send-offsets") == [["in-0", [("in", 0, 5)]], ["in-1", [("in", 1, 8)]]]
@@ -163,7 +163,7 @@ def test_sums_are_restored_with_their_partition_and_change_with_the_transaction(
         kept={("sums", 0): [FakeRecord(("sums", 0), 0, b"40"), FakeRecord(("sums", 0), 1, b"41")]}
     )
     with worker(client, tmp_path, Delivery.TRANSACTIONS, stage=SUMS) as one:
-        one._moved(True, [Position("in", 0, 4)])
+        one.gained([("in", 0)])
         assert client.named("read") == [[("sums", 0), Isolation.READ_COMMITTED]]
         for fails in ({}, {"commit": Failure.ABORTABLE}, {}):
             client.fails, client.given = fails, [FakeRecord(("in", 0), 4), FakeRecord(("in", 0), 5)]
@@ -176,7 +176,7 @@ def test_sums_are_restored_with_their_partition_and_change_with_the_transaction(
 def test_sums_that_an_abort_undid_are_as_they_were(tmp_path: Path) -> None:
     client = FakeClient()
     with worker(client, tmp_path, Delivery.TRANSACTIONS, stage=SUMS) as one:
-        one._moved(True, [Position("in", 0, 0)])
+        one.gained([("in", 0)])
         for fails in ({"send-offsets": Failure.ABORTABLE}, {}):
             client.fails, client.given = fails, [FakeRecord(("in", 0), 4)]
             one.turn()
@@ -203,3 +203,33 @@ def test_a_worker_that_was_replaced_takes_no_new_consumer(tmp_path: Path) -> Non
         one.control.replaced = False
         one.turn()
         assert one.post.consumer is not first
+
+
+def test_a_partition_begins_where_the_group_stands_once_that_is_known(tmp_path: Path) -> None:
+    client = FakeClient(fails={"committed": Failure.RETRIABLE})
+    with worker(client, tmp_path, Delivery.TRANSACTIONS) as one:
+        listen = one.control.listen
+
+        def known_at_the_third_time(timeout_s: float = 0.0) -> None:
+            if len(client.named("committed")) == 2:
+                client.fails = {}
+            listen()
+
+        one.control.listen = known_at_the_third_time  # type: ignore[method-assign]
+        assert one.gained([("in", 1)]) == [Position("in", 1, 0)]
+    assert len(client.named("committed")) == 3
+
+
+def test_a_consumer_of_no_more_use_begins_nowhere_and_what_it_gave_is_dropped(tmp_path: Path) -> None:
+    client = FakeClient(given=list(TWO), fails={"committed": Failure.FENCED})
+    with worker(client, tmp_path, Delivery.TRANSACTIONS) as one:
+        first = one.post.consumer
+        assert one.gained([("in", 0)]) == []
+        one.turn()
+        assert one.post.consumer is not first
+    assert not client.named("begin") and lines(tmp_path) == []
+
+
+def test_a_start_is_left_to_the_client_by_the_policy_alone(tmp_path: Path) -> None:
+    with worker(FakeClient(), tmp_path, Delivery.TRANSACTIONS, Policy(tells_starts=False)) as one:
+        assert one.gained([("in", 0)]) is None
