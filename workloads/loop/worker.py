@@ -233,7 +233,7 @@ class Worker:
             self.post.consumer.close()
             self.post.consumer = self._new_consumer()
 
-    def gained(self, places: Sequence[Place]) -> Sequence[Position] | None:
+    def gained(self, places: Sequence[Place]) -> Sequence[Position]:
         """Partitions have come: each begins where the group stands, once all that is committed there is decided.
 
         librdkafka would begin at the beginning of a partition whose offset a transaction still holds (the broker says
@@ -247,7 +247,7 @@ class Worker:
         known = {(one.topic, one.partition): one.offset for one in starts}
         keys = [partition_key(*place) for place in places]
         self.journal.write(Assigned(self.post.process, True, keys, [known.get(place) for place in places]))
-        return starts if self.settings.policy.tells_starts else None
+        return starts
 
     def lost(self, places: Sequence[Place]) -> None:
         """Partitions were taken away."""
@@ -265,8 +265,6 @@ class Worker:
                 return self.post.consumer.committed(places, COMMITTED_TIMEOUT_S)
             except ClientError as error:
                 self._met(error)
-                if not self.settings.policy.tells_starts:
-                    break
                 self.control.listen(RETRY_S)
         return []
 

@@ -67,7 +67,6 @@ class Policy:
     marks_first: bool = False  # rows of a store count as done before they are published
     takes_beyond: bool = False  # of a store the rows beyond the last one that was published are taken
     position_kept: bool = True  # a store takes its inputs' position in the transaction of their effects
-    tells_starts: bool = True  # the worker says where a partition that comes begins, not the client
     restored: Isolation = Isolation.READ_COMMITTED  # at which a stage reads its own state back
     null_as_empty: bool = False  # a value that is null is sent as an empty one
     drops_headers: bool = False  # outputs are sent without the headers of their own

@@ -228,8 +228,3 @@ def test_a_consumer_of_no_more_use_begins_nowhere_and_what_it_gave_is_dropped(tm
         one.turn()
         assert one.post.consumer is not first
     assert not client.named("begin") and lines(tmp_path) == []
-
-
-def test_a_start_is_left_to_the_client_by_the_policy_alone(tmp_path: Path) -> None:
-    with worker(FakeClient(), tmp_path, Delivery.TRANSACTIONS, Policy(tells_starts=False)) as one:
-        assert one.gained([("in", 0)]) is None
