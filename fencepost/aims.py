@@ -54,6 +54,6 @@ def aimed(asked: str, faults: Mapping[str, Nemesis]) -> Nemesis:
 def key_of(injection: Mapping[str, object], asked: Sequence[str]) -> str:
     """Which of the names that were asked for an injection of the schedule is for."""
     fault, step = str(injection.get("fault")), injection.get("step", injection.get("state"))
-    stage = str(injection.get("target")).partition(":")[2].partition("/")[0]
+    stage = injection.get("stage", str(injection.get("target")).partition(":")[2].partition("/")[0])
     aims = (f"{fault}@{stage}:{step}", f"{fault}@{step}")
     return next((aim for aim in aims if aim in asked), fault)

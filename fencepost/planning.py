@@ -59,16 +59,15 @@ def draw(options: Options, workload: "Workload") -> Schedule:
     else:
         names = [name for name, nemesis in nemeses.items() if nemesis.by_default]
     workers = workers_of(facts)
-    ids = {stage.name: tuple(stage.transactional_ids.values()) for stage in facts.stages}
     targets = FaultTargets(
         brokers=tuple(range(1, options.brokers + 1)),
         places=tuple(facts.places),
         workers=workers,
         steps={stage.name: stage.steps for stage in facts.stages},
         held_at={stage.name: stage.held_at for stage in facts.stages},
-        groups=tuple(stage.group for stage in facts.stages if stage.group is not None),
-        transactional_ids=tuple(own for stage in sorted(ids) for own in ids[stage]),
-        written=frozenset(facts.written),
+        groups={stage.name: stage.group for stage in facts.stages if stage.group is not None},
+        transactional_ids={stage.name: tuple(stage.transactional_ids.values()) for stage in facts.stages},
+        writes={stage.name: stage.writes for stage in facts.stages},
         slots=tuple(f"w{n}" for n in range(sum(map(len, workers.values())))),
         can=CLUSTERS[options.cluster].can,
         stage=defect.stage_of(workload) if defect and not named else None,

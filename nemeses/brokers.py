@@ -68,7 +68,7 @@ def _hold(context: FaultContext, injection: Injection, effect: Effect) -> Member
     """Have a worker wait at the step at which the fault is aimed; None: at none, or it did not come there."""
     if injection.step is None:
         return None
-    member = worker_behind(context, injection.target)
+    member = worker_behind(context, injection)
     asked = None if injection.step == Step.BEFORE_POLL else "commit"
     try:
         context.processes.wait_at_step(member, Step(injection.step), STEP_TIMEOUT_S, asked=asked)

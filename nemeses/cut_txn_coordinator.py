@@ -15,7 +15,7 @@ from harness.network.links import client_link
 from harness.pipeline import StageFacts
 from harness.runner.faults import Effect, FaultContext, Injection, Nemesis, brokers_and_a_worker
 from harness.runner.processes import Member
-from nemeses.targets import any_txn_coordinator
+from nemeses.targets import any_txn_coordinator, stages_of
 
 STEP_TIMEOUT_S = 45.0
 
@@ -51,7 +51,7 @@ def _whom(context: FaultContext, injection: Injection) -> tuple[Member, int]:
     """
     cluster, named = context.cluster, injection.target.name
     found: list[tuple[bool, bool, bool, Member, int]] = []
-    for stage in context.stages:
+    for stage in stages_of(context, injection):
         for member in context.processes.workers(stage.name):
             own = _id_of(stage, member, named)
             broker = cluster.txn_coordinator(own) if own is not None else -1

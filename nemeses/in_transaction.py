@@ -52,7 +52,7 @@ def hold(
     none comes there: then nothing was struck.
     """
     why = None
-    for member in workers_behind(context, injection.target):
+    for member in workers_behind(context, injection):
         held = _hold(context, member, asked, steps, effect)
         if held is None:
             return None
@@ -68,7 +68,7 @@ def _hold(
     context: FaultContext, member: Member, asked: str, steps: tuple[Step, ...], effect: Effect
 ) -> Held | None:
     stage = stage_of(context, member)
-    reached = [step for step in steps if step.value in stage.steps] or list(steps)
+    reached = [step for step in steps if step.value in stage.steps]
     try:
         claims = context.processes.wait_at_step(member, reached[-1], STEP_TIMEOUT_S, asked=asked)
     except WaitTimeout as error:  # a worker that has nothing to do comes to no step

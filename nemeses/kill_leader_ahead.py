@@ -36,8 +36,7 @@ IN_SYNC_TIMEOUT_S = 90.0
 
 def draw(rng: Random, targets: FaultTargets) -> Drawn:
     """The leader of a partition that workers write."""
-    written = [place for place in targets.places if place[0] in targets.written]
-    topic, partition = one_of(rng, written, "a topic that workers write")
+    topic, partition = one_of(rng, targets.written, "a topic that workers write")
     return Drawn(Target("leader", f"{topic}/{partition}"))
 
 

@@ -7,7 +7,8 @@ from typing import TypeVar
 from harness.cluster import Cluster
 from harness.errors import FaultFailed
 from harness.network.links import client_link
-from harness.runner.faults import Drawn, FaultContext, FaultTargets, NothingToStrike, Target
+from harness.pipeline import StageFacts
+from harness.runner.faults import Drawn, FaultContext, FaultTargets, Injection, NothingToStrike, Target
 from harness.runner.processes import Member, Processes
 
 T = TypeVar("T")
@@ -28,16 +29,14 @@ def any_leader(rng: Random, targets: FaultTargets) -> Drawn:
 
 def any_txn_coordinator(rng: Random, targets: FaultTargets) -> Drawn:
     """The coordinator of one worker's transactional id."""
-    return Drawn(
-        Target(
-            "txn-coordinator", one_of(rng, targets.transactional_ids, "a pipeline with a transactional id")
-        )
-    )
+    own = one_of(rng, targets.ids, "a pipeline with a transactional id")
+    return Drawn(Target("txn-coordinator", own))
 
 
 def any_group_coordinator(rng: Random, targets: FaultTargets) -> Drawn:
     """The coordinator of one stage's consumer group."""
-    return Drawn(Target("group-coordinator", one_of(rng, targets.groups, "a pipeline with a consumer group")))
+    group = one_of(rng, list(targets.groups.values()), "a pipeline with a consumer group")
+    return Drawn(Target("group-coordinator", group))
 
 
 def any_worker(rng: Random, targets: FaultTargets, steps: Mapping[str, Sequence[str]]) -> Drawn:
@@ -73,22 +72,35 @@ def worker_in_role(processes: Processes, target: Target) -> Member:
     )
 
 
-def worker_behind(context: FaultContext, target: Target) -> Member:
+def stages_of(context: FaultContext, injection: Injection) -> list[StageFacts]:
+    """The stages whose workers can be where the fault is aimed: at its step, or with a transaction in its state."""
+    return [
+        stage
+        for stage in context.stages
+        if injection.stage in (None, stage.name)
+        and injection.step in (None, *stage.steps)
+        and (injection.state is None or stage.transactional_ids)
+    ]
+
+
+def worker_behind(context: FaultContext, injection: Injection) -> Member:
     """The living worker that has to do with a broker's role: it has the id that the broker coordinates, is of the
-    group, or of the stage that writes the partition. Raises `FaultFailed`.
+    group, or of the stage that writes the partition, and comes to the step. Raises `FaultFailed`.
     """
-    return next(workers_behind(context, target))
+    return next(workers_behind(context, injection))
 
 
-def workers_behind(context: FaultContext, target: Target) -> Iterator[Member]:
+def workers_behind(context: FaultContext, injection: Injection) -> Iterator[Member]:
     """That worker; then those that would do in its place, who have work: of its stages, and of any with transactions.
 
     Raises `FaultFailed` where there is none.
     """
+    target = injection.target
     topic = target.name.rpartition("/")[0]
+    able = stages_of(context, injection)
     stages = [
         stage
-        for stage in context.stages
+        for stage in able
         if topic in stage.writes or target.name in (stage.group, *stage.transactional_ids.values())
     ]
     workers = [member for stage in stages for member in context.processes.workers(stage.name)]
@@ -97,7 +109,7 @@ def workers_behind(context: FaultContext, target: Target) -> Iterator[Member]:
     }
     first = _busiest(workers, lambda member: member.worker in named, f"no worker of {target} is alive")
     yield first
-    others = [stage for stage in context.stages if stage not in stages and stage.transactional_ids]
+    others = [stage for stage in able if stage not in stages and stage.transactional_ids]
     workers += [member for stage in others for member in context.processes.workers(stage.name)]
     yield from (
         member

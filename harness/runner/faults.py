@@ -5,7 +5,7 @@ leaving puts it right. Targets are roles, drawn before a run and found out when 
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -72,6 +72,12 @@ class Injection:
         state = self.parameters.get("state")
         return None if state is None else str(state)
 
+    @property
+    def stage(self) -> str | None:
+        """The stage whose worker must be there; None: any."""
+        stage = self.parameters.get("stage")
+        return None if stage is None else str(stage)
+
     def as_table(self) -> dict[str, Any]:
         """As it stands in `test.toml`: flat."""
         own = {
@@ -114,10 +120,10 @@ class FaultTargets:
     held_at: Mapping[
         str, tuple[str, ...]
     ]  # by stage: those at which a worker has begun what others must then do
-    groups: tuple[str, ...]
-    transactional_ids: tuple[str, ...]
+    groups: Mapping[str, str]  # by stage that has one
+    transactional_ids: Mapping[str, tuple[str, ...]]  # by stage
     slots: tuple[str, ...]  # the client slots that workers begin in
-    written: frozenset[str] = frozenset()  # the topics that workers write
+    writes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by stage: the topics of its outputs
     can: frozenset[Ability] = frozenset(Ability)
     stage: str | None = None  # strike workers of this stage only
     step: str | None = None  # and at this step
@@ -127,6 +133,29 @@ class FaultTargets:
     def stages(self) -> list[str]:
         """The stages whose workers may be struck."""
         return [self.stage] if self.stage else sorted(self.workers)
+
+    @property
+    def ids(self) -> list[str]:
+        """Every transactional id."""
+        return [own for stage in sorted(self.transactional_ids) for own in self.transactional_ids[stage]]
+
+    @property
+    def written(self) -> list[Place]:
+        """The partitions that workers write."""
+        topics = {topic for written in self.writes.values() for topic in written}
+        return [place for place in self.places if place[0] in topics]
+
+    def only(self, stages: Collection[str]) -> "FaultTargets":
+        """What has to do with the workers of these stages, and the partitions that they write."""
+        few = replace(
+            self,
+            groups={stage: group for stage, group in self.groups.items() if stage in stages},
+            transactional_ids={
+                stage: own for stage, own in self.transactional_ids.items() if stage in stages
+            },
+            writes={stage: topics for stage, topics in self.writes.items() if stage in stages},
+        )
+        return replace(few, places=tuple(few.written))
 
 
 class NothingToStrike(Exception):
@@ -208,8 +237,8 @@ class Nemesis:
     aimable: bool = False  # it can be aimed at a step of a worker's loop
     states: frozenset[str] = frozenset()  # of a transaction, at which it can be aimed as well
     at: str | None = None
-    """Strikes only where a worker has come to this step (`STAGE:STEP`: a worker of that stage), or a transaction into
-    this state."""
+    """Strikes only where a worker has come to this step, or a transaction into this state (`STAGE:STEP`, `STAGE:STATE`:
+    those of that stage)."""
     keeps_slot: bool = False  # what it strikes lives on beside its replacement, which needs a slot more
 
     @property
@@ -221,23 +250,24 @@ class Nemesis:
         """A target; where it is aimed at a step, one that has to do with a worker there. Raises `NothingToStrike`."""
         if self.at is None:
             return self.draw(rng, targets)
-        if self.at in self.states:
-            if not targets.transactional_ids:
-                raise NothingToStrike("a pipeline with a transactional id")
-            written = tuple(place for place in targets.places if place[0] in targets.written)
-            drawn = self.draw(rng, replace(targets, places=written))
-            return replace(drawn, parameters={**drawn.parameters, "state": self.at})
-        only, _, step = self.at.rpartition(":")
-        at = {
-            stage: (step,) for stage, steps in targets.steps.items() if step in steps and only in ("", stage)
+        only, _, at = self.at.rpartition(":")
+        whose = f"a stage {only}" if only else "a pipeline"
+        kept = {"stage": only} if only else {}
+        if at in self.states:
+            able = {stage for stage, own in targets.transactional_ids.items() if own and only in ("", stage)}
+            if not able:
+                raise NothingToStrike(f"{whose} with a transactional id")
+            drawn = self.draw(rng, targets.only(able))
+            return replace(drawn, parameters={**drawn.parameters, "state": at, **kept})
+        reached = {
+            stage: (at,) if at in steps and only in ("", stage) else ()
+            for stage, steps in targets.steps.items()
         }
-        if not at:
-            whose = f"a stage {only}" if only else "a pipeline"
-            raise NothingToStrike(f"{whose} whose workers come to the step {step}")
-        reached = {stage: at.get(stage, ()) for stage in targets.steps}
-        places = tuple(place for place in targets.places if place[0] in targets.written)
-        drawn = self.draw(rng, replace(targets, steps=reached, held_at=reached, places=places, step=None))
-        return replace(drawn, parameters={**drawn.parameters, "step": step})
+        able = {stage for stage, steps in reached.items() if steps}
+        if not able:
+            raise NothingToStrike(f"{whose} whose workers come to the step {at}")
+        drawn = self.draw(rng, replace(targets.only(able), steps=reached, held_at=reached, step=None))
+        return replace(drawn, parameters={**drawn.parameters, "step": at, **kept})
 
     @property
     def room_s(self) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 from harness.cluster import Cluster
 from harness.cluster.fake import FakeCluster
 from harness.errors import StartFailed
-from harness.history import Role
+from harness.history import Role, Step
 from harness.pipeline import PipelineFacts, Place, StageFacts, TopicFacts
 from harness.processes.spawn import Supervisor
 from harness.programs import Launch, Seat
@@ -152,7 +152,11 @@ class FakeService:
 PIPELINE = PipelineFacts(
     "fake",
     (TopicFacts("in", 1), TopicFacts("out", 1)),
-    (StageFacts("s", ("in",), "g", writes=("out",), transactional_ids={"s-1": "s-1"}),),
+    (
+        StageFacts(
+            "s", ("in",), "g", writes=("out",), transactional_ids={"s-1": "s-1"}, steps=tuple(map(str, Step))
+        ),
+    ),
 )
 
 

@@ -1,5 +1,6 @@
 """What `--nemesis` asks for."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -8,7 +9,9 @@ from fencepost import registry
 from fencepost.aims import aimed, expand, key_of, require_known
 from harness.errors import UsageError
 from harness.pipeline import PipelineFacts, StageFacts
+from harness.runner.faults import Injection
 from harness.runner.schedule import draw
+from harness.settings.options import Options
 from nemeses.registry import NEMESES
 from tests.unit.harness.test_schedule import GROUNDS
 
@@ -69,10 +72,13 @@ def test_a_sweep_is_a_kill_at_every_step_and_a_pause_between_poll_and_commit() -
 
 def test_every_workload_can_be_swept() -> None:
     for workload in registry.workloads().values():
-        from harness.settings.options import Options
-
-        for asked in expand(["crash-points"], workload.facts(Options())):
+        facts = workload.facts(Options())
+        swept = expand(["crash-points"], facts)
+        steps = {step for stage in facts.stages for step in stage.steps}
+        assert {one for one in swept if one.startswith("kill")} == {f"kill-worker@{step}" for step in steps}
+        for asked in swept:
             require_known(asked, NEMESES)
+            assert asked.partition("@")[2] in steps
 
 
 def test_a_fault_that_is_aimed_strikes_at_its_step_alone() -> None:
@@ -92,3 +98,32 @@ def test_an_injection_is_for_what_had_asked_for_it() -> None:
     injection = {"fault": "kill-worker", "step": "after-send"}
     assert key_of(injection, ["kill-worker@after-send"]) == "kill-worker@after-send"
     assert key_of(injection, ["kill-worker"]) == "kill-worker"
+
+
+@pytest.mark.parametrize(
+    ("asked", "target"),
+    [
+        ("kill-broker@payments:before-commit", "leader:paid/0"),
+        ("kill-group-coordinator@payments:after-offsets", "group-coordinator:g2"),
+        ("kill-txn-coordinator@payments:after-send", "txn-coordinator:payments-1"),
+        ("kill-txn-coordinator@payments:prepare-commit", "txn-coordinator:payments-1"),
+        ("cut-txn-coordinator@payments:before-commit", "txn-coordinator:payments-1"),
+    ],
+)
+def test_a_broker_is_struck_for_the_workers_of_the_stage_that_was_asked_for(asked: str, target: str) -> None:
+    require_known(asked, NEMESES)
+    for seed in range(5):
+        schedule = draw([aimed(asked, NEMESES)], GROUNDS, 60, Random(seed), named=True)
+        assert {str(one.target) for one in schedule.injections} == {target}
+        assert {key_of(one.as_table(), [asked]) for one in schedule.injections} == {asked}
+        assert Injection.from_table(schedule.injections[0].as_table()).stage == "payments"
+
+
+def test_a_broker_is_struck_for_a_stage_whose_loop_comes_to_the_step() -> None:
+    steps = {"shop": ("after-offsets",), "payments": ("after-poll",)}
+    few = replace(GROUNDS, steps=steps)
+    for seed in range(5):
+        for fault, target in (("group-coordinator", "g1"), ("txn-coordinator", "shop-"), ("broker", "out/0")):
+            asked = f"kill-{fault}@after-offsets"
+            schedule = draw([aimed(asked, NEMESES)], few, 60, Random(seed), named=True)
+            assert all(one.target.name.startswith(target) for one in schedule.injections)

@@ -15,12 +15,13 @@ from nemeses.registry import NEMESES
 
 GROUNDS = FaultTargets(
     brokers=(1, 2, 3),
-    places=(("in", 0), ("out", 0)),
+    places=(("in", 0), ("out", 0), ("paid", 0)),
     workers={"shop": ("shop-1", "shop-2"), "payments": ("payments-1",)},
     steps={"shop": tuple(Step), "payments": tuple(Step)},
     held_at={"shop": ("after-send",), "payments": ("before-commit",)},
-    groups=("g1", "g2"),
-    transactional_ids=("shop-1", "shop-2", "payments-1"),
+    groups={"shop": "g1", "payments": "g2"},
+    transactional_ids={"shop": ("shop-1", "shop-2"), "payments": ("payments-1",)},
+    writes={"shop": ("out",), "payments": ("paid",)},
     slots=("w0", "w1", "w2"),
     services=("postgres",),
 )
@@ -90,8 +91,8 @@ NOTHING = {
     "workers": {"shop": (), "payments": ("payments-1",)},
     "steps": {"shop": tuple(Step), "payments": ()},
     "held_at": {"shop": tuple(Step), "payments": ()},
-    "groups": (),
-    "transactional_ids": (),
+    "groups": {},
+    "transactional_ids": {},
     "slots": (),
     "services": (),
 }
