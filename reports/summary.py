@@ -42,7 +42,7 @@ def summary(
     )
     permitted = [name for name, found in anomalies.items() if found.by_caller]
     held = _what_held(faults, coverage or {}, complete, permitted, committed)
-    return held + _on_the_way(anomalies) if complete else held
+    return (held + _on_the_way(anomalies) if complete else held) + _warned(anomalies)
 
 
 def causes_first(anomalies: Mapping[str, Found]) -> list[tuple[str, Found]]:
@@ -125,12 +125,19 @@ def _weaker(
     count = found.count if found else 0
     times = several(count, "input") if count else "no input"
     needed = needed.format(were="were" if count > 1 else "was")
-    return f"{guarantee.value.replace('-', ' ')} held{under}: {times} {needed}, and none{of} {never}"
+    beside = [
+        counted(name, found)
+        for name, found in anomalies.items()
+        if name != guarantee.permits and found.allowed and not found.warning and not found.by_caller
+    ]
+    told = ", ".join([f"{times} {needed}", *beside])
+    held = f"{guarantee.value.replace('-', ' ')} held{under}: {told}, and none{of} {never}"
+    return held + _warned(anomalies)
 
 
 _NEEDED = {
-    Guarantee.AT_LEAST_ONCE: ("took effect twice", "was lost"),
-    Guarantee.AT_MOST_ONCE: ("{were} left without effect", "took effect twice"),
+    Guarantee.AT_LEAST_ONCE: ("took effect more than once", "was lost"),
+    Guarantee.AT_MOST_ONCE: ("{were} left without effect", "took effect more than once"),
 }
 """What it permits, and what it forbids."""
 
@@ -139,6 +146,12 @@ def _on_the_way(anomalies: Mapping[str, Found]) -> str:
     """What a stage that promises less has done, and those behind it have made good."""
     told = [counted(name, found) for name, found in anomalies.items() if found.allowed_by == STAGE]
     return f"; on the way there, {listed(told)}, which the guarantee of their stage permits" if told else ""
+
+
+def _warned(anomalies: Mapping[str, Found]) -> str:
+    """What was found that breaks no guarantee, and is worth a look."""
+    told = [counted(name, found) for name, found in anomalies.items() if found.warning]
+    return f"; a warning: {listed(told)}" if told else ""
 
 
 def _what_held(

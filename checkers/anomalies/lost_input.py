@@ -80,7 +80,7 @@ def explain(t: Tables, findings: Mapping[int, list[Finding]]) -> None:
     """Say by which offset commit its group went past each input: the first of all that did."""
     lost = [(run, example) for run, mine in findings.items() for one in mine for example in one.examples]
     inputs: set[tuple[int, ...]] = {(run, one["input"]["tp"], one["input"]["offset"]) for run, one in lost}
-    by = "struct(offset, tp, producer_id, epoch, marker_offset, commit.committed as committed, commit.op as op)"
+    by = "struct(offset, tp, producer_id, epoch, fate, marker_offset, commit.committed as committed, commit.op as op)"
     passed = (
         t.positions.where("commit is not null and fate in ('commit', 'plain')")
         .selectExpr("run", "commit.tp as of", "commit.group", f"{by} as by")

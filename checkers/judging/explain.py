@@ -13,7 +13,7 @@ null ones left out.
 partition, committed. `claims`: topic, partition, first, next.
 
 `passed_by`: the offset commit by which a group went past an input: its own topic, partition, offset,
-producer_id, epoch, marker_offset, what it committed, and the operation that made it.
+producer_id, epoch, fate, marker_offset, what it committed, and the operation that made it.
 
 Beside them stands what the checker adds in plain words and numbers (slot, group, why, ...). Whatever bears a
 `tp` in a finding bears its topic and partition here.

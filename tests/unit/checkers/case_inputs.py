@@ -190,7 +190,10 @@ def an_input_whose_output_may_stand_in_a_log_that_is_not_here_is_not_lost(h: His
     h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["z"] else row)
 
 
-@case(lost_input=1, tells={"lost-input": {"passed_by": {"op": 6, "committed": 3, "offset": 5}}})
+@case(
+    lost_input=1,
+    tells={"lost-input": {"passed_by": {"op": 6, "committed": 3, "offset": 5, "fate": "commit"}}},
+)
 def the_first_commit_that_took_effect_beyond_it_went_past_an_input(h: History) -> None:
     h.feed(4)
     h.offset(3)  # at 0

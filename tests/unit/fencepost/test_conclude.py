@@ -132,8 +132,14 @@ ONCE_OR_MORE = {**WORKLOAD, "guarantee": "at-least-once", "allowed": ["reprocess
 @pytest.mark.parametrize(
     ("count", "words"),
     [
-        (0, "at least once held under 1 fault: no input took effect twice, and none of 10 inputs was lost"),
-        (3, "at least once held under 1 fault: 3 inputs took effect twice, and none of 10 inputs was lost"),
+        (
+            0,
+            "at least once held under 1 fault: no input took effect more than once, and none of 10 inputs was lost",
+        ),
+        (
+            3,
+            "at least once held under 1 fault: 3 inputs took effect more than once, and none of 10 inputs was lost",
+        ),
     ],
 )
 def test_a_weaker_guarantee_says_how_often_it_was_needed(count: int, words: str) -> None:
@@ -143,6 +149,20 @@ def test_a_weaker_guarantee_says_how_often_it_was_needed(count: int, words: str)
     verdict = conclude(Evidence("h", Path("h"), plan, Facts(faults=[STRUCK]), incomplete=()), judgement)
     assert (verdict.valid, verdict.summary) == (Validity.VALID, words)
     assert ("reprocessed-input" in verdict.not_exercised) is (count == 0)
+
+
+def test_what_a_weaker_guarantee_permits_beside_is_counted_apart() -> None:
+    found = {
+        name: Found(count, [], allowed=True, allowed_by="the workload", words=words)
+        for name, count, words in (("reprocessed-input", 3, ""), ("duplicate", 2, "2 values stand twice"))
+    }
+    judgement = replace(CLEAN, anomalies=found, checked=[*found, "lost-input"])
+    plan = Plan(Options(seed=1), {"id": 5}, [STRIKE], {**ONCE_OR_MORE, "allowed": list(found)})
+    verdict = conclude(Evidence("h", Path("h"), plan, Facts(faults=[STRUCK]), incomplete=()), judgement)
+    assert verdict.summary == (
+        "at least once held under 1 fault: 3 inputs took effect more than once, 2 values stand twice, "
+        "and none of 10 inputs was lost"
+    )
 
 
 def test_of_exactly_once_nothing_is_said_to_be_permitted() -> None:

@@ -71,6 +71,14 @@ def test_what_the_caller_permits_is_not_what_the_guarantee_permits() -> None:
         assert f"nothing was found {words}" in summarised(replace(judged, anomalies=found))
 
 
+def test_a_warning_is_told_behind_what_held() -> None:
+    contended = {"contended-id": Found(416, [], allowed=True, warning=True)}
+    told = summarised(replace(verdict(Validity.VALID), anomalies=contended))
+    assert told.endswith(
+        "in 3,900 committed transactions; a warning: 416 transactional ids were taken back by those who had lost them"
+    )
+
+
 def test_an_unknown_run_says_its_first_reason() -> None:
     assert summarised(verdict(Validity.UNKNOWN)) == "fault 2 (pause-worker) did not act (and 1 more reason)"
     assert summarised(verdict(Validity.UNKNOWN, unknown_because=[])) == "there is not enough evidence to say"
