@@ -61,7 +61,7 @@ class StoreTransaction(Protocol):
         ...
 
     def add_once(self, effect: Effect) -> bool:
-        """Do something, unless it was done for the same inputs before; whether it was done now."""
+        """Do something, unless it was done for the same inputs and slot before; whether it was done now."""
         ...
 
     def change(self, table: str, key: bytes, content: bytes | None) -> None:

@@ -23,7 +23,7 @@ from harness.stores.postgres_server import PostgresServer
 
 _SCHEMA = """
 CREATE TABLE effects (id BIGSERIAL PRIMARY KEY, tab TEXT NOT NULL, value TEXT NOT NULL, slot TEXT NOT NULL,
-                      sources TEXT NOT NULL, key BYTEA, content BYTEA, once TEXT, UNIQUE (tab, once));
+                      sources TEXT NOT NULL, key BYTEA, content BYTEA, once TEXT, UNIQUE (tab, slot, once));
 CREATE TABLE states (id BIGSERIAL PRIMARY KEY, tab TEXT NOT NULL, key BYTEA NOT NULL, content BYTEA,
                      changes BIGINT NOT NULL, UNIQUE (tab, key));
 CREATE TABLE positions (grp TEXT, topic TEXT, number INTEGER, next BIGINT NOT NULL,
@@ -49,7 +49,7 @@ class PostgresTransaction:
         """Do something, unless it was done for the same inputs before: a unique key says so."""
         with told():
             done = self._connection.execute(
-                f"{_ADD} ON CONFLICT (tab, once) DO NOTHING", (*_cells(effect), effect.sources)
+                f"{_ADD} ON CONFLICT (tab, slot, once) DO NOTHING", (*_cells(effect), effect.sources)
             )
         return done.rowcount == 1
 

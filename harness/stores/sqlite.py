@@ -54,7 +54,8 @@ class SqliteTransaction:
         """Do something, unless it was done for the same inputs before."""
         with _told():
             there = self._connection.execute(
-                "SELECT 1 FROM effects WHERE tab = ? AND sources = ?", (effect.table, effect.sources)
+                "SELECT 1 FROM effects WHERE tab = ? AND slot = ? AND sources = ?",
+                (effect.table, effect.slot, effect.sources),
             ).fetchone()
         if there is None:
             self.add(effect)
@@ -119,6 +120,9 @@ class SqliteStore:
         try:
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
+            if self._connection.in_transaction:  # as when a reader held it too long: it can be undone
+                self._connection.execute("ROLLBACK")
+                raise StoreError(f"{type(error).__name__}: {error}") from error
             raise CommitUnknown(f"{type(error).__name__}: {error}") from error
 
     def effects(self, table: str) -> Iterable[tuple[int, Effect]]:

@@ -1,6 +1,7 @@
 """What every kind of store must do, asked through the interface alone."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -57,11 +58,18 @@ def check_changes_are_counted_by_key(one: Store, other: Store) -> None:
 
 def check_an_effect_that_is_done_once_is_there_once(one: Store, other: Store) -> None:
     done = []
-    for store, name in ((one, "once"), (other, "once"), (one, "other")):
+    first = effect(7, table="once")
+    for store, one_effect in (
+        (one, first),
+        (other, first),
+        (one, effect(7, table="other")),
+        (one, replace(first, slot="second")),
+        (other, replace(first, slot="second")),
+    ):
         with store.transaction() as work:
-            done.append(work.add_once(effect(7, table=name)))
-    assert done == [True, False, True]
-    assert [number for number, _ in other.effects("once")] == [0]
+            done.append(work.add_once(one_effect))
+    assert done == [True, False, True, True, False]
+    assert [found.slot for _, found in other.effects("once")] == [first.slot, "second"]
 
 
 def check_what_was_rolled_back_is_not_there(one: Store, other: Store) -> None:

@@ -193,8 +193,10 @@ class Worker:
                 return Pinned(self.post, "" if stable else f"-{self.rng.getrandbits(64):x}")
             case Delivery.AT_MOST_ONCE:
                 return CommitThenSend(self.post)
-            case delivery:
+            case Delivery.IDEMPOTENT | Delivery.AT_LEAST_ONCE as delivery:
                 return SendThenCommit(self.post, idempotent=delivery is Delivery.IDEMPOTENT)
+            case Delivery.MIXED | Delivery.RELAYED as other:
+                raise ValueError(f"a worker of its own delivers {other}")
 
     def _transactional_id(self) -> str:
         told = self.settings.transactional_id

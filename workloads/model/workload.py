@@ -169,7 +169,9 @@ class Workload:
                 named = partial(transactional_id, tag=tag)
                 return {worker: named(stage.name if policy.shared_id else worker) for worker in workers}
             case Delivery.PINNED:
-                places = [pinned_id(topic, n) for topic in stage.reads for n in range(options.partitions)]
+                places = [
+                    pinned_id(topic, n) for topic in stage.reads for n in range(self.partitions(options))
+                ]
                 return {place: place for place in places}
             case _:
                 return {}

@@ -1,6 +1,8 @@
 """A store takes effects and position together or not at all, and its reader says what stands in it."""
 
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +16,9 @@ from harness.record.naming import digest, output_headers
 from harness.record.partitions import PartitionIds
 from harness.record.parts import PartWriter, folder_of
 from harness.record.tables import Tabulator
-from harness.stores.interface import Effect, Overtaken, Store, StoreError, StoreParts
+from harness.stores.interface import CommitUnknown, Effect, Overtaken, Store, StoreError, StoreParts
 from harness.stores.reader import StoreReader
-from harness.stores.sqlite import Sqlite
+from harness.stores.sqlite import Sqlite, SqliteStore
 from tests.support.store_conformance import check_store
 
 PLACE = ("in", 0)
@@ -121,3 +123,30 @@ def test_the_reader_writes_rows_as_records_and_says_that_it_came_to_the_end(
         for level in Isolation
         for table, count in (("applied", 2), ("users", 1), ("none", 0))
     }
+
+
+class FullDisk:
+    """A connection whose first COMMIT fails, with the transaction still open."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.full = True
+
+    def execute(self, statement: str, *rest: Any) -> Any:
+        if statement == "COMMIT" and self.full:
+            self.full = False
+            raise sqlite3.OperationalError("database or disk is full")
+        return self._connection.execute(statement, *rest)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+def test_a_commit_that_failed_is_undone_and_the_store_goes_on(store: SqliteStore) -> None:
+    store._connection = FullDisk(store._connection)  # type: ignore[assignment]
+    with pytest.raises(StoreError, match="disk is full") as met, store.transaction() as work:
+        work.add(effect(0))
+    assert not isinstance(met.value, CommitUnknown)
+    with store.transaction() as work:
+        work.add(effect(1))
+    assert [one.value for _, one in store.effects("applied")] == ["w:1:0"]
