@@ -20,6 +20,8 @@ HEARTBEAT_MS = 300
 """Of members of a group; those of the consumer protocol are told the same by the brokers."""
 PLAIN_TIMEOUT_MS = 40_000
 """For so long a record without a transaction is tried: a failover takes eight seconds."""
+RETRY_S = 0.2
+"""How long a worker waits before it asks again what a broker or a store could not answer."""
 AUTO_COMMIT_MS = 500
 """How often a client that commits by itself does."""
 

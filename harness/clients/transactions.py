@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from harness.clients.control import Control
 from harness.clients.interface import (
+    RETRY_S,
     Client,
     ClientError,
     Failure,
@@ -147,6 +148,7 @@ class TransactionalProducer:
             except ClientError as error:
                 producer.discard()  # else its request could still be answered, and fence the next one
                 self._journal.write(Completed(Outcome.INFO, "init", process, op, error=str(error)))
+                self._control.listen(RETRY_S)
             else:
                 self._journal.write(Completed(Outcome.OK, "init", process, op))
                 self._producer = producer

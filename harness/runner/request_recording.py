@@ -12,8 +12,8 @@ from harness.reasons import Reason
 from harness.runner.run_log import RunLog
 
 LEAST_S = 1.0
-MOST_S = 8.0
-"""For how long after the feeder began."""
+MOST_S = 25.0
+"""For how long after the feeder began: at least, and at most where nothing commits."""
 
 
 class RequestRecording:

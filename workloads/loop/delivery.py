@@ -28,8 +28,6 @@ from workloads.model.workload import Output
 
 PROCESS_STRIDE = 1_000
 """After an info a worker goes on under a new process number, this much higher."""
-RETRY_S = 0.2
-"""How long a worker waits before it asks again what a broker or a store could not answer."""
 
 
 @dataclass

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from harness.clients.interface import RETRY_S
 from harness.clients.records import Record
 from harness.history import SOURCE_HEADER, Outcome, Step
 from harness.pipeline import Place
 from harness.record.events import REFUSED, Ack, Completed, Invoked
 from harness.record.naming import Headers, header, parse_sources
 from harness.stores.interface import CommitUnknown, StoreError
-from workloads.loop.delivery import RETRY_S, Parcel, Planned, Post, commit_offsets, keep_offsets
+from workloads.loop.delivery import Parcel, Planned, Post, commit_offsets, keep_offsets
 from workloads.loop.projection import effect_of, store_of
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from random import Random
 
 from harness.clients.control import Control
-from harness.clients.interface import Client, ClientError, ConsumerSettings, ProducerSettings
+from harness.clients.interface import RETRY_S, Client, ClientError, ConsumerSettings, ProducerSettings
 from harness.clients.records import Record
 from harness.clients.transactions import Transaction, TransactionalProducer
 from harness.history import VALUE_HEADER, Outcome, Step
@@ -220,6 +220,7 @@ class MixedWorker:
                     self.keys.saw(place, end - 1)
             except ClientError as error:
                 self.journal.write(Noted(error=str(error)))
+                self.control.listen(RETRY_S)
             else:
                 return
 

@@ -8,6 +8,7 @@ knows it to be, so that a zombie's transaction is refused. The group's offsets f
 from collections.abc import Iterable, Sequence
 from functools import partial
 
+from harness.clients.interface import RETRY_S
 from harness.history import SOURCE_HEADER, Outcome, Step
 from harness.pipeline import Place
 from harness.record.events import Completed, Invoked
@@ -61,6 +62,7 @@ class Projected:
             post.journal.write(Invoked("send", post.process, op))
             post.journal.write(Completed(Outcome.FAIL, "send", post.process, op, error=str(error)))
             keep_offsets(post, parcel.positions, str(error))
+            post.control.listen(RETRY_S)
             return Outcome.FAIL
         due = Parcel([one for one in parcel.planned if self._is_new(one)], parcel.positions, parcel.asked)
         reach = partial(post.control.reach, asked=parcel.asked, claims=parcel.claims)
@@ -77,6 +79,7 @@ class Projected:
             outcome, told = Outcome.INFO, str(error)
         except StoreError as error:
             outcome, told = Outcome.FAIL, str(error)
+            post.control.listen(RETRY_S)
         acks = [(0, None)] * len(due.planned) if outcome is Outcome.OK else None
         post.journal.write(Completed(outcome, "send", post.process, op, acks=acks, error=told))
         if outcome is not Outcome.OK:

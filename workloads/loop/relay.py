@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from harness.clients.control import Control
-from harness.clients.interface import Client, ConsumerSettings
+from harness.clients.interface import RETRY_S, Client, ConsumerSettings
 from harness.clients.offsets import Positions
 from harness.clients.records import as_input
 from harness.history import VALUE_HEADER, Isolation, Outcome, Step
@@ -18,7 +18,7 @@ from harness.record.events import Noted, Polled
 from harness.record.journal import Journal
 from harness.record.naming import Headers, partition_key
 from harness.stores.interface import Inputs, Row, StoreError
-from workloads.loop.delivery import PROCESS_STRIDE, RETRY_S, Parcel, Planned, Post
+from workloads.loop.delivery import PROCESS_STRIDE, Parcel, Planned, Post
 from workloads.loop.transactional import Transactor
 from workloads.loop.worker import Counts, Settings
 from workloads.model.workload import Stage

@@ -13,6 +13,7 @@ from random import Random
 from harness.clients.control import Control
 from harness.clients.interface import (
     DEFAULT_GROUP,
+    RETRY_S,
     TRANSACTION_TIMEOUT_MS,
     Client,
     ClientError,
@@ -30,7 +31,7 @@ from harness.record.events import Assigned, Noted, Polled
 from harness.record.journal import Journal
 from harness.record.naming import partition_key
 from harness.stores.interface import Store
-from workloads.loop.delivery import PROCESS_STRIDE, RETRY_S, Deliverer, Parcel, Planned, Post
+from workloads.loop.delivery import PROCESS_STRIDE, Deliverer, Parcel, Planned, Post
 from workloads.loop.keyed import Keyed
 from workloads.loop.plain import CommitThenSend, SendThenCommit
 from workloads.loop.projection import Projected

@@ -74,7 +74,7 @@ def test_a_producer_whose_initialisation_failed_is_given_up_before_the_next_one_
     with worker(client, tmp_path, Delivery.TRANSACTIONS) as one:
         listen = one.control.listen
 
-        def mended_at_the_second_time() -> None:
+        def mended_at_the_second_time(timeout_s: float = 0.0) -> None:
             if len(client.named("init")) == 1:
                 client.fails = {}
             listen()
