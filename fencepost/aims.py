@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from harness.errors import UsageError
-from harness.history import Step
+from harness.history import TAKEN, Step
 from harness.names import check_name
 from harness.pipeline import PipelineFacts
 from harness.runner.faults import Nemesis
@@ -41,7 +41,7 @@ def sweep(pipeline: PipelineFacts) -> list[str]:
     """What a sweep of the crash points asks for, in the order of the loop."""
     steps = list(dict.fromkeys(step for stage in pipeline.stages for step in stage.steps))
     kills = [f"kill-worker@{step}" for step in steps]
-    held = {Step.AFTER_POLL, Step.AFTER_TRANSFORM, *(step for one in pipeline.stages for step in one.held_at)}
+    held = {*TAKEN, *(step for one in pipeline.stages for step in one.held_at)}
     return kills + [f"pause-worker@{step}" for step in steps if step in held]
 
 

@@ -90,6 +90,9 @@ class Step(StrEnum):
     AFTER_COMMIT = "after-commit"
 
 
+TAKEN = (Step.AFTER_POLL, Step.AFTER_TRANSFORM)
+"""Where a worker of any delivery has inputs in hand, and has begun nothing with them."""
+
 VALUE_HEADER = "fencepost-value"
 """Names the attempt: the one header that a digest leaves out, for it differs at each attempt."""
 SOURCE_HEADER = "fencepost-from"

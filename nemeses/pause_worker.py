@@ -26,7 +26,7 @@ GOAL = "zombie"
 
 def draw(rng: Random, targets: FaultTargets) -> Drawn:
     """Any worker, at a step at which it has begun what others will then do in its place."""
-    return any_worker(rng, targets, targets.held_at)
+    return any_worker(rng, targets, targets.held_at, "a step at which a worker has inputs in hand")
 
 
 @contextmanager
@@ -45,6 +45,7 @@ def pause_worker(context: FaultContext, injection: Injection) -> Iterator[Effect
         yield effect
         return
     before = dict(member.heard.counts)
+    held = _not_yet_taken(context, member.group, claims) if member.group is not None else claims
     begun_s = time.monotonic()
     effect.strikes()
     stopped = member.child.pause()
@@ -52,7 +53,7 @@ def pause_worker(context: FaultContext, injection: Injection) -> Iterator[Effect
         replacement = processes.replace(member)
         processes.await_ready([replacement])
         if member.group is not None:
-            taken = _await_taken(context, member.group, member, claims)
+            taken = _await_taken(context, member.group, member, held)
         elif any(stage.name == member.stage and stage.kept is Positions.EACH for stage in context.stages):
             taken = _await_done(context, member, claims)
         else:
@@ -86,6 +87,12 @@ def _await_going_on(replacement: Member) -> str:
         return wait_for(gone_on, f"{replacement.journal} to commit", TAKE_OVER_TIMEOUT_S, every_s=0.2)
     except WaitTimeout:
         return ""
+
+
+def _not_yet_taken(context: FaultContext, group: str, claims: Claims) -> Claims:
+    """Of what the worker has in hand that past which its group has not gone: only there can others be seen to go on."""
+    committed = context.cluster.committed(group)
+    return {key: claim for key, claim in claims.items() if committed.get(split_partition(key), -1) < claim[1]}
 
 
 def _await_taken(context: FaultContext, group: str, member: Member, claims: Claims) -> str:

@@ -39,11 +39,16 @@ def any_group_coordinator(rng: Random, targets: FaultTargets) -> Drawn:
     return Drawn(Target("group-coordinator", group))
 
 
-def any_worker(rng: Random, targets: FaultTargets, steps: Mapping[str, Sequence[str]]) -> Drawn:
-    """A worker, and the step at which it is struck: one of these, by stage."""
+def any_worker(
+    rng: Random,
+    targets: FaultTargets,
+    steps: Mapping[str, Sequence[str]],
+    needed: str = "a pipeline whose workers say at which step they are",
+) -> Drawn:
+    """A worker, and the step at which it is struck: one of these, by stage. Raises `NothingToStrike`."""
     possible = {stage: steps[stage] for stage in targets.stages if targets.workers[stage]}
     stages = [stage for stage, reached in possible.items() if reached]
-    stage = one_of(rng, stages, "a pipeline whose workers say at which step they are")
+    stage = one_of(rng, stages, needed)
     worker = rng.choice(targets.workers[stage])
     step = rng.choice(possible[stage])
     return Drawn(Target("worker", f"{stage}/{worker}"), {"step": targets.step or step})

@@ -33,8 +33,11 @@ from harness.telling.words import listed, printable
 
 LOST = ("run", "of", "input", "group")
 """An input that was lost: the run, its place, and the group that went past it."""
-LACKING = """filter(expected, e -> not exists(
-    outputs, o -> o.visible and coalesce(o.slot = e.slot and o.topic = e.topic, false)))"""
+THERE = "filter(outputs, o -> o.visible and coalesce(o.slot = e.slot and o.topic = e.topic, false))"
+DUE = "greatest(size(filter(expected, x -> x.slot = e.slot and x.topic = e.topic)), 1)"
+LACKING = f"""filter(expected, e -> size(array_distinct(transform({THERE}, o -> o.name))) < {DUE}
+    and ({DUE} = 1 or not exists({THERE}, o -> o.digest <=> e.digest)))"""
+"""What has no output in its slot; of several that one slot owes those that no output holds, if some are missing."""
 
 
 DONE = """if(e.via is null, struct(tp, offset), array_min(transform(

@@ -87,6 +87,7 @@ class FakeCluster:
         default_factory=dict
     )  # by id, what is said of it at each look, the last of them for ever
     offsets: dict[str, dict[Place, int]] = field(default_factory=dict)  # committed, by group
+    soon: dict[str, dict[Place, int]] = field(default_factory=dict)  # the same, after the next question
     records_on: bool = False  # brokers do not stop to record requests
     recording: list[bool] = field(default_factory=list)  # each time that it was turned on or off
     ends: dict[Place, tuple[int, int, int]] = field(
@@ -171,7 +172,9 @@ class FakeCluster:
 
     def committed(self, group: str) -> Mapping[Place, int]:
         """As it was set."""
-        return self.offsets.get(group, {})
+        told = self.offsets.get(group, {})
+        self.offsets[group] = self.soon.pop(group, told)
+        return told
 
     def record_requests(self, on: bool) -> None:
         """Note it, or refuse to stop."""

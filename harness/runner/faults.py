@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.cluster import Ability, Cluster
 from harness.errors import UnreadableInput
-from harness.history import Premise
+from harness.history import TAKEN, Premise
 from harness.pipeline import Place, StageFacts
 from harness.runner.processes import Processes
 from harness.stores.backlog import Backlog, nothing_stored
@@ -266,7 +266,11 @@ class Nemesis:
         able = {stage for stage, steps in reached.items() if steps}
         if not able:
             raise NothingToStrike(f"{whose} whose workers come to the step {at}")
-        drawn = self.draw(rng, replace(targets.only(able), steps=reached, held_at=reached, step=None))
+        held = {
+            stage: steps if at in (*TAKEN, *targets.held_at.get(stage, ())) else ()
+            for stage, steps in reached.items()
+        }
+        drawn = self.draw(rng, replace(targets.only(able), steps=reached, held_at=held, step=None))
         return replace(drawn, parameters={**drawn.parameters, "step": at, **kept})
 
     @property

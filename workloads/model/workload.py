@@ -56,6 +56,27 @@ class Workload:
         default_factory=dict
     )  # by topic: what is said if nothing is written there
 
+    def __post_init__(self) -> None:
+        """Raises ValueError where a stage promises what no check could hold it to."""
+        written = {topic for stage in self.stages for topic in stage.writes}
+        for stage in self.stages:
+            if stage.carries and not set(stage.reads) <= written:
+                raise ValueError(
+                    f"{stage.name} is once by the inputs of its inputs: stages must write all it reads"
+                )
+            if stage.guarantee is None:
+                continue
+            if self.guarantee is not Guarantee.EXACTLY_ONCE or stage.guarantee is Guarantee.AT_MOST_ONCE:
+                raise ValueError(
+                    f"{stage.name} promises {stage.guarantee} in a workload that promises {self.guarantee}: a stage "
+                    "may promise at-least-once in one that promises exactly-once, and nothing else"
+                )
+            readers = [one for one in self.stages if set(one.reads) & set(stage.writes)]
+            if stage.guarantee is Guarantee.AT_LEAST_ONCE and not all(one.carries for one in readers):
+                raise ValueError(
+                    f"{stage.name} may repeat what it writes: each stage that reads it must deliver by {Delivery.KEYED}"
+                )
+
     @property
     def topics(self) -> tuple[str, ...]:
         """All topics: those that are fed, then those that the stages write."""

@@ -44,6 +44,20 @@ def two_outputs_that_one_slot_owes_are_none_too_many(h: History) -> None:
 # lost-input
 
 
+@case(lost_input=1)
+def of_two_outputs_that_one_slot_owes_one_is_missing(h: History) -> None:
+    h.feed(1)
+    h.expect(0, digest=8)
+    h.take(0)
+
+
+@case(lost_input=2)
+def of_two_outputs_that_one_slot_owes_both_are_missing(h: History) -> None:
+    h.feed(1)
+    h.expect(0, digest=8)
+    h.take(0, gives="")
+
+
 @case(lost_input=1, tells={"lost-input": {"slot": "q", "operations": []}})
 def an_output_in_another_slot_of_the_topic_is_not_the_one_that_is_due(h: History) -> None:
     _owes_q(h)

@@ -127,3 +127,11 @@ def test_a_broker_is_struck_for_a_stage_whose_loop_comes_to_the_step() -> None:
             asked = f"kill-{fault}@after-offsets"
             schedule = draw([aimed(asked, NEMESES)], few, 60, Random(seed), named=True)
             assert all(one.target.name.startswith(target) for one in schedule.injections)
+
+
+@pytest.mark.parametrize("step", ["before-poll", "after-commit"])
+def test_a_pause_where_a_worker_has_nothing_in_hand_is_refused(step: str) -> None:
+    with pytest.raises(UsageError, match="needs a step at which a worker has inputs in hand"):
+        draw([aimed(f"pause-worker@{step}", NEMESES)], GROUNDS, 120, Random(3), named=True)
+    schedule = draw([aimed("pause-worker@after-poll", NEMESES)], GROUNDS, 60, Random(3), named=True)
+    assert all(one.step == "after-poll" for one in schedule.injections)

@@ -109,7 +109,7 @@ def test_a_fault_that_finds_nothing_to_strike_is_told_and_refused_where_it_was_n
         "kill-group-coordinator": "needs a pipeline with a consumer group",
         "partition": "needs a second broker, or a pipeline whose workers run here",
         "kill-worker": "needs a pipeline whose workers say at which step they are",
-        "pause-worker": "needs a pipeline whose workers say at which step they are",
+        "pause-worker": "needs a step at which a worker has inputs in hand",
         "lose-answers": "needs a pipeline whose workers run here",
         "cut-txn-coordinator": "needs a pipeline with a transactional id",
         "kill-leader-ahead": "needs a topic that workers write",

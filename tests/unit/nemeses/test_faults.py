@@ -49,7 +49,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def carried_out(run: FakeRun, *faults: str) -> Injected:
     run.processes.await_ready([run.processes.start_worker("s", "s-1")])
-    run.cluster.offsets["g"] = {("in", 0): 10}  # others have committed what a zombie would hold
+    run.cluster.soon["g"] = {("in", 0): 10}  # others have committed what a zombie would hold
     with Journal(run.folder / "journals" / "nemesis.jsonl", 0, Begun("nemesis")) as journal:
         carrying = CarryingOut([AIMED[fault] for fault in faults], NEMESES, run.context, journal, 0.0)
         carrying.start()
@@ -157,6 +157,16 @@ def test_a_zombie_that_dies_on_coming_back_proves_nothing(tmp_path: Path) -> Non
         injected = carried_out(run, "pause-worker")
         assert not injected.reports[0].acted
         assert "did not go on with its transaction" in injected.unmet_goals["zombie"]
+
+
+def test_what_a_zombie_had_committed_itself_is_no_proof_that_others_went_on(tmp_path: Path) -> None:
+    with fake_run(tmp_path, Script(FENCED_ZOMBIE)) as run:
+        run.cluster.offsets["g"] = {("in", 0): 10}
+        run.processes.await_ready([run.processes.start_worker("s", "s-1")])
+        with NEMESES["pause-worker"].strike(run.context, AIMED["pause-worker"]) as effect:
+            pass
+        assert not effect.acted
+        assert "nobody went on in its place" in effect.lacking["zombie"]
 
 
 def test_a_zombie_in_whose_place_nobody_goes_on_is_none(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """A relay and a consumer by key, on a client without Kafka: what is published, marked and applied, and how often."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import orjson
+import pytest
 
 from harness.clients.control import Control
 from harness.clients.interface import Failure
@@ -166,3 +167,22 @@ def test_the_relay_promises_less_than_the_pipeline_and_leaves_no_row() -> None:
     assert [topic.name for topic in facts.topics] == [EVENTS]
     assert [table.name for table in facts.stored_inputs] == [OUTBOX]
     assert set(relays.transactional_ids) == set(relays.workers)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda relay, consumer: (relay, replace(consumer, delivery=None)), "may repeat what it writes"),
+        (
+            lambda relay, consumer: (relay, replace(consumer, reads=("fed",))),
+            "stages must write all it reads",
+        ),
+        (
+            lambda relay, consumer: (replace(relay, guarantee=Guarantee.AT_MOST_ONCE), consumer),
+            "promises at-most-once in a workload that promises exactly-once",
+        ),
+    ],
+)
+def test_a_stage_promises_what_can_be_judged(change: Callable[..., tuple[Stage, Stage]], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        replace(OUTBOX_WORKLOAD, stages=change(*OUTBOX_WORKLOAD.stages))
