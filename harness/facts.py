@@ -5,7 +5,7 @@ best unknown.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ EARLIER_NAMES = {
     "surprises": "unexpected_errors",
 }
 """What keys of `facts.json` were called in stores of earlier versions."""
+AGAINST = ("interrupted", "evidence_problems", "unmet_goals", "rows", "clock_drift_ms")
+"""What may speak against a run: without them a verdict would rest on what is not there."""
 
 
 _REASONS = ("evidence_problems", "unexpected_errors")
@@ -75,11 +77,13 @@ class Facts:
         part.replace(path)
 
     @classmethod
-    def load(cls, path: Path) -> "Facts":
-        """Read it back; raises `UnreadableInput`, which names the file."""
+    def load(cls, path: Path, needed: Collection[str] = ()) -> "Facts":
+        """Read it back; raises `UnreadableInput`, which names the file. `needed`: keys that must be there."""
         try:
             stored: dict[str, Any] = json.loads(path.read_text())
             body = {EARLIER_NAMES.get(key, key): value for key, value in stored.items()}
+            if lacking := sorted(set(needed) - body.keys()):
+                raise ValueError(f"the run wrote {', '.join(lacking)} there, and it is gone")
             phases = [Phase(**phase) for phase in body.pop("phases")]
             faults = [FaultReport.from_json(fault) for fault in body.pop("faults")]
             known = {one.name for one in fields(cls)}  # another version may have said more

@@ -14,7 +14,7 @@ from fencepost.evidence import Evidence
 from fencepost.judging import open_evidence, why_not
 from fencepost.stores import Given, expand
 from harness.errors import AnalysisFailed, UnreadableInput
-from harness.facts import Facts
+from harness.facts import AGAINST, Facts
 from harness.history import Premise
 from harness.record.store import goes_on, going_on
 from harness.runner.tabulate import rows_of
@@ -99,6 +99,18 @@ def test_a_test_toml_that_is_damaged_is_said(store: Path, old: str, new: str) ->
     assert old in text
     (store / "test.toml").write_text(text.replace(old, new))
     with pytest.raises(UnreadableInput, match=r"test\.toml"):
+        open_evidence("it", store)
+
+
+@pytest.mark.parametrize("key", AGAINST)
+def test_what_may_speak_against_a_run_must_be_there(key: str, store: Path) -> None:
+    facts = json.loads((store / "facts.json").read_text())
+    del facts[key]
+    (store / "facts.json").write_text(json.dumps(facts))
+    assert open_evidence("it", store).run == 7  # as an older version may have left it
+    plan = Plan.load(store / "test.toml")
+    replace(plan, run={**plan.run, "promises": {"witness": "none"}}).save(store / "test.toml")
+    with pytest.raises(UnreadableInput, match=f"the run wrote {key} there, and it is gone"):
         open_evidence("it", store)
 
 
