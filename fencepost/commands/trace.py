@@ -22,7 +22,12 @@ MOST_WORDS = 600
 @click.option("--op", metavar="NAME", help="an operation, such as shop-2.1:10")
 @click.option("--record", metavar="TOPIC/P@OFFSET", help="a record, input or output, such as invoices/2@33")
 @click.option("--id", "transactional_id", metavar="ID", help="a transactional id, such as shop-2")
-@click.option("--fault", type=int, metavar="N", help="a fault of the run, counted from 1")
+@click.option(
+    "--fault",
+    type=int,
+    metavar="N",
+    help="a fault of the run: 1 is the first that began (verdict.json and the report list them)",
+)
 @click.option("--json", "as_json", is_flag=True, help="print a list of objects: time_ns, who, what, source")
 def command(
     store: str,
@@ -35,7 +40,9 @@ def command(
     """Tell what happened to one record, one operation, one transactional id, or around one fault.
 
     Each line is one step: when, who says so, and what. It joins the journals, the transaction log, the group's
-    offsets, the markers, the readers and the faults of a stored run, and starts no Spark.
+    offsets, the markers, the readers and the faults of a stored run, and starts no Spark. Times are seconds since the
+    run began to start its cluster; the progress lines of a run count from the start of the command, and its plan from
+    the first input.
 
     \b
     Example:

@@ -14,9 +14,11 @@ class Stage(StrEnum):
     """How far the run is, and with it what a first signal does. The value is what is said of it."""
 
     SETTING_UP = ""
-    UNDER_FAULTS = "interrupted: healing, and then judging what there is; once more, to stop at once"
-    MEASURING = "interrupted: what was measured so far is drawn; once more, to stop at once"
-    JUDGING = "the run is over and is being judged; once more, to stop without a verdict"
+    UNDER_FAULTS = (
+        "interrupted: healing the cluster, then judging what was recorded; press Ctrl-C again to stop now"
+    )
+    MEASURING = "interrupted: drawing what was measured so far; press Ctrl-C again to stop now"
+    JUDGING = "the run is over and is being judged; press Ctrl-C again to stop without a verdict"
 
 
 class Interrupt:

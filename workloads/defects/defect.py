@@ -65,4 +65,4 @@ class Defect:
         else:
             needed = f"a workload that delivers by {listed(sorted(self.deliveries))}"
         able = " or ".join(f"--workload {one.name}" for one in workloads if self.fits(one))
-        raise UsageError(f"the defect {self.name} needs {needed}, and {workload.name} is none: choose {able}")
+        raise UsageError(f"the defect {self.name} needs {needed}: choose {able}")
