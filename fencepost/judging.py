@@ -10,7 +10,7 @@ from fencepost.conclude import conclude, healed_ns
 from fencepost.evidence import KILLED, Evidence, contradictions, require_table
 from fencepost.histories import judge_each as judge_files
 from harness.errors import AnalysisFailed, FencepostError, UnreadableInput
-from harness.facts import AGAINST, Facts
+from harness.facts import REQUIRED, Facts
 from harness.promises import HISTORY_FILE
 from harness.reasons import Reason
 from harness.record.schema import HISTORY, LOG
@@ -33,7 +33,7 @@ def open_evidence(history: str, folder: Path) -> Evidence:
     if not (number.isascii() and number.isdecimal()):
         raise UnreadableInput(f"{folder / PLAN} does not say which run it is: [run] id is missing")
     told = folder / "facts.json"
-    facts = Facts.load(told, AGAINST if "promises" in plan.run else ()) if told.exists() else None
+    facts = Facts.load(told, REQUIRED if "promises" in plan.run else ()) if told.exists() else None
     if not tabulated(folder) and not (folder / "verdict.json").exists():
         try:
             tabulate(folder, plan)  # it ended before it came to that

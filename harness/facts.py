@@ -22,7 +22,7 @@ EARLIER_NAMES = {
     "surprises": "unexpected_errors",
 }
 """What keys of `facts.json` were called in stores of earlier versions."""
-AGAINST = ("interrupted", "evidence_problems", "unmet_goals", "rows", "clock_drift_ms")
+REQUIRED = ("interrupted", "evidence_problems", "unmet_goals", "rows", "clock_drift_ms")
 """What may speak against a run: without them a verdict would rest on what is not there."""
 
 

@@ -69,6 +69,11 @@ def _hold(
 ) -> Held | None:
     stage = stage_of(context, member)
     reached = [step for step in steps if step.value in stage.steps]
+    if not reached:
+        effect.lacking["worker-at-step"] = (
+            f"the workers of {stage.name} come to none of these steps: {', '.join(steps)}"
+        )
+        return None
     try:
         claims = context.processes.wait_at_step(member, reached[-1], STEP_TIMEOUT_S, asked=asked)
     except WaitTimeout as error:  # a worker that has nothing to do comes to no step

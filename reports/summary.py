@@ -151,7 +151,7 @@ def _on_the_way(anomalies: Mapping[str, Found]) -> str:
 def _warned(anomalies: Mapping[str, Found]) -> str:
     """What was found that breaks no guarantee, and is worth a look."""
     told = [counted(name, found) for name, found in anomalies.items() if found.warning]
-    return f"; a warning: {listed(told)}" if told else ""
+    return f"; warning: {listed(told)}" if told else ""
 
 
 def _what_held(

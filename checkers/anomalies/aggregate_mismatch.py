@@ -12,7 +12,8 @@ records and of offset commits.
     a@0 adds 3 to k, a@1 adds 4 to k
     T1  poll a@0 and a@1, send sum k=4, send_offsets a->2, commit     ok      <- aggregate-mismatch
 
-Blind spot: two errors that cancel each other out; keys whose records stand in several partitions.
+Blind spot: two errors that cancel each other out; keys whose records stand in several partitions; what a row of a
+table of states holds: of that the number of changes alone is judged.
 Reference: Wang et al. 2021, "Consistency and Completeness" (SIGMOD); KIP-129.
 """
 

@@ -78,8 +78,6 @@ class LibrdkafkaConsumer:
     def __init__(self, settings: ConsumerSettings, on_error: OnError) -> None:
         self._consumer = Consumer(librdkafka.member(settings))
         self._on_error = on_error
-        group = settings.as_member
-        self._incremental = group.assigned_by_broker or group.assignor == "cooperative"
 
     def subscribe(self, topics: Sequence[str], moves: Moves) -> None:
         """Join the group."""
@@ -134,8 +132,15 @@ class LibrdkafkaConsumer:
 
     def _begin(self, starts: Sequence[Position]) -> None:
         """Take the partitions that have come, each from there."""
-        assign = self._consumer.incremental_assign if self._incremental else self._consumer.assign
-        assign([_place_of(position) for position in starts])
+        taken = [_place_of(position) for position in starts]
+        try:
+            self._consumer.assign(taken)
+        except KafkaException as error:
+            if librdkafka.error_of(error).code() != KafkaError._STATE:
+                raise
+            self._consumer.incremental_assign(
+                taken
+            )  # these come to those that it has: only the library knows
 
 
 def _places(partitions: Sequence[TopicPartition]) -> list[tuple[str, int]]:

@@ -4,22 +4,13 @@ from pathlib import Path
 
 import pytest
 
-import fencepost
 from fencepost.api import Result
-from tests.support.altered_store import ALTERATIONS, EMPTIED, check_found, judged
+from tests.support.altered_store import ALTERATIONS, EMPTIED, a_right_run, check_found, judged
 
 
 @pytest.fixture(scope="module")
 def results(place: Path) -> dict[str, Result]:
-    stored = fencepost.run(
-        nemesis=["kill-worker", "pause-worker"],
-        time_limit=26,
-        seed=11,
-        rate=12,  # seventy copies of it are altered, and judged together
-        store=str(place / "store"),
-        keep="logs",
-    )
-    return judged(stored, place, list(ALTERATIONS), EMPTIED)
+    return judged(a_right_run(place / "store"), place, list(ALTERATIONS), EMPTIED)
 
 
 @pytest.mark.parametrize("name", sorted(ALTERATIONS))

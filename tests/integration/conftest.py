@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import fencepost
 from fencepost.api import Result
-
-WORKER_FAULTS = ("kill-worker", "pause-worker")
+from tests.support.altered_store import a_right_run
 
 
 @pytest.fixture(scope="session")
@@ -25,11 +23,4 @@ def _judge(fencepost_judge: None) -> None:
 @pytest.fixture(scope="session")
 def stored(place: Path) -> Iterator[Result]:
     """A run of a correct pipeline under the faults that strike its workers."""
-    yield fencepost.run(
-        nemesis=list(WORKER_FAULTS),
-        time_limit=26,
-        seed=11,
-        rate=12,  # fifty copies of it are altered, and judged together
-        store=str(place / "store"),
-        keep="logs",
-    )
+    yield a_right_run(place / "store")

@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from harness.clients.interface import ClientError, ConsumerSettings, Position, ProducerSettings
+from harness.clients.interface import (
+    DEFAULT_GROUP,
+    ClientError,
+    ConsumerSettings,
+    GroupSettings,
+    Position,
+    ProducerSettings,
+)
 from harness.clients.librdkafka_client import LibrdkafkaClient
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
@@ -74,8 +81,11 @@ class Member:
 
 
 @contextmanager
-def member(bootstrap: str, group: str, name: str, asks: bool) -> Iterator[Member]:
-    one = Member(ConsumerSettings(bootstrap, group, name, Isolation.READ_COMMITTED), group, asks)
+def member(
+    bootstrap: str, group: str, name: str, asks: bool, kind: GroupSettings = DEFAULT_GROUP
+) -> Iterator[Member]:
+    settings = ConsumerSettings(bootstrap, group, name, Isolation.READ_COMMITTED, as_member=kind)
+    one = Member(settings, group, asks)
     thread = threading.Thread(target=one.work)
     thread.start()
     try:
@@ -127,6 +137,32 @@ def test_a_partition_that_is_assigned_again_while_its_offset_is_unstable(bootstr
         assert begun == dict.fromkeys(places, HELD)
     else:  # should this fail, librdkafka has been mended: `Worker.gained` may then leave the start to it
         assert min(begun.values()) == 0
+
+
+@pytest.mark.parametrize(
+    ("group", "kind"),
+    [
+        ("eager", GroupSettings(assignor="eager")),
+        ("cooperative", GroupSettings(assignor="cooperative")),
+        ("consumer", GroupSettings(protocol="consumer")),
+    ],
+)
+def test_a_member_of_each_kind_of_group_begins_where_it_is_told(
+    bootstrap: str, group: str, kind: GroupSettings
+) -> None:
+    places = _filled(bootstrap, group)
+    owner = CLIENT.producer(ProducerSettings(bootstrap), f"owner-{group}")
+    owner.init(WITHIN_S)
+    owner.begin()
+    stranger = CLIENT.stranger(ConsumerSettings(bootstrap, group, "stranger", Isolation.READ_COMMITTED))
+    owner.send_offsets([Position(*place, COMMITTED) for place in places], stranger.membership(), WITHIN_S)
+    owner.commit(WITHIN_S)
+    with (
+        member(bootstrap, group, "first", True, kind) as first,
+        member(bootstrap, group, "second", True, kind) as second,
+    ):
+        wait_for(_all_read(first, second, places), "every partition to be read to its end", WITHIN_S)
+    assert {min(one.read[place]) for one in (first, second) for place in one.read} == {COMMITTED}
 
 
 def _all_read(first: Member, second: Member, places: Sequence[Place]) -> Callable[[], bool]:

@@ -193,6 +193,18 @@ ALTERATIONS = {
 EMPTIED = sorted(HISTORY | LOG)
 
 
+def a_right_run(store: Path) -> Result:
+    """A run of a correct pipeline under the faults that strike its workers, with its logs."""
+    return fencepost.run(
+        nemesis=["kill-worker", "pause-worker"],
+        time_limit=26,
+        seed=11,
+        rate=12,  # seventy copies of it are altered, and judged together
+        store=str(store),
+        keep="logs",
+    )
+
+
 def judged(
     stored: Result, place: Path, names: Collection[str], emptied: Collection[str]
 ) -> dict[str, Result]:

@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import KafkaError
 
 from fencepost.process import member_of
 from harness.clients import java_consumer, librdkafka
-from harness.clients.interface import DEFAULT_GROUP, ConsumerSettings, GroupSettings
+from harness.clients.interface import DEFAULT_GROUP, ClientError, ConsumerSettings, Failure, GroupSettings
+from harness.clients.librdkafka_client import LibrdkafkaConsumer
 from harness.cluster.config import SETTINGS
 from harness.errors import UsageError
 from harness.history import Isolation
@@ -67,3 +69,19 @@ def test_the_session_of_the_consumer_protocol_is_as_long_as_the_brokers_say() ->
     told = {"group.consumer.session.timeout.ms": "9000"}
     assert session_timeout_ms("consumer", told, 2_000) == 9_000
     assert session_timeout_ms("consumer", {}, 2_000) == session_timeout_ms("classic", told, 2_000) == 2_000
+
+
+def test_an_error_of_one_partition_is_no_sign_that_nothing_is_committed() -> None:
+    class Told:
+        topic, partition, offset = "in", 0, -1001
+        error = KafkaError(KafkaError.UNSTABLE_OFFSET_COMMIT)
+
+    class Asked:
+        def committed(self, *_: object, **__: object) -> list[Told]:
+            return [Told()]
+
+    member = object.__new__(LibrdkafkaConsumer)
+    member._consumer = Asked()
+    with pytest.raises(ClientError) as met:
+        member.committed([("in", 0)], 1.0)
+    assert met.value.failure is Failure.RETRIABLE

@@ -14,7 +14,7 @@ from fencepost.evidence import Evidence
 from fencepost.judging import open_evidence, why_not
 from fencepost.stores import Given, expand
 from harness.errors import AnalysisFailed, UnreadableInput
-from harness.facts import AGAINST, Facts
+from harness.facts import REQUIRED, Facts
 from harness.history import Premise
 from harness.record.store import goes_on, going_on
 from harness.runner.tabulate import rows_of
@@ -102,7 +102,7 @@ def test_a_test_toml_that_is_damaged_is_said(store: Path, old: str, new: str) ->
         open_evidence("it", store)
 
 
-@pytest.mark.parametrize("key", AGAINST)
+@pytest.mark.parametrize("key", REQUIRED)
 def test_what_may_speak_against_a_run_must_be_there(key: str, store: Path) -> None:
     facts = json.loads((store / "facts.json").read_text())
     del facts[key]

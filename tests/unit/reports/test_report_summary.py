@@ -75,7 +75,7 @@ def test_a_warning_is_told_behind_what_held() -> None:
     contended = {"contended-id": Found(416, [], allowed=True, warning=True)}
     told = summarised(replace(verdict(Validity.VALID), anomalies=contended))
     assert told.endswith(
-        "in 3,900 committed transactions; a warning: 416 transactional ids were taken back by those who had lost them"
+        "in 3,900 committed transactions; warning: 416 transactional ids were taken back by those who had lost them"
     )
 
 

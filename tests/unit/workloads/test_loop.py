@@ -46,6 +46,18 @@ def calls(client: FakeClient) -> list[str]:
     return [what[0] for what in client.did if what[0] not in ("plain", "committed")]
 
 
+def mended_after(times: int, call: str, one: Worker, client: FakeClient) -> None:
+    """Have nothing fail any more once the worker has made that call so many times."""
+    listen = one.control.listen
+
+    def listened(timeout_s: float = 0.0) -> None:
+        if len(client.named(call)) == times:
+            client.fails = {}
+        listen()
+
+    one.control.listen = listened  # type: ignore[method-assign]
+
+
 def test_a_transaction_holds_outputs_and_offsets(tmp_path: Path) -> None:
     client = FakeClient(given=list(TWO))
     with worker(client, tmp_path, Delivery.TRANSACTIONS) as one:
@@ -72,14 +84,7 @@ def test_a_transaction_that_cannot_begin_has_failed_and_another_producer_takes_o
 def test_a_producer_whose_initialisation_failed_is_given_up_before_the_next_one_asks(tmp_path: Path) -> None:
     client = FakeClient(given=list(TWO), fails={"init": Failure.FATAL})
     with worker(client, tmp_path, Delivery.TRANSACTIONS) as one:
-        listen = one.control.listen
-
-        def mended_at_the_second_time(timeout_s: float = 0.0) -> None:
-            if len(client.named("init")) == 1:
-                client.fails = {}
-            listen()
-
-        one.control.listen = mended_at_the_second_time  # type: ignore[method-assign]
+        mended_after(1, "init", one, client)
         one.turn()
     assert calls(client)[:3] == ["init", "discard", "init"] and one.counts.committed == 1
 
@@ -208,14 +213,7 @@ def test_a_worker_that_was_replaced_takes_no_new_consumer(tmp_path: Path) -> Non
 def test_a_partition_begins_where_the_group_stands_once_that_is_known(tmp_path: Path) -> None:
     client = FakeClient(fails={"committed": Failure.RETRIABLE})
     with worker(client, tmp_path, Delivery.TRANSACTIONS) as one:
-        listen = one.control.listen
-
-        def known_at_the_third_time(timeout_s: float = 0.0) -> None:
-            if len(client.named("committed")) == 2:
-                client.fails = {}
-            listen()
-
-        one.control.listen = known_at_the_third_time  # type: ignore[method-assign]
+        mended_after(2, "committed", one, client)
         assert one.gained([("in", 1)]) == [Position("in", 1, 0)]
     assert len(client.named("committed")) == 3
 
