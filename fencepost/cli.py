@@ -22,6 +22,8 @@ from harness.settings.options import FIELDS
 COMMANDS = ("run", "check", "report", "replay", "trace", "sweep", "bench", "list", "doctor")
 NAME = "fencepost"
 UNREAD = "the program that was to read the output has ended"
+SHOWS = ("list", "trace")
+"""Commands that decide nothing: whoever stops reading, as `head` does, has seen enough."""
 
 
 class House(click.Group):
@@ -79,6 +81,8 @@ def run_command_line(arguments: Sequence[str]) -> int:
         return status
     except (BrokenPipeError, SystemExit):  # click makes a SystemExit(1) of a broken pipe, which is no verdict
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left in it is for nobody
+        if arguments[:1] and arguments[0] in SHOWS:
+            return ExitStatus.VALID
         _say_last(f"a pipe broke: {UNREAD}")
         return ExitStatus.FAILURE
 
@@ -112,7 +116,7 @@ def _sentence(error: click.UsageError) -> str:
         known = [name for p in error.ctx.command.params for name in p.opts] if error.ctx else []
         key = written.lstrip("-").replace("_", "-")
         if key in FIELDS and "--set" in known:
-            return f"{written} has no option of its own; say --set {key}=VALUE"
+            return f"{written} is not a flag: set it with --set {key}=VALUE"
         return f"{unknown('option', written, known)} (all of them: {command} --help)"
     message = error.format_message().rstrip(".")
     return f"{message[:1].lower()}{message[1:]} (see {command} --help)"

@@ -134,7 +134,6 @@ def perform_run(
     plan = plan_run(options, test, drawn, command, started, clock)
     plan.save(folder / store.PLAN)
     stack.enter_context(store.going_on(folder))
-    store.point_latest(root, folder)
     run_log = RunLog(progress, clock)
     if options.nemesis is None and not drawn.injections and not options.defect:
         nemeses = registry.nemeses().values()
@@ -160,6 +159,7 @@ def perform_run(
         with run_log.phase("cluster"):
             parts = ClusterParts(_cluster_of(options, test), folder, prepared, supervisor, ports.take)
             cluster = up.enter_context(CLUSTERS[options.cluster].open(parts))
+        store.point_latest(root, folder)  # not before: a run that was ended early has no evidence to look at
         try:
             ends = SentinelEnds(cluster, backlog)
             running = Running(cluster, supervisor, interrupt, ends, services, backlog)

@@ -63,8 +63,19 @@ def _expand(path: str) -> list[Given]:
         )
         return [Given(path, error=none)]
     if place.exists():
-        return [Given(path, file=place)]
+        return [_file(path)]
     return [Given(path, error=f"there is no {path}")]
+
+
+def _file(path: str) -> Given:
+    """A history by its name: one that cannot be one is not worth a Spark."""
+    from harness.history_files.blocks import require_suffix
+
+    try:
+        require_suffix(Path(path))
+    except UnreadableInput as error:
+        return Given(path, error=str(error))
+    return Given(path, file=Path(path))
 
 
 def _runs(place: Path) -> Iterator[Path]:

@@ -44,11 +44,12 @@ def draw(rng: Random, targets: FaultTargets) -> Drawn:
 def kill_leader_ahead(context: FaultContext, injection: Injection) -> Iterator[Effect]:
     """It acted if the leader's log was longer than any follower's when it was killed, and another leads now."""
     cluster = context.cluster
-    who = broker_in_role(cluster, injection.target)
-    first = first_in_role(who, injection.target)
-    leader, followers = _parted(cluster.brokers, first, injection)
-    topic, _, number = injection.target.name.rpartition("/")
-    effect = Effect(target=f"broker {first}, leader of {injection.target.name}", who=f"broker {first}")
+    target = _beside_coordinators(context, injection.target)
+    who = broker_in_role(cluster, target)
+    first = first_in_role(who, target)
+    leader, followers = _parted(cluster.brokers, first, target)
+    topic, _, number = target.name.rpartition("/")
+    effect = Effect(target=f"broker {first}, leader of {target.name}", who=f"broker {first}")
     links = [peer_link(follower.id, first, "int") for follower in followers]
     effect.strikes()
     try:
@@ -61,7 +62,7 @@ def kill_leader_ahead(context: FaultContext, injection: Injection) -> Iterator[E
                 ending = leader.kill()
         if not effect.lacking:
             moved = await_failover(
-                effect, ending, partial(another, who, first), f"{injection.target} to leave broker {first}"
+                effect, ending, partial(another, who, first), f"{target} to leave broker {first}"
             )
             if moved is not None:
                 effect.saw(
@@ -73,10 +74,24 @@ def kill_leader_ahead(context: FaultContext, injection: Injection) -> Iterator[E
     cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
 
 
-def _parted(brokers: Sequence[Broker], first: int, injection: Injection) -> tuple[Broker, list[Broker]]:
+def _beside_coordinators(context: FaultContext, target: Target) -> Target:
+    """The partition that is named, unless its leader coordinates a group whose workers write there: cut off from its
+    followers it takes no commit of offsets, and who waits for that commit writes nothing. Then it is the next
+    partition of the topic that such a broker does not lead; the one that is named where there is none.
+    """
+    topic, _, number = target.name.rpartition("/")
+    groups = {stage.group for stage in context.stages if topic in stage.writes and stage.group}
+    coordinators = {context.cluster.group_coordinator(group) for group in groups}
+    seen = context.cluster.describe(topic)
+    in_turn = sorted(seen, key=lambda one: (one - int(number)) % len(seen))
+    beside = (one for one in in_turn if seen[one].leader not in coordinators)
+    return Target(target.role, f"{topic}/{next(beside, int(number))}")
+
+
+def _parted(brokers: Sequence[Broker], first: int, target: Target) -> tuple[Broker, list[Broker]]:
     leader = next((broker for broker in brokers if broker.id == first), None)
     if leader is None:
-        raise FaultFailed(f"{injection.target} is broker {first}, which is not of this cluster")
+        raise FaultFailed(f"{target} is broker {first}, which is not of this cluster")
     return leader, [broker for broker in brokers if broker is not leader]
 
 

@@ -27,7 +27,7 @@ SERVICE = "postgres"
 def draw(rng: Random, targets: FaultTargets) -> Drawn:
     """The one server that there is."""
     if SERVICE not in targets.services:
-        raise OfAnotherPipeline("a pipeline with a PostgreSQL")
+        raise OfAnotherPipeline("a workload that keeps a table in PostgreSQL, as outbox does")
     return Drawn(Target("server", SERVICE))
 
 

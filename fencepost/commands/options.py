@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import MISSING, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,16 +23,21 @@ def option_flags(*keys: str) -> Callable[[F], F]:
         for key in reversed(keys):
             field = FIELDS[key]
             many = key == "spark-conf"
-            default = "" if field.default is None or many else f"  [default: {_shown(field.default)}]"
             function = click.option(
                 f"--{key}",
                 metavar="K=V" if many else _metavar(key),
                 multiple=many,
-                help=field.metadata["help"] + default,
+                help=field.metadata["help"] + default_of(key),
             )(function)
         return function
 
     return decorate
+
+
+def default_of(key: str) -> str:
+    """`  [default: 3]`, for the help; nothing where the words say what holds if the option is not given."""
+    default = FIELDS[key].default
+    return "" if default is None or default is MISSING else f"  [default: {_shown(default)}]"
 
 
 def json_flag(function: F) -> F:
@@ -90,6 +95,8 @@ def flag_values(given: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _shown(default: object) -> str:
+    if isinstance(default, bool):
+        return str(default).lower()
     return f"{default:g}" if isinstance(default, float) else str(default)
 
 

@@ -1,8 +1,11 @@
 """`fencepost replay`."""
 
+import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,7 +16,7 @@ from fencepost.progress import progress_for
 from fencepost.stores import one_run
 from harness.errors import ExitStatus, UsageError
 from harness.record.store import PLAN
-from harness.settings.command_line import command_line
+from harness.secrets import redact_text
 from harness.settings.options import Options, parse_set
 from harness.settings.test_toml import Plan
 
@@ -55,7 +58,8 @@ def command(
       fencepost replay store/latest --without-defect
       fencepost replay store/shop/20261121T100000Z --json
     """
-    plan = Plan.load(one_run(store) / PLAN)
+    folder = one_run(store)
+    plan = Plan.load(folder / PLAN)
     options = plan.options
     for values in [*map(_settable, sets), *asking.flag_values(given)]:
         options = options.updated(values)
@@ -69,15 +73,33 @@ def command(
 
     with closing(progress_for(sys.stderr)) as progress:
         progress.say(f"replaying {store}, seed {options.seed}")
-        verdict, folder = run(
+        verdict, new = run(
             options,
             progress,
-            command=command_line(options),
+            command=_command_line(folder, into, sets, given, without_defect=without_defect),
             schedule=list(plan.schedule),
             churn=plan.run.get("churn", ()),
         )
-    telling.tell_run(verdict, folder, f"fencepost replay {folder}", as_json=as_json)
+    telling.tell_run(verdict, folder, f"fencepost replay {new}", as_json=as_json)
     return verdict.valid.exit_status
+
+
+def _command_line(
+    folder: Path, into: str | None, sets: Sequence[str], given: Mapping[str, Any], *, without_defect: bool
+) -> str:
+    """The command that does this again, without secrets: `fencepost run` would draw its faults anew."""
+    place, here = folder.resolve(), Path.cwd().resolve()  # `latest` will be another run
+    named = place.relative_to(here) if place.is_relative_to(here) else place
+    words = ["fencepost", "replay", str(named)]
+    words += ["--without-defect"] if without_defect else []
+    words += [] if into is None else ["--store", into]
+    for flag, texts in {
+        "--set": sets,
+        **{f"--{key.replace('_', '-')}": text for key, text in given.items()},
+    }.items():
+        for text in [texts] if isinstance(texts, str) else texts or ():
+            words += [flag, redact_text(text)]
+    return shlex.join(words)
 
 
 def _right(options: Options, store: str, *, scheduled: bool) -> Options:

@@ -13,8 +13,10 @@ from harness.errors import ExitStatus
 from harness.settings.command_line import command_line
 from harness.settings.options import FIELDS
 
-OTHERS = "\b\nWhat has no option of its own, for --set:\n" + "\n".join(
-    f"  {key:<12} {field.metadata['help']}" for key, field in FIELDS.items() if not field.metadata["flag"]
+OTHERS = "\b\nOptions without a flag; set them with --set KEY=VALUE:\n" + "\n".join(
+    f"  {key:<17} {field.metadata['help']}{asking.default_of(key)}"
+    for key, field in FIELDS.items()
+    if not field.metadata["flag"]
 )
 
 

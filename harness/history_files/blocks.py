@@ -56,15 +56,21 @@ class Block:
         return (self.end - self.start) * (8 if self.gzipped else 1)
 
 
+def require_suffix(path: Path) -> str:
+    """What the name of a history ends in, but for `.gz`; raises `UnreadableInput`."""
+    kind = (path.with_suffix("") if path.suffix == ".gz" else path).suffix
+    if kind not in SUFFIXES:
+        known = ", ".join(SUFFIXES)
+        raise UnreadableInput(
+            f"{path} is not a history: a history's name ends in {known}, or in one of these and .gz"
+        )
+    return kind
+
+
 def blocks_of(run: int, path: Path, block_bytes: int = BLOCK_BYTES) -> list[Block]:
     """The blocks of a file; raises `UnreadableInput` if it is none that can be read."""
+    kind = require_suffix(path)
     gzipped = path.suffix == ".gz"
-    kind = (path.with_suffix("") if gzipped else path).suffix
-    if kind not in SUFFIXES:
-        raise UnreadableInput(
-            f"{path} is no history: its name ends in none of {', '.join(SUFFIXES)}, nor in one of them "
-            "and .gz"
-        )
     if path.exists() and not path.is_file():
         raise UnreadableInput(f"{path} is no file that can be read twice")  # a pipe, or a device
     try:

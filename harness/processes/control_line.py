@@ -44,6 +44,7 @@ class Report:
     fed: int | None = None  # inputs that were acknowledged to a feeder
     given: int | None = None  # records that a reader was given so far
     reached: int | None = None  # partitions of which a final reader came to the end
+    unread: int | None = None  # partitions that a worker is still to read to their ends before it may end
 
     def line(self) -> bytes:
         """As it is sent."""
@@ -66,6 +67,7 @@ class Heard:
     fed: int = 0
     given: int = 0
     reached: int = 0
+    unread: int = 0
 
     def take(self, report: Report) -> None:
         """One more report."""

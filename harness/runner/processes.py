@@ -210,6 +210,10 @@ class Processes:
                 total[name] = total.get(name, 0) + count
         return total
 
+    def unread(self) -> list[tuple[str, int]]:
+        """The journals of workers that have ended, and had partitions left that they were to read to the end."""
+        return [(member.journal, member.heard.unread) for member in self.members if member.heard.unread]
+
     # -- striking ---------------------------------------------------------------------------
 
     def wait_at_step(

@@ -66,6 +66,10 @@ def quiesce(
                 stage.name,
             )
         _stop(run_log, processes, Role.WORKER)
+        for journal, unread in processes.unread():
+            run_log.problem(
+                "reader-short", f"{journal} did not read {unread} partitions to their ends", journal
+            )
         attempt(
             "transaction-open",
             "a transaction stayed open",

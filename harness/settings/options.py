@@ -73,7 +73,10 @@ class Options:
         flag=True,
     )
     assignor: str | None = _option(
-        OneOf(ASSIGNORS), None, "of the classic protocol: eager or cooperative; eager if not given", flag=True
+        OneOf(ASSIGNORS),
+        None,
+        "of the classic group protocol: eager or cooperative; eager if not given",
+        flag=True,
     )
     cluster: str = _option(OneOf(("local",)), "local", "the kind of cluster", flag=True)
     brokers: int = _option(Whole(3, 3), 3, "how many brokers the cluster has", flag=True)
@@ -96,37 +99,41 @@ class Options:
     toxiproxy: str = _option(_TOOL, "auto", "auto, bundled, or toxiproxy's binary")
     postgres: str = _option(_TOOL, "auto", "auto, bundled, or the folder with initdb and postgres")
     abort_share: float = _option(
-        Number(0, 0.5), 0.02, "share of the transactions that are aborted on purpose"
+        Number(0, 0.5), 0.02, "share of the transactions, 0 to 0.5, that are aborted on purpose"
     )
     churn_s: float = _option(
-        Number(0, 3600, "seconds"), 0.0, "every so many seconds a worker joins, leaves, or both; 0: never"
+        Number(0, 3600, "seconds"),
+        0.0,
+        "seconds from one worker that joins or leaves to the next; 0: none does",
     )
     empty_share: float | None = _option(
         Number(0, 0.9),
         None,
-        "share of the batches before which a worker commits a transaction with nothing, or with offsets or outputs "
-        "alone; the workload's own if not given",
+        "share of the batches, 0 to 0.9, before which a worker commits a transaction with nothing, or with "
+        "offsets or outputs alone; the workload's own if not given",
     )
     overrun_share: float = _option(
-        Number(0, 0.5), 0.0, "share of the transactions that are held until their time-out has passed"
+        Number(0, 0.5), 0.0, "share of the transactions, 0 to 0.5, held open past their time-out"
     )
     txn_timeout_s: float = _option(
-        Number(2, 30, "seconds"), 30.0, "after which a coordinator aborts a transaction that is open"
+        Number(2, 30, "seconds"), 30.0, "seconds after which the coordinator aborts an open transaction"
     )
     compression: str = _option(
-        OneOf(COMPRESSIONS), "none", "of what workers and feeder send: none, gzip, snappy, lz4 or zstd"
+        OneOf(COMPRESSIONS),
+        "none",
+        "of the records that workers and feeder send: none, gzip, snappy, lz4 or zstd",
     )
     record_bytes: int = _option(
-        Whole(0, 4_194_304), 0, "pad inputs and outputs to that many bytes; 0: as the workload makes them"
+        Whole(0, 4_194_304), 0, "bytes that inputs and outputs are padded to; 0: no padding"
     )
     partitions: int = _option(Whole(1, 64), 6, "partitions of each topic")
     static_membership: bool = _option(
         Switch(), False, "workers have a group.instance.id, which outlives a restart: true or false"
     )
     first_port: int | None = _option(
-        Whole(1024, 65_000), None, "ports are taken from here up; free ones if not given"
+        Whole(1024, 65_000), None, "use ports from this one up; free ports if not given"
     )
-    heap_mb: int = _option(Whole(128, 8192), 256, "heap of each broker, MB")
+    heap_mb: int = _option(Whole(128, 8192), 256, "MB of heap of each broker")
     mirror: str | None = _option(
         Text("a URL (http, https or file)", r"(https?|file)://[^\s]+"),
         None,

@@ -65,8 +65,8 @@ def test_replay_refuses_without_its_secrets_and_takes_them_again(tmp_path, monke
         replay.command.main([str(tmp_path), "--set", "rate=1"], standalone_mode=False)
     asked = []
 
-    def run(options, *_, **__):
-        asked.append(options)
+    def run(options, *_, command, **__):
+        asked.append((options, command))
         raise UnreadableInput("far enough")
 
     monkeypatch.setattr(import_module("fencepost.running"), "run", run)
@@ -76,7 +76,10 @@ def test_replay_refuses_without_its_secrets_and_takes_them_again(tmp_path, monke
     ]
     with pytest.raises(UnreadableInput, match="far enough"):
         replay.command.main([str(tmp_path), *words], standalone_mode=False)
-    assert asked == [HELD]
+    ((options, command),) = asked
+    assert options == HELD
+    assert command.startswith(f"fencepost replay {tmp_path} --set 'mirror=")
+    assert SECRET not in command
 
 
 @pytest.mark.parametrize("assignment", [f"mirror=ftp://me:{SECRET}@host", f"broker.a.password={SECRET}\n"])

@@ -144,6 +144,7 @@ class MixedWorker:
         ends: dict[Place, int] | None = None
         wanted: list[Place] = list(self.keys.places)
         behind = wanted
+        self.control.tell(unread=len(behind))  # what is said last stands, also where this ends badly
         while behind and time.monotonic() < deadline:
             try:
                 if ends is None:
@@ -160,6 +161,7 @@ class MixedWorker:
         if behind:
             words = f"{len(behind)} keys were not read to their ends within {FINAL_POLLS_S:g} s: {behind[0]} first"
             self.journal.write(Noted(error=words))
+        self.control.tell(unread=len(behind))
 
     def _draw(self) -> Drawn:
         """The next transaction."""

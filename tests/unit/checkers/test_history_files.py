@@ -70,7 +70,7 @@ BAD: dict[str, tuple[bytes, int | None, str]] = {
     "below.jsonl": (jsonl([e(5, "invoke", [send(8)]), e(5, "ok", [send(8, -1)])]), 2, "not -1"),
     "cut.jsonl.gz": (gzip.compress(jsonl(GOOD))[:-9], None, "damaged or cut off"),
     "none.jsonl.gz": (jsonl(GOOD), None, "damaged or cut off after line 0: it is no gzip file"),
-    "table.csv": (b"", None, "is no history"),
+    "table.csv": (b"", None, "is not a history"),
 }
 
 

@@ -123,7 +123,9 @@ def test_what_few_pipelines_have_is_missed_only_where_it_was_named() -> None:
     schedule = draw(list(NEMESES.values()), plain, 300, Random(1), named=False)
     told = {one.fault for one in schedule.injections} | set(schedule.unscheduled)
     assert told == set(NEMESES) - {"kill-postgres"}
-    with pytest.raises(UsageError, match="kill-postgres needs a pipeline with a PostgreSQL"):
+    with pytest.raises(
+        UsageError, match="kill-postgres needs a workload that keeps a table in PostgreSQL, as outbox does"
+    ):
         draw([NEMESES["kill-postgres"]], plain, 300, Random(1), named=True)
 
 

@@ -12,6 +12,7 @@ from harness.history import Step
 from harness.network import LinkEffect
 from harness.network.fake import FakeNetwork
 from harness.network.links import client_link
+from harness.pipeline import TopicFacts
 from harness.record.events import Begun
 from harness.record.journal import Journal
 from harness.runner.carry_out import CarryingOut, Injected
@@ -234,3 +235,18 @@ def test_faults_of_brokers_and_of_workers_go_on_side_by_side(tmp_path: Path) -> 
         assert {report.fault for report in injected.reports} == {"kill-broker", "kill-worker", "partition"}
         assert all(report.acted for report in injected.reports)
         assert Step.AFTER_SEND.value in next(r.target for r in injected.reports if r.fault == "kill-worker")
+
+
+@pytest.mark.parametrize(("coordinator", "struck"), [(1, 2), (3, 1)])
+def test_a_leader_that_takes_no_commit_of_its_writers_is_not_cut_off(
+    coordinator: int, struck: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its followers are needed for the commit, and who waits for that one writes nothing."""
+    target = Target("leader", "out/0")
+    monkeypatch.setitem(AIMED, "kill-leader-ahead", replace(AIMED["kill-leader-ahead"], target=target))
+    cluster = FakeCluster()
+    cluster.create_topics([TopicFacts("out", 2)], 1.0)
+    cluster._leader |= {"group g": coordinator, "out/0": 1, "out/1": 2}
+    with fake_run(tmp_path, cluster=cluster) as run:
+        (report,) = carried_out(run, "kill-leader-ahead").reports
+        assert (report.acted, report.target) == (True, f"broker {struck}, leader of out/{int(struck != 1)}")

@@ -14,6 +14,7 @@ from tests.support.fake_run import (
     IDLE,
     NEVER_COMMITS,
     PIPELINE,
+    WORKS,
     FakeEnds,
     FakeRun,
     Script,
@@ -93,3 +94,12 @@ def test_a_transaction_that_stays_open_is_told(tmp_path: Path) -> None:
 def test_readers_that_die_or_never_come_to_the_end_are_told(tmp_path: Path, final: str) -> None:
     with fake_run(tmp_path, Script(others={Role.FINAL: final})) as run:
         assert brought_to_rest(run)[1] == ["reader-short"]
+
+
+def test_a_worker_that_was_to_read_more_before_it_ended_is_told(tmp_path: Path) -> None:
+    unread = WORKS.replace("        break", "        report(unread=2)\n        break", 1)
+    with fake_run(tmp_path, Script(unread)) as run:
+        run.processes.await_ready([run.processes.start_worker("s", "s-1")])
+        assert brought_to_rest(run)[1] == ["reader-short"]
+    (problem,) = run.run_log.evidence_problems
+    assert problem.text == "s-1.0 did not read 2 partitions to their ends"

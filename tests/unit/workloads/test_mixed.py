@@ -1,11 +1,14 @@
 """The loop of random sends and polls, on a client without Kafka."""
 
+import json
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
 from harness.clients.control import Control
 from harness.clients.interface import Failure
@@ -25,13 +28,17 @@ PLACES = [("k", n) for n in range(12)]
 
 @contextmanager
 def worker(
-    client: FakeClient, path: Path, policy: Policy = RIGHT, abort_share: float = 0.0
+    client: FakeClient,
+    path: Path,
+    policy: Policy = RIGHT,
+    abort_share: float = 0.0,
+    control: Control | None = None,
 ) -> Iterator[MixedWorker]:
     with Journal(
         path / "txn-1.0.jsonl", 0, Begun("txn-1.0", role="worker", stage="txn", process=0)
     ) as journal:
         settings = Settings("b", None, "txn-1", 0, 20, abort_share, 1, policy, Delivery.MIXED, partitions=3)
-        yield MixedWorker(TXN.stages[0], settings, client, journal, Control(None))
+        yield MixedWorker(TXN.stages[0], settings, client, journal, control or Control(None))
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -109,6 +116,21 @@ def test_at_its_end_a_worker_has_read_every_key_to_the_end(tmp_path: Path):
         assert one.reading.read_to == {place: len(log) for place, log in client.kept.items()}
     last = lines(tmp_path)[-2]
     assert (last["type"], last["f"]) == ("ok", "poll") and "txn" not in last
+
+
+def test_a_worker_that_cannot_read_every_key_to_its_end_tells_how_many_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workloads.loop.mixed.FINAL_POLLS_S", 0.0)
+    theirs, ours = socket.socketpair()
+    with worker(FakeClient(), tmp_path, control=Control(theirs)) as one:
+        for _ in range(20):
+            one.turn()
+        one.finish()
+    theirs.close()
+    told = [json.loads(line) for line in ours.makefile("rb")]
+    ours.close()
+    assert [report["unread"] for report in told if "unread" in report] == [len(one.keys.places)] * 2
 
 
 def test_what_it_reads_was_written_by_its_like(tmp_path: Path):
