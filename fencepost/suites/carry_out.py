@@ -31,6 +31,7 @@ UP_AFTER_S = 45.0
 MOST_OVERHEAD_S = 1_200.0
 """A run that takes longer than this beside its time limit is ended."""
 LOOK_EVERY_S = 0.2
+PROGRAM = (sys.executable, "-P", "-m", "fencepost.suites.one_cell")
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Conditions:
     options: Mapping[str, Options]  # of each cell, by its name
     known: Sequence[Known]
     today: date
+    program: Sequence[str] = PROGRAM
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class Runs:
         with os.fdopen(write_end, "wb", buffering=0) as pipe:
             try:
                 child = self._supervisor.spawn(
-                    [sys.executable, "-P", "-m", "fencepost.suites.one_cell"],
+                    self._how.program,
                     name=f"the run of {cell.slug}",
                     log_file=self._book.log_of(cell),
                     stdin=read_end,

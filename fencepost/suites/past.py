@@ -18,9 +18,19 @@ NOT_COMPARED = frozenset(
 
 def fingerprint(options: Mapping[str, Any], versions: Mapping[str, str]) -> str:
     """Of what a run compared: verdicts with the same one are verdicts on the same."""
-    about = {key: value for key, value in options.items() if key not in NOT_COMPARED}
-    text = json.dumps([about, dict(versions)], sort_keys=True, default=str)
+    text = json.dumps([_about(options), dict(versions)], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _about(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if key not in NOT_COMPARED}
+
+
+def _alike(one: Cell, other: Cell) -> bool:
+    """Whether two runs compared the same; of one that failed before it knew its versions, its options say so."""
+    if one.versions and other.versions:
+        return one.fingerprint == other.fingerprint
+    return _about(one.options) == _about(other.options)
 
 
 def compared(suite: Suite, past: Sequence[Suite]) -> Suite:
@@ -35,9 +45,7 @@ def compared(suite: Suite, past: Sequence[Suite]) -> Suite:
 def _compared(cell: Cell, past: Sequence[Cell]) -> Cell:
     judged = [one for one in past if one.state.good or one.state.bad]
     before = judged[0].state if judged else None
-    alike = [
-        one for one in [cell, *judged[: MOST - 1]] if one.fingerprint and one.fingerprint == cell.fingerprint
-    ]
+    alike = [one for one in [cell, *judged[: MOST - 1]] if _alike(one, cell)]
     counted = [one for one in alike if one.state.good or one.state.bad]
     flake = Flake(len(counted), sum(one.state.bad for one in counted))
     new = cell.state.bad and (before is None or before.good)

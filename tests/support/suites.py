@@ -38,6 +38,7 @@ def cell(
         "run": f"runs/{name.replace(' ', '-')}/20261124T200000Z" if ran else None,
         "started": "2026-11-24T20:00:00+00:00" if ran else None,
         "duration_s": 95.0 if ran else None,
+        "versions": {"kafka": "4.3.1"} if ran else {},
         "fingerprint": "0123456789abcdef",
         "new": state is State.INVALID,
         "before": State.VALID if state is State.INVALID else None,

@@ -40,6 +40,15 @@ def test_a_rate_counts_what_compared_the_same_and_this_night_with_it() -> None:
     assert told.flake == Flake(4, 1)
 
 
+def test_a_night_that_failed_before_its_versions_were_known_counts_by_its_options() -> None:
+    early = cell(state=State.FAILED, versions={}, fingerprint="ffff")
+    assert compared(cell(), early).flake == Flake(2, 1)
+    assert compared(early, cell()).flake == Flake(2, 1)
+    assert compared(cell(), replace(early, options={"workload": "shop", "time-limit": 5.0})).flake == Flake(
+        1, 0
+    )
+
+
 def test_a_rate_is_of_thirty_nights_at_most() -> None:
     assert compared(cell(), *[cell(state=State.INVALID)] * 40).flake == Flake(30, 29)
 
