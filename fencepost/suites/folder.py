@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.errors import UnreadableInput, UsageError
-from harness.record.store import new_folder
+from harness.record.store import new_folder, point_latest
 from harness.suite import SUITE_FILE, Cell, Suite
 
 RUNS, LOGS = "runs", "logs"
@@ -58,8 +58,11 @@ class Book:
 
 
 def create(store: Path, suite: Suite) -> Book:
-    """A new folder, `STORE/NAME/TIME`. Raises `EnvironmentFailure`."""
-    return Book(new_folder(store, suite.name, datetime.now(UTC), (RUNS, LOGS)), suite)
+    """A new folder, `STORE/NAME/TIME`, to which `STORE/NAME/latest` points. Raises `EnvironmentFailure`."""
+    book = Book(new_folder(store, suite.name, datetime.now(UTC), (RUNS, LOGS)), suite)
+    suite.save(book.folder)
+    point_latest(store / suite.name, book.folder)
+    return book
 
 
 def found(folder: Path) -> Path:
