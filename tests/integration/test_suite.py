@@ -1,4 +1,4 @@
-"""A suite on real clusters, killed half-way: what is over is kept, what was cut off begins anew, all are judged at once."""
+"""A suite on real clusters, killed half-way: what is over is kept, what was cut off begins anew, all are judged."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def test_a_suite_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
             lambda: (latest / "suite.json").exists() and "not judged" in states(latest).values(),
             "the first run to be over",
             300.0,
-            last_seen=lambda: suite.poll(),
+            last_seen=suite.poll,
         )
         wait_for(
             lambda: list(latest.glob("runs/002-*/*/journals/*.jsonl")), "the second run to have begun", 120.0
