@@ -56,7 +56,7 @@ def _read(where: str, table: Mapping[str, Any], anomalies: Collection[str]) -> K
     for key in OWN:
         if key not in table:
             raise UsageError(
-                f"{where} has no {key}: a known failure says workload, anomaly, why, and until when it counts"
+                f"{where} has no {key}: a known failure names its anomaly, says why, and until which day it counts"
             )
     named = table["anomaly"] if isinstance(table["anomaly"], list) else [table["anomaly"]]
     for name in named:
