@@ -4,7 +4,7 @@ The template escapes everything that a suite file or a run has said; style and s
 its security policy permits exactly these two, by their hashes. Without a script everything can be read.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -62,7 +62,7 @@ def draw(suite: Suite) -> str:
     )
     environment.filters |= {"show": words.printable, "clock": _clock, "length": _length}
     shown = {cell.name: _shown(n, cell, suite) for n, cell in enumerate(suite.cells, 1)}
-    columns = list(dict.fromkeys(_column(cell, suite) for cell in suite.cells))
+    columns = _columns(suite)
     bad = worst_first(suite.cells)
     return environment.get_template("suite.html").render(
         suite=suite,
@@ -72,7 +72,7 @@ def draw(suite: Suite) -> str:
         policy=policy(style, script),
         style=Markup(style),
         script=Markup(script),
-        columns=columns,
+        columns=list(dict.fromkeys(columns.values())),
         rows=list(_rows(suite, columns, shown)),
         every=[shown[cell.name] for cell in _in_order(suite.cells)],
         new=[shown[cell.name] for cell in bad if cell.new],
@@ -107,17 +107,20 @@ def _style(state: State) -> str:
     return state.replace(" ", "-")
 
 
-def _column(cell: Cell, suite: Suite) -> tuple[str, str]:
-    """Faults, and the version of Kafka where the suite has several."""
-    several = len({one.kafka for one in suite.cells}) > 1
-    return cell.nemesis, cell.kafka if several else ""
+def _columns(suite: Suite) -> dict[str, tuple[str, str]]:
+    """By cell: its faults, and the version of Kafka where the suite has several."""
+    several = len({cell.kafka for cell in suite.cells}) > 1
+    return {cell.name: (cell.nemesis, cell.kafka if several else "") for cell in suite.cells}
 
 
-def _rows(suite: Suite, columns: Sequence[tuple[str, str]], shown: dict[str, Shown]) -> Iterator[Row]:
-    for workload, client in dict.fromkeys((cell.workload, cell.client) for cell in suite.cells):
-        own = [cell for cell in suite.cells if (cell.workload, cell.client) == (workload, client)]
-        places = [[shown[cell.name] for cell in own if _column(cell, suite) == column] for column in columns]
-        yield Row(workload, client, places)
+def _rows(suite: Suite, columns: Mapping[str, tuple[str, str]], shown: Mapping[str, Shown]) -> Iterator[Row]:
+    places: dict[tuple[str, str], dict[tuple[str, str], list[Shown]]] = {}
+    for cell in suite.cells:
+        row = places.setdefault((cell.workload, cell.client), {})
+        row.setdefault(columns[cell.name], []).append(shown[cell.name])
+    every = list(dict.fromkeys(columns.values()))
+    for (workload, client), there in places.items():
+        yield Row(workload, client, [there.get(column, []) for column in every])
 
 
 def _in_order(cells: Sequence[Cell]) -> list[Cell]:

@@ -90,3 +90,18 @@ def test_the_page_links_to_reports_that_there_are() -> None:
     ]
     assert len(links) == len(judged)
     assert all(link.endswith("/report.html") for link in links)
+
+
+def test_versions_of_kafka_are_columns_where_there_are_several() -> None:
+    made = suite(cell(), cell(kafka="4.2.0", name="shop on 4.2.0"))
+    assert re.findall(r'<td data-label="([^"]+)">', draw(made)) == [
+        "kill-broker on 4.3.1",
+        "kill-broker on 4.2.0",
+    ]
+    assert re.findall(r'<td data-label="([^"]+)">', draw(suite(cell()))) == ["kill-broker"]
+
+
+def test_a_thousand_cells_are_drawn_in_seconds() -> None:
+    assert (
+        draw(suite(*(cell(nemesis=f"n{n}") for n in range(1000)))).count('<li class="run-of-suite"') == 1000
+    )
