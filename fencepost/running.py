@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost import registry
 from fencepost.clusters import CLUSTERS, ClusterParts
 from fencepost.drawing import draw_report
-from fencepost.judges.for_a_run import Judge, judge_for
+from fencepost.judges.for_a_run import Judge, JudgedLater, judge_for
 from fencepost.planning import draw, facts_of, plan_run, plan_test
 from fencepost.preparing import prepare_cluster
 from harness.cluster import ClusterSpec
@@ -63,11 +63,7 @@ def run(
         if schedule is not None
         else draw(options, workload)
     )
-    progress.say("planned, in seconds after the first input:" if drawn.injections else _no_faults(options))
-    for injection in drawn.injections:
-        progress.say(f"  {injection}")
-    for turn in drawn.churn:
-        progress.say(f"  {turn}")
+    _tell_plan(options, drawn, progress)
     if options.master.startswith("spark://"):  # before a run for which nobody could give a verdict
         from checkers.spark.remote import reach
 
@@ -84,6 +80,30 @@ def run(
         performed.facts().save(performed.folder / "facts.json")
         _leave(performed.folder, verdict, performed.run_log)
         return verdict, performed.folder
+
+
+def perform_alone(options: Options, progress: Progress, *, command: str) -> Path:
+    """Break a cluster under a pipeline, and leave in the run's folder what `fencepost check` judges.
+
+    Raises KeyboardInterrupt where the run was asked to end early: it would be one of another length.
+    """
+    workload = registry.workloads()[options.workload]
+    drawn = draw(options, workload)
+    _tell_plan(options, drawn, progress)
+    with Interrupt() as interrupt, ExitStack() as stack:
+        performed = perform_run(options, progress, command, workload, drawn, interrupt, stack, JudgedLater())
+        if interrupt.came:
+            raise KeyboardInterrupt
+        return performed.folder
+
+
+def _tell_plan(options: Options, drawn: Schedule, progress: Progress) -> None:
+    """The schedule, as it was drawn."""
+    progress.say("planned, in seconds after the first input:" if drawn.injections else _no_faults(options))
+    for injection in drawn.injections:
+        progress.say(f"  {injection}")
+    for turn in drawn.churn:
+        progress.say(f"  {turn}")
 
 
 def _no_faults(options: Options) -> str:
