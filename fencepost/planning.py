@@ -13,8 +13,9 @@ from fencepost.clusters import CLUSTERS
 from fencepost.shapes import draw_churn, empty_share, shaped, txn_timeout_ms
 from harness.clients.interface import SESSION_TIMEOUT_MS
 from harness.cluster import Ability
+from harness.errors import UsageError
 from harness.pipeline import PipelineFacts
-from harness.promises import NO_WITNESS, SEGMENTS, Promises, final_readers, observer, store_reader
+from harness.promises import FETCH, SEGMENTS, Promises, final_readers, observer, store_reader
 from harness.runner import schedule as schedules
 from harness.runner.churn import joining, slots_more
 from harness.runner.faults import FaultTargets, Nemesis
@@ -173,20 +174,30 @@ def plan_run(
     )
 
 
+def witness_of(options: Options) -> str:
+    """How the brokers' logs are read: as asked, or every replica's where that can be."""
+    segments = Ability.SEGMENTS in CLUSTERS[options.cluster].can
+    if options.witness == SEGMENTS and not segments:
+        raise UsageError(
+            f"the segment files of a cluster of kind {options.cluster} cannot be read: leave out witness=segments"
+        )
+    return options.witness or (SEGMENTS if segments else FETCH)
+
+
 def promises_of(options: Options, test: Test) -> Promises:
     """The evidence that the run will leave."""
     kind = CLUSTERS[options.cluster]
     topics = [topic.name for topic in test.pipeline.topics]
     tables = tuple(table.name for table in test.pipeline.tables)
-    segments = Ability.SEGMENTS in kind.can
+    witness = witness_of(options)
     broken = {premise for one in test.injections for premise in test.nemeses[one.fault].breaks}
     return Promises(
         journaled=tuple(stage.name for stage in test.pipeline.stages if stage.journaled),
-        witness=SEGMENTS if segments else NO_WITNESS,
-        internal_logs=test.pipeline.internal_topics if segments else (),
+        witness=witness,
+        internal_logs=test.pipeline.internal_topics,
         transactions=test.pipeline.transactional,
         offsets_within=any(stage.group and stage.transactional_ids for stage in test.pipeline.stages),
-        replicas=segments,
+        replicas=witness == SEGMENTS,
         readers=(
             *final_readers(topics),
             *((store_reader(tables),) if tables else ()),

@@ -14,7 +14,7 @@ from fencepost import registry
 from fencepost.clusters import CLUSTERS, ClusterParts
 from fencepost.drawing import draw_report
 from fencepost.judges.for_a_run import Judge, judge_for
-from fencepost.planning import draw, facts_of, plan_run, plan_test
+from fencepost.planning import draw, facts_of, plan_run, plan_test, witness_of
 from fencepost.preparing import prepare_cluster
 from harness.cluster import ClusterSpec
 from harness.errors import FencepostError
@@ -42,6 +42,7 @@ from harness.stores.backlog import StoreBacklog
 from harness.stores.interface import StoreParts
 from harness.stores.registry import STORES
 from harness.verdict import Verdict
+from harness.witness import FETCHED
 
 if TYPE_CHECKING:
     from harness.environment import Prepared
@@ -196,6 +197,7 @@ def _cluster_of(options: Options, test: Test) -> ClusterSpec:
         kafka=options.kafka,
         settings=options.settings,
         heap_mb=options.heap_mb,
+        witness=witness_of(options),
     )
 
 
@@ -221,6 +223,7 @@ def _tabulate(folder: Path, plan: Plan, run_log: RunLog, quiet: Quiet, *, keep: 
     with run_log.phase("tables"):
         tabulate(folder, plan, Ends(quiet.leaders, quiet.high_watermarks, quiet.compacted))
         run_log.rows, run_log.compacted = rows_of(folder), quiet.compacted
+        run_log.refused_logs = quiet.refused
         if plan.promises.history:
             run_log.history_crc = crc_of(folder / HISTORY_FILE)
         run_log.unexpected_errors += unexpected_errors(folder)
@@ -230,8 +233,10 @@ def _tabulate(folder: Path, plan: Plan, run_log: RunLog, quiet: Quiet, *, keep: 
 
 def _drop_segments(folder: Path) -> None:
     """The segment files stand in `log/` now; the brokers' own logs stay."""
-    for data in (folder / "brokers").glob("*/data"):
-        shutil.rmtree(data)
+    for room in ("brokers", FETCHED):
+        for data in (folder / room).glob("*/data"):
+            shutil.rmtree(data)
+    shutil.rmtree(folder / FETCHED, ignore_errors=True)
 
 
 def _versions(options: Options, prepared: "Prepared") -> dict[str, str]:

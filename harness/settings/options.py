@@ -133,6 +133,12 @@ class Options:
     first_port: int | None = _option(
         Whole(1024, 65_000), None, "use ports from this one up; free ports if not given"
     )
+    witness: str | None = _option(
+        OneOf(("segments", "fetch")),
+        None,
+        "how the brokers' logs are read: segments, the files of every replica, or fetch, from the leaders; "
+        "segments, where they can be read, if not given",
+    )
     heap_mb: int = _option(Whole(128, 8192), 256, "MB of heap of each broker")
     mirror: str | None = _option(
         Text("a URL (http, https or file)", r"(https?|file)://[^\s]+"),
