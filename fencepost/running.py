@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fencepost import registry
-from fencepost.clusters import CLUSTERS, ClusterParts
+from fencepost.clusters import CLUSTERS, ClusterParts, sized
 from fencepost.drawing import draw_report
 from fencepost.judges.for_a_run import Judge, judge_for
-from fencepost.planning import draw, facts_of, plan_run, plan_test, witness_of
+from fencepost.planning import draw, facts_of, plan_run, plan_test, tag_for, witness_of
 from fencepost.preparing import prepare_cluster
 from harness.cluster import ClusterSpec
 from harness.errors import FencepostError
@@ -59,6 +59,7 @@ def run(
 ) -> tuple[Verdict, Path]:
     """Break a cluster under a pipeline and judge it; returns the verdict and the run's folder."""
     workload = registry.workloads()[options.workload]
+    options = sized(options)
     drawn = (
         Schedule(tuple(map(Injection.from_table, schedule)), churn=tuple(map(Turn.from_table, churn)))
         if schedule is not None
@@ -130,7 +131,8 @@ def perform_run(
     require(MEMORY_MB, DISK_MB + planned_mb(options), folder)
     for left in sweep_leftovers():
         progress.say(f"ended what an earlier run had left: {left}")
-    test = plan_test(options, workload, drawn, folder, prepared)
+    tag = tag_for(options)
+    test = plan_test(options, workload, drawn, folder, prepared, tag)
     clock = Clock(time.monotonic_ns(), time.time() * 1000)
     plan = plan_run(options, test, drawn, command, started, clock)
     plan.save(folder / store.PLAN)
@@ -158,7 +160,7 @@ def perform_run(
         )
         up.callback(backlog.close)
         with run_log.phase("cluster"):
-            parts = ClusterParts(_cluster_of(options, test), folder, prepared, supervisor, ports.take)
+            parts = ClusterParts(_cluster_of(options, test, tag), folder, prepared, supervisor, ports.take)
             cluster = up.enter_context(CLUSTERS[options.cluster].open(parts))
         store.point_latest(root, folder)  # not before: a run that was ended early has no evidence to look at
         try:
@@ -189,7 +191,7 @@ def planned_mb(options: Options) -> int:
     return round(options.rate * options.time_limit_s * (BYTES_AN_INPUT + COPIES * options.record_bytes) / 1e6)
 
 
-def _cluster_of(options: Options, test: Test) -> ClusterSpec:
+def _cluster_of(options: Options, test: Test, tag: str) -> ClusterSpec:
     """The cluster that these options ask for, with a listener for each client slot."""
     return ClusterSpec(
         brokers=options.brokers,
@@ -198,6 +200,11 @@ def _cluster_of(options: Options, test: Test) -> ClusterSpec:
         settings=options.settings,
         heap_mb=options.heap_mb,
         witness=witness_of(options),
+        bootstrap=options.bootstrap,
+        client_config=options.client_config,
+        tag=tag,
+        groups=tuple(stage.group for stage in test.pipeline.stages if stage.group is not None),
+        keep_topics=options.keep == "topics",
     )
 
 

@@ -107,7 +107,7 @@ def tls_refusal(error: ssl.SSLError, where: str) -> Unwelcome:
         helps = (
             "have it renewed"
             if "expired" in reason
-            else "set ssl.endpoint.identification.algorithm= (empty) in the client-config file if that is as it should be"
+            else "dial a name that it has, or set ssl.endpoint.identification.algorithm= in the client-config file"
             if "match" in reason.lower() or "mismatch" in reason.lower()
             else "set ssl.truststore.location in the client-config file to the authority that signed it"
         )

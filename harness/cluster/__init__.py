@@ -39,6 +39,11 @@ class ClusterSpec:
     settings: Mapping[str, str] = field(default_factory=dict)  # on top of the house's own
     heap_mb: int = 256
     witness: str = SEGMENTS  # how its logs are read: segments or fetch
+    bootstrap: str | None = None  # of a cluster that is already there, as the rest
+    client_config: str | None = None  # the path of a file that says how clients connect
+    tag: str = ""  # what the run's topics and transactional ids begin with
+    groups: tuple[str, ...] = ()  # the run's consumer groups
+    keep_topics: bool = False
 
 
 @dataclass(frozen=True)

@@ -33,11 +33,18 @@ class FetchWitness:
 
     kind = FETCH
 
-    def __init__(self, brokers: Mapping[int, Target], own: OwnBatches = EVERYTHING) -> None:
-        """`brokers`: where each listens; `own`: what is written down of topics that others use as well."""
+    def __init__(
+        self,
+        brokers: Mapping[int, Target],
+        own: OwnBatches = EVERYTHING,
+        refused: Mapping[str, str] | None = None,
+    ) -> None:
+        """`brokers`: where each listens; `own`: what is written down of topics that others use as well; `refused`: the
+        topics of which it is known already that they may not be seen.
+        """
         self._brokers = brokers
         self._own = own
-        self._refused: dict[str, str] = {}
+        self._refused: dict[str, str] = dict(refused or {})
         self._broken: set[str] = set()
         self._seen: set[str] = set()
 

@@ -248,6 +248,8 @@ class Workload:
 
 def group_of(stage: str, tag: str = "") -> str:
     """The consumer group of a stage."""
+    if tag.startswith("fencepost-"):
+        return f"{tag}-{stage}"
     return f"fencepost-{tag}-{stage}" if tag else f"fencepost-{stage}"
 
 
