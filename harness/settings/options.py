@@ -96,10 +96,7 @@ class Options:
         flag=True,
     )
     keep: str = _option(
-        OneOf(("logs", "topics", "none")),
-        "none",
-        "keep the brokers' segment files after the run, or an external cluster's topics",
-        flag=True,
+        OneOf(("logs", "topics", "none")), "none", "what stays: segment files, external topics", flag=True
     )
     java: str = _option(_TOOL, "auto", "auto, bundled, or a Java home")
     toxiproxy: str = _option(_TOOL, "auto", "auto, bundled, or toxiproxy's binary")
@@ -142,12 +139,10 @@ class Options:
     witness: str | None = _option(
         OneOf(("segments", "fetch")),
         None,
-        "how the brokers' logs are read: segments (every replica's files, the default on local) or fetch (leaders)",
+        "how the brokers' logs are read: segments (all replicas, local's default) or fetch (leaders)",
     )
     bootstrap: str | None = _option(
-        Text("HOST:PORT, with commas between them", r"[^\s=,]+:\d+(,[^\s=,]+:\d+)*"),
-        None,
-        "the servers of an external cluster, HOST:PORT,...",
+        Text("HOST:PORT,...", r"[^\s=,]+:\d+(,[^\s=,]+:\d+)*"), None, "HOST:PORT,... of an external cluster"
     )
     client_config: str | None = _option(
         Text("the path of a file"), None, "Kafka's client properties: how to connect to an external cluster"
