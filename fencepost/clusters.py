@@ -76,10 +76,14 @@ _ALL = (
 )
 
 
+MOST_BROKERS = 7
+"""That options can say; a run needs to know no more of them than how many replicas a topic can have."""
+
+
 def sized(options: Options) -> Options:
     """These options with as many brokers as the cluster has, where it is there already. Raises `FencepostError`."""
     count = CLUSTERS[options.cluster].brokers
-    return options if count is None else replace(options, brokers=count(options))
+    return options if count is None else replace(options, brokers=min(MOST_BROKERS, count(options)))
 
 
 CLUSTERS: Mapping[str, ClusterKind] = {kind.name: kind for kind in _ALL}

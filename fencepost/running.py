@@ -252,7 +252,7 @@ def _versions(options: Options, prepared: "Prepared") -> dict[str, str]:
     database = prepared.postgres
     return {
         "fencepost": version("fencepost"),
-        "kafka": options.kafka,
+        "kafka": "the cluster's own" if CLUSTERS[options.cluster].shared else options.kafka,
         "java": f"{prepared.java.version} ({prepared.java.origin})",
         "librdkafka": libversion()[0],
         "confluent-kafka": version("confluent-kafka"),
