@@ -124,4 +124,9 @@ def tls_refusal(error: ssl.SSLError, where: str) -> Unwelcome:
             f"{where} does not accept this client's certificate: {told}; "
             "set ssl.keystore.location in the client-config file to one that it trusts"
         )
+    if "eof" in told:
+        return Unwelcome(
+            f"{where} ended the TLS handshake: it is a plaintext listener, or does not take this client's certificate; "
+            "look at security.protocol and ssl.keystore.location in the client-config file"
+        )
     return Unwelcome(f"there is no TLS connection to {where}: {told}")

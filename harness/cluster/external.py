@@ -139,7 +139,11 @@ class ExternalCluster(Questions):
             raise EnvironmentFailure(f"the topic {there[0]} exists already, and is not this run's: run again")
         self._made = names  # whatever becomes of the request
         create = partial(topics.create_topics, topics=wanted, timeout_s=timeout_s)
-        self._allowed(create, "Create", self._spec.tag)
+        try:
+            self._allowed(create, "Create", self._spec.tag)
+        except Forbidden:
+            self._made = []
+            raise
         keys = [(admin.TRANSACTION, self._spec.tag), *((admin.GROUP, group) for group in self._spec.groups)]
         for kind, key in keys:
             self._allowed(partial(admin.find_coordinator, key=key, kind=kind), "Describe", key)
@@ -240,6 +244,3 @@ class ExternalCluster(Questions):
         coordinator = self.group_coordinator(group)
         if coordinator != NONE:
             topics.delete_group(self._brokers[coordinator], group)
-
-
-__all__ = ["ExternalCluster", "Forbidden", "addresses_of", "look"]

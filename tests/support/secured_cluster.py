@@ -21,6 +21,7 @@ from harness.cluster.node import LocalBroker
 LISTENER = "SLOT_0"
 USER, PASSWORD = "guest", "pass=wo,rd-4711"
 WITHIN_S = 30
+EC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
 
 
 class SecuredCluster(LocalCluster):
@@ -97,19 +98,19 @@ class Authority:
         self.certificate = folder / "ca.pem"
         self._key = folder / "ca.key"
         _openssl(
-            *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=test authority", "-days", "2"),
+            *("req", "-x509", *EC, "-nodes", "-subj", "/CN=test authority", "-days", "2"),
             *("-keyout", str(self._key), "-out", str(self.certificate)),
         )
 
-    def issue(self, name: str, *, days: int = 2) -> Path:
-        """Key and certificate of a name, for 127.0.0.1, in one PEM file; `days` below 0: it has expired."""
+    def issue(self, name: str, *, days: int = 2, host: str = "IP:127.0.0.1,DNS:localhost") -> Path:
+        """Key and certificate of a name, for a host, in one PEM file; `days` below 0: it has expired."""
         request, key, signed, store = (
             self._folder / f"{name}.{kind}" for kind in ("csr", "key", "crt", "pem")
         )
         extension = self._folder / f"{name}.ext"
-        extension.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+        extension.write_text(f"subjectAltName={host}\n")
         _openssl(
-            *("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}"),
+            *("req", *EC, "-nodes", "-subj", f"/CN={name}"),
             *("-keyout", str(key), "-out", str(request)),
         )
         _openssl(
