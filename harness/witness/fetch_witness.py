@@ -5,10 +5,12 @@ a broker's own, and no more of a partition than one answer is in memory. Of inte
 what is not of the run is not written down.
 """
 
+import base64
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
+from uuid import UUID
 
 from kafka.protocol.consumer import FetchRequest
 
@@ -89,7 +91,7 @@ class FetchWitness:
         topic, number = place
         partition = data / f"{topic}-{number}"
         partition.mkdir(parents=True)
-        (partition / "partition.metadata").write_text(f"version: 0\ntopic_id: {edge.topic_id}\n")
+        (partition / "partition.metadata").write_text(f"version: 0\ntopic_id: {_as_kafka(edge.topic_id)}\n")
         self._seen.add(topic)
         with (partition / f"{edge.start:020}.log").open("wb") as file:
             read = self._stream(connection, place, edge, file)
@@ -149,6 +151,14 @@ def batches_in(records: bytes) -> Iterator[Batch]:
             return
         yield batch
         at = batch.end
+
+
+def _as_kafka(topic_id: str) -> str:
+    """A topic's id as brokers write it into its folder."""
+    try:
+        return base64.urlsafe_b64encode(UUID(topic_id).bytes).rstrip(b"=").decode()
+    except ValueError:
+        return topic_id  # it is none
 
 
 def _in_order(by_leader: Mapping[int, list[Place]]) -> Iterator[list[Place]]:

@@ -14,7 +14,6 @@ from harness.clients.security import Security, Unwelcome
 from harness.clients.wire import Address, WireError, ask
 from tests.support.secured_cluster import Authority
 
-
 CLIENTS = r"has expired|this client's certificate"
 """The alert that says why may be lost with the connection."""
 

@@ -74,13 +74,13 @@ def test_batches_that_come_in_pieces_are_written_as_they_stand(
     log = b"".join(
         [batch(0), batch(1, [(b"k", b"v")] * 3, pid=7, txn=True), marker(4, COMMIT, pid=7), batch(5)]
     )
-    edges = {("in", 0): Edge(1, 0, 6, "abc")}
+    edges = {("in", 0): Edge(1, 0, 6, "7caa25d9-e45c-4eec-b97a-a5d23b41ab8a")}
     witness = take(monkeypatch, tmp_path, Leader({("in", 0): log}, most), edges, ALL)
     assert written(tmp_path, ("in", 0)) == log
     assert witness.unbroken == {"in"}
     (replica,) = find_replicas(ReplicaSource(1, tmp_path / "fetched" / "1" / "data"), ["in"])
     assert [one.base_offset for one in replica.read()] == [0, 1, 4, 5]
-    assert (replica.high_watermark, replica.log_end, replica.topic_id()) == (6, 6, "abc")
+    assert (replica.high_watermark, replica.log_end, replica.topic_id()) == (6, 6, "fKol2eRcTuy5eqXSO0Grig")
 
 
 def test_what_stands_above_the_high_watermark_is_left(
