@@ -96,7 +96,7 @@ class Options:
         flag=True,
     )
     keep: str = _option(
-        OneOf(("logs", "topics", "none")), "none", "what stays: segment files, external topics", flag=True
+        OneOf(("logs", "topics", "none")), "none", "keep segment files (logs) or external topics", flag=True
     )
     java: str = _option(_TOOL, "auto", "auto, bundled, or a Java home")
     toxiproxy: str = _option(_TOOL, "auto", "auto, bundled, or toxiproxy's binary")
