@@ -79,7 +79,7 @@ def guest(monkeypatch: pytest.MonkeyPatch) -> ExternalCluster:
         at: object, places: Collection[tuple[str, int]], timestamp: int, isolation: int
     ) -> dict[tuple[str, int], int]:
         told = {admin.EARLIEST: 0, admin.LATEST: 90 if isolation else 100}
-        return {place: told[timestamp] for place in places}
+        return dict.fromkeys(places, told[timestamp])
 
     monkeypatch.setattr(admin, "view_of", view_of)
     monkeypatch.setattr(admin, "list_offsets", list_offsets)
