@@ -110,6 +110,24 @@ def kafka_versions() -> tuple[str, ...]:
     return versions()
 
 
+def kafka_entries() -> list[dict[str, Any]]:
+    """All that `fencepost list kafka --json` tells of each."""
+    from harness.environment.kafka_versions import kafka_version
+
+    return [
+        {
+            "name": one.version,
+            "summary": one.summary,
+            "line": one.line,
+            "transaction_versions": list(one.transaction_versions),
+            "transaction_default": one.transaction_default,
+            "consumer_protocol": one.consumer_protocol,
+            "java": one.java,
+        }
+        for one in map(kafka_version, kafka_versions())
+    ]
+
+
 def known() -> Known:
     """All names that options may hold."""
     from fencepost.aims import require_known
