@@ -115,7 +115,7 @@ def perform_run(
 ) -> Performed:
     """Run the pipeline under faults, and turn what it left into tables. Nothing is judged."""
     from harness.environment.cache import cache_folder
-    from harness.environment.doctor import DISK_MB, MEMORY_MB
+    from harness.environment.doctor import DISK_MB, memory_mb
     from harness.environment.ports import PortBlock
     from harness.environment.resources import require
     from harness.processes.guardian import sweep_leftovers
@@ -126,7 +126,7 @@ def perform_run(
     prepared = _prepare(options, workload, cache, progress.say)
     started = datetime.now(UTC)
     folder = store.create(root, options.run_name, started)
-    require(MEMORY_MB, DISK_MB + planned_mb(options), folder)
+    require(memory_mb(options.brokers), DISK_MB + planned_mb(options), folder)
     for left in sweep_leftovers():
         progress.say(f"ended what an earlier run had left: {left}")
     test = plan_test(options, workload, drawn, folder, prepared)
@@ -159,6 +159,7 @@ def perform_run(
         with run_log.phase("cluster"):
             parts = ClusterParts(_cluster_of(options, test), folder, prepared, supervisor, ports.take)
             cluster = up.enter_context(CLUSTERS[options.cluster].open(parts))
+            run_log.features = cluster.finalized()
         store.point_latest(root, folder)  # not before: a run that was ended early has no evidence to look at
         try:
             ends = SentinelEnds(cluster, backlog)
@@ -196,6 +197,7 @@ def _cluster_of(options: Options, test: Test) -> ClusterSpec:
         kafka=options.kafka,
         settings=options.settings,
         heap_mb=options.heap_mb,
+        transaction_version=options.transaction_version,
     )
 
 

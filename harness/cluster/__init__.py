@@ -37,6 +37,7 @@ class ClusterSpec:
     toxiproxy: str = "auto"  # auto, bundled, or the path of a binary
     settings: Mapping[str, str] = field(default_factory=dict)  # on top of the house's own
     heap_mb: int = 256
+    transaction_version: int | None = None  # of the feature transaction.version (KIP-890); None: Kafka's own
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,12 @@ class Cluster(Protocol):
     def record_requests(self, on: bool) -> None:
         """Have every live broker write down the requests that it answers, or write no more. Raises
         `EnvironmentFailure` where one does not answer.
+        """
+        ...
+
+    def finalized(self) -> Mapping[str, int]:
+        """The features that are in force, and at which level: `transaction.version`, `metadata.version`, ... Those at
+        level 0 are left out, as Kafka does.
         """
         ...
 

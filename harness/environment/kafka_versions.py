@@ -1,4 +1,4 @@
-"""What differs from one pinned version of Kafka to another, as `kafka-versions.toml` has it: no code asks for a number."""
+"""What differs from one pinned version of Kafka to another. `kafka-versions.toml` has it; no code asks for a number."""
 
 import tomllib
 from collections.abc import Sequence

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.environment.kafka_versions import kafka_version
 from harness.errors import UsageError
 from harness.names import check_name, unknown
 from harness.secrets import REDACTED, redact_setting
@@ -79,7 +80,7 @@ class Options:
         flag=True,
     )
     cluster: str = _option(OneOf(("local",)), "local", "the kind of cluster", flag=True)
-    brokers: int = _option(Whole(3, 3), 3, "how many brokers the cluster has", flag=True)
+    brokers: int = _option(Whole(1, 7), 3, "how many brokers the cluster has, 1 to 7", flag=True)
     kafka: str = _option(Text("a version of Kafka"), "4.3.1", "the version of Kafka", flag=True)
     defect: str | None = _option(Text("a defect"), None, "run the workload wrong on purpose", flag=True)
     store: str = _option(_PATH, "store", "the folder that runs are kept in", flag=True)
@@ -114,6 +115,11 @@ class Options:
     )
     overrun_share: float = _option(
         Number(0, 0.5), 0.0, "share of the transactions, 0 to 0.5, held open past their time-out"
+    )
+    transaction_version: int | None = _option(
+        Whole(0, 2),
+        None,
+        "the cluster's feature transaction.version, 0 to 2 (KIP-890); that version of Kafka's own if not given",
     )
     txn_timeout_s: float = _option(
         Number(2, 30, "seconds"), 30.0, "seconds after which the coordinator aborts an open transaction"
@@ -192,6 +198,7 @@ class Options:
         if self.defect is not None:
             check_name("defect", self.defect, known.defects)
         check_name("Kafka version", self.kafka, known.kafka)
+        kafka_version(self.kafka).require(self.transaction_version, self.group_protocol)
         check_group(self.group_protocol, self.assignor)
         if self.run_name == "latest":
             raise UsageError('a run cannot be named "latest": the link to the newest run has that name')
