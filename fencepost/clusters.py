@@ -59,7 +59,7 @@ def _look(options: Options) -> int:
 _ALL = (
     ClusterKind(
         name="local",
-        summary="three Kafka nodes as processes of this machine, no root and no Docker",
+        summary="Kafka nodes as processes of this machine, three or --brokers, no root and no Docker",
         can=frozenset(Ability),
         one_clock=True,
         open=_local,

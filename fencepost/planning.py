@@ -13,6 +13,8 @@ from fencepost.clusters import CLUSTERS
 from fencepost.shapes import draw_churn, empty_share, shaped, txn_timeout_ms
 from harness.clients.interface import SESSION_TIMEOUT_MS
 from harness.cluster import Ability
+from harness.cluster.config import ports_of
+from harness.environment.ports import SIZE
 from harness.errors import UsageError
 from harness.pipeline import PipelineFacts
 from harness.promises import FETCH, SEGMENTS, Promises, final_readers, observer, store_reader
@@ -109,6 +111,7 @@ def plan_test(
     nemeses = registry.nemeses()
     kept = sum(nemeses[injection.fault].keeps_slot for injection in drawn.injections)
     slots = sum(map(len, workers.values())) + kept + slots_more(drawn.churn) + SPARE_SLOTS
+    require_ports(options, slots + 1)
     ours = PythonProgram(
         PROCESS,
         {
@@ -149,6 +152,16 @@ def plan_test(
         programs={stage.name: ours for stage in facts.stages},
         own=ours,
     )
+
+
+def require_ports(options: Options, slots: int) -> None:
+    """Raise `UsageError` for more brokers and client slots than one block of ports has room for."""
+    needed = ports_of(options.brokers, slots)
+    if needed > SIZE:
+        raise UsageError(
+            f"{options.brokers} brokers and {slots} client slots take {needed} ports, and a run has {SIZE}: "
+            "choose fewer --brokers, fewer --workers, or fewer faults that replace workers"
+        )
 
 
 def jvm_spec(client: str, folder: Path, prepared: "Prepared | None") -> dict[str, Any]:

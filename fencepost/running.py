@@ -138,7 +138,7 @@ def perform_run(
 ) -> Performed:
     """Run the pipeline under faults, and turn what it left into tables. Nothing is judged."""
     from harness.environment.cache import cache_folder
-    from harness.environment.doctor import DISK_MB, MEMORY_MB
+    from harness.environment.doctor import DISK_MB, memory_mb
     from harness.environment.ports import PortBlock
     from harness.environment.resources import require
     from harness.processes.guardian import sweep_leftovers
@@ -149,7 +149,7 @@ def perform_run(
     prepared = _prepare(options, workload, cache, progress.say)
     started = datetime.now(UTC)
     folder = store.create(root, options.run_name, started)
-    require(MEMORY_MB, DISK_MB + planned_mb(options), folder)
+    require(memory_mb(options.brokers), DISK_MB + planned_mb(options), folder)
     for left in sweep_leftovers():
         progress.say(f"ended what an earlier run had left: {left}")
     tag = tag_for(options)
@@ -183,6 +183,7 @@ def perform_run(
         with run_log.phase("cluster"):
             parts = ClusterParts(_cluster_of(options, test, tag), folder, prepared, supervisor, ports.take)
             cluster = up.enter_context(CLUSTERS[options.cluster].open(parts))
+            run_log.features = cluster.finalized()
         store.point_latest(root, folder)  # not before: a run that was ended early has no evidence to look at
         try:
             ends = SentinelEnds(cluster, backlog)
@@ -226,6 +227,7 @@ def _cluster_of(options: Options, test: Test, tag: str) -> ClusterSpec:
         tag=tag,
         groups=tuple(stage.group for stage in test.pipeline.stages if stage.group is not None),
         keep_topics=options.keep == "topics",
+        transaction_version=options.transaction_version,
     )
 
 

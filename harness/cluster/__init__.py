@@ -44,6 +44,7 @@ class ClusterSpec:
     tag: str = ""  # what the run's topics and transactional ids begin with
     groups: tuple[str, ...] = ()  # the run's consumer groups
     keep_topics: bool = False
+    transaction_version: int | None = None  # of the feature transaction.version (KIP-890); None: Kafka's own
 
 
 @dataclass(frozen=True)
@@ -197,6 +198,12 @@ class Cluster(Protocol):
     def record_requests(self, on: bool) -> None:
         """Have every live broker write down the requests that it answers, or write no more. Raises
         `EnvironmentFailure` where one does not answer.
+        """
+        ...
+
+    def finalized(self) -> Mapping[str, int]:
+        """The features that are in force, and at which level: `transaction.version`, `metadata.version`, ... Those at
+        level 0 are left out, as Kafka does.
         """
         ...
 

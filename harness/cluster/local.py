@@ -141,7 +141,7 @@ class LocalCluster(Questions):
     def _start(self) -> None:
         self.layout = lay_out(self._spec.brokers, self._spec.slots, self._ports())
         self._brokers = {broker: self.layout.harness_port(broker) for broker in self.layout.brokers}
-        self._controllers = {broker: self.layout.controller_port(broker) for broker in self.layout.brokers}
+        self._controllers = {broker: self.layout.controller_port(broker) for broker in self.layout.voters}
         self._start_proxies()
         self._nodes = self._make_nodes()
         for node in self._nodes:
@@ -193,7 +193,7 @@ class LocalCluster(Questions):
         def storage_tool(folder: Path) -> list[str]:
             return broker_command(java, kafka, main=STORAGE_TOOL, args=[], folder=folder)
 
-        checkpoint = features(prepared.cache, kafka.version, storage_tool)
+        checkpoint = features(prepared.cache, kafka.version, storage_tool, self._spec.transaction_version)
         cluster_id = new_id()
         scratch = self._supervisor.scratch_folder("brokers")
         nodes = []
@@ -228,7 +228,9 @@ class LocalCluster(Questions):
             return all(registered) and all(node.started() for node in self._nodes)
 
         try:
-            wait_for(all_registered, "all brokers to be registered", START_TIMEOUT_S, last_seen=lambda: state)
+            # Beyond three they share the same cores.
+            patience_s = START_TIMEOUT_S * max(1.0, len(wanted) / 3)
+            wait_for(all_registered, "all brokers to be registered", patience_s, last_seen=lambda: state)
         except WaitTimeout as error:
             logs = f"the brokers' logs are {self._folder / 'brokers'}/*/server.log"
             raise StartFailed(f"the cluster did not start: {error}; {logs}") from error

@@ -8,6 +8,7 @@ from harness.clients.wire import Target, WireError
 from harness.cluster import PartitionView, TransactionView, admin
 from harness.cluster.admin import NONE, at_once
 from harness.cluster.coordinators import partition_for
+from harness.cluster.finalized import finalized
 from harness.cluster.topics import create_topics
 from harness.errors import WaitTimeout
 from harness.pipeline import TopicFacts
@@ -148,6 +149,15 @@ class Questions:
         for error in told.values():
             if isinstance(error, WireError):
                 raise error
+
+    def finalized(self) -> Mapping[str, int]:
+        """The features that are in force, and at which level; those at level 0 are left out."""
+
+        def told() -> dict[str, int]:
+            """By the controller, or by any broker where controllers are nodes of their own."""
+            return finalized(self._brokers.get(self.controller()) or next(iter(self._brokers.values())))
+
+        return persist(told, "the cluster's features")
 
     def create_topics(self, topics: Sequence[TopicFacts], timeout_s: float) -> None:
         """Create them and both internal topics, and use those once; returns when all is in sync."""
