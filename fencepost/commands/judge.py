@@ -1,4 +1,4 @@
-"""`fencepost judge`, which no user calls: the shared judge, for a session that runs the command of another installation."""
+"""`fencepost judge`, which no user calls: the shared judge of a session that runs another installation's command."""
 
 from pathlib import Path
 

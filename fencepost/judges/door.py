@@ -62,7 +62,7 @@ class Door:
 
 @contextmanager
 def judge_behind(path: Path) -> Iterator[None]:
-    """Let the runs and checks in this `with` share the judge behind a door; without one, they share one of their own."""
+    """Let the runs and checks in this `with` share the judge behind a door, or else one of their own."""
     named = _asked(path)
     if not named or os.environ.get(VARIABLE):
         with shared_judge():

@@ -189,7 +189,7 @@ def test_one_night_of_a_test_can_be_repeated(project: Project) -> None:
 
 
 def test_the_time_limit_that_a_night_multiplies_is_the_commands() -> None:
-    assert pytest_plugin.TIME_LIMIT_S == Options().time_limit_s
+    assert Options().time_limit_s == pytest_plugin.TIME_LIMIT_S
 
 
 def test_junit_has_the_reports_path(project: Project) -> None:
