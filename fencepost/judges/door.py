@@ -25,7 +25,7 @@ class Door:
         folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="fencepost-door-"))
         self.path = Path(folder) / "door"
         self._listener = self._stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-        self._started = False
+        self._named: str | None = None
         self._thread = threading.Thread(target=self._answer_all, name="fencepost-door", daemon=True)
         try:
             self._listener.bind(str(self.path))
@@ -54,10 +54,10 @@ class Door:
                 channel.sendall(self._judge().encode())
 
     def _judge(self) -> str:
-        if not self._started:
-            self._started = True
+        if self._named is None:
             self._stack.enter_context(shared_judge())
-        return os.environ.get(VARIABLE, "")
+            self._named = os.environ.get(VARIABLE, "")
+        return self._named
 
 
 @contextmanager

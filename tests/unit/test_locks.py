@@ -79,3 +79,18 @@ def test_ci_runs_every_fault_and_requires_what_tests_need() -> None:
     drawn = {name for name, nemesis in registry.nemeses().items() if nemesis.by_default}
     assert {name for names in found for name in names.split(",")} == drawn
     assert "export FENCEPOST_REQUIRE=browser,jdk\n" in script
+
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_every_action_is_pinned_by_its_commit_and_tells_its_version(path: Path) -> None:
+    used = re.findall(r"uses: (.*)", path.read_text())
+    assert used and [one for one in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one)] == []
+
+
+def test_ci_checks_the_workflows() -> None:
+    assert "make actionlint\n" in (ROOT / ".ci" / "run").read_text()
+    sums = (ROOT / "tools" / "actionlint-1.7.12.lock").read_text()
+    assert re.search(r"^github.com/rhysd/actionlint v1\.7\.12 h1:\S+$", sums, re.MULTILINE)

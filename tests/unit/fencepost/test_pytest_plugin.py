@@ -17,6 +17,7 @@ COMMAND = """
 import json, os, sys
 from pathlib import Path
 if sys.argv[1] == "judge":
+    Path(os.environ["ASKED"] + f".judge-{os.getpid()}").touch()
     print("listening", flush=True)
     sys.stdin.read()
     sys.exit(0)
@@ -55,6 +56,11 @@ class Project:
         self.asked_file.unlink(missing_ok=True)
         self.pytester.makepyfile(test_shop="import pytest\n\n" + code)
         return self.pytester.runpytest(f"--fencepost-command={self.command}", *words)
+
+    @property
+    def judges(self) -> int:
+        """How many were started."""
+        return len(list(self.pytester.path.glob("asked.jsonl.judge-*")))
 
     @property
     def asked(self) -> list[dict[str, str]]:
@@ -206,3 +212,19 @@ def test_junit_has_the_reports_path(project: Project) -> None:
 def test_the_plugin_is_there_without_being_asked_for(pytester: pytest.Pytester) -> None:
     pytester.runpytest_subprocess("--fixtures", "-q").stdout.fnmatch_lines(["fencepost*"])
     pytester.runpytest_subprocess("--markers").stdout.fnmatch_lines(["@pytest.mark.fencepost(*"])
+
+
+SIDE_BY_SIDE = """
+@pytest.mark.parametrize("n", range(2))
+def test_shop(fencepost, n):
+    fencepost(defect="no-rewind").assert_valid()
+"""
+
+
+def test_the_workers_of_xdist_share_a_judge_and_have_the_sessions_seed(project: Project) -> None:
+    done = project.run(SIDE_BY_SIDE, "-n2", "--dist=each")
+    done.assert_outcomes(failed=4)
+    seeds = {options["seed"] for options in project.asked}
+    assert len(seeds) == 1
+    done.stdout.fnmatch_lines([f"repeat the test: pytest *--fencepost-seed {seeds.pop()} *"])
+    assert project.judges == 1
