@@ -186,3 +186,8 @@ def test_the_relay_promises_less_than_the_pipeline_and_leaves_no_row() -> None:
 def test_a_stage_promises_what_can_be_judged(change: Callable[..., tuple[Stage, Stage]], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         replace(OUTBOX_WORKLOAD, stages=change(*OUTBOX_WORKLOAD.stages))
+
+
+def test_by_which_key_a_store_is_written_once_is_said_of_a_stage() -> None:
+    with pytest.raises(ValueError, match="say store-by-key of the stage"):
+        replace(OUTBOX_WORKLOAD, delivery=Delivery.KEYED)
