@@ -1,5 +1,5 @@
-"""The wheel, installed as a team installs it: with the lowest and with the newest versions of all that it needs, outside
-the repository, and as a plugin without its dependencies that calls the command of another environment.
+"""The wheel, installed as a team installs it: with the lowest and with the newest versions of all that it needs,
+outside the repository; and as a plugin without its dependencies that calls another environment's command.
 """
 
 import os
@@ -15,8 +15,12 @@ pytestmark = [pytest.mark.spark]
 ROOT = Path(__file__).parents[2]
 TESTS = ("pytest>=8", "pytest-timeout", "pytest-xdist", "hypothesis", "duckdb")
 LOWEST_PYTEST = "pytest==8.0.0"
-SOURCES = ("pyproject.toml", "README.md", "LICENSE", *("fencepost harness workloads nemeses checkers reports".split()))
-CONSTRAINTS = {"lowest": ("-c", str(ROOT / "requirements-lowest.txt"), LOWEST_PYTEST), "newest": ("--upgrade",)}
+ROOMS = ("fencepost", "harness", "workloads", "nemeses", "checkers", "reports")
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", *ROOMS)
+CONSTRAINTS = {
+    "lowest": ("-c", str(ROOT / "requirements-lowest.txt"), LOWEST_PYTEST),
+    "newest": ("--upgrade",),
+}
 
 
 def call(*words: object, cwd: Path, timeout_s: float = 1500) -> subprocess.CompletedProcess[str]:
@@ -77,7 +81,18 @@ def test_the_wheel_holds_all_that_the_commands_need(installed: Path, tmp_path: P
 
 
 def test_the_unit_tests_pass_at_both_ends(installed: Path, tmp_path: Path) -> None:
-    words = ("-P", "-m", "pytest", "-q", "-m", "not spark", "-p", "no:cacheprovider", f"--rootdir={ROOT}", "tests/unit")
+    words = (
+        "-P",
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "not spark",
+        "-p",
+        "no:cacheprovider",
+        f"--rootdir={ROOT}",
+        "tests/unit",
+    )
     done(call(installed / "python", *words, cwd=ROOT))
 
 

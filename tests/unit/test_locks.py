@@ -87,7 +87,10 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_every_action_is_pinned_by_its_commit_and_tells_its_version(path: Path) -> None:
     used = re.findall(r"uses: (.*)", path.read_text())
-    assert used and [one for one in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one)] == []
+    assert (
+        used
+        and [one for one in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one)] == []
+    )
 
 
 def test_ci_checks_the_workflows() -> None:
