@@ -13,8 +13,8 @@ import pytest
 pytestmark = [pytest.mark.spark]
 
 ROOT = Path(__file__).parents[2]
-TESTS = ("pytest>=8", "pytest-timeout", "pytest-xdist", "hypothesis", "duckdb")
-LOWEST_PYTEST = "pytest==8.0.0"
+TESTS = ("pytest>=8.4.2", "pytest-timeout", "pytest-xdist", "hypothesis", "duckdb")
+LOWEST_PYTEST = "pytest==8.4.2"
 ROOMS = ("fencepost", "harness", "workloads", "nemeses", "checkers", "reports")
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", *ROOMS)
 CONSTRAINTS = {
@@ -108,7 +108,7 @@ def test_the_shop(fencepost):
 def test_a_plugin_without_its_dependencies_calls_another_environments_command(
     installed: Path, wheel: Path, tmp_path: Path
 ) -> None:
-    team = environment(tmp_path / "team", "pytest>=8")
+    team = environment(tmp_path / "team", "pytest>=8.4.2")
     done(call(team / "pip", "install", "--quiet", "--no-deps", wheel, cwd=tmp_path))
     (tmp_path / "test_team.py").write_text(TEAM)
     assert "1 passed" in done(
