@@ -19,7 +19,7 @@ from harness.names import unknown
 from harness.secrets import redact_text
 from harness.settings.options import FIELDS
 
-COMMANDS = ("run", "check", "report", "replay", "trace", "sweep", "bench", "list", "doctor")
+COMMANDS = ("run", "check", "report", "replay", "trace", "suite", "sweep", "bench", "list", "doctor")
 HIDDEN = ("judge",)
 """Commands that no user calls."""
 NAME = "fencepost"

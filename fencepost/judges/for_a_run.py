@@ -73,6 +73,21 @@ class OwnJudge:
         return verdict
 
 
+class JudgedLater:
+    """None: the run is judged with others, once all are over."""
+
+    def by_s(self, prepared: "Prepared") -> float:
+        """Nothing is begun."""
+        return 0.0
+
+    def begin(self, prepared: "Prepared") -> None:
+        """Nothing."""
+
+    def judge(self, folder: Path, phase: Callable[[str], None]) -> Verdict:
+        """There is nobody to ask."""
+        raise AssertionError(f"{folder} is to be judged with others")
+
+
 class SharedJudge:
     """The one that is there already; `own` instead, if that one refuses."""
 

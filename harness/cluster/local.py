@@ -30,8 +30,10 @@ from harness.network.local import LocalNetwork
 from harness.network.toxiproxy import HOST, Toxiproxy, ToxiproxyError
 from harness.processes.child import Child
 from harness.processes.spawn import Supervisor
+from harness.promises import FETCH
 from harness.waiting import wait_for
-from harness.witness.replicas import ReplicaSource
+from harness.witness import Witness
+from harness.witness.fetch_witness import FetchWitness
 from harness.witness.request_log import Spoken, spoken
 from harness.witness.segment_witness import SegmentWitness
 
@@ -87,9 +89,9 @@ class LocalCluster(Questions):
 
     can = frozenset(Ability)
 
-    def witness(self) -> SegmentWitness:
-        """The segment files of every broker."""
-        return SegmentWitness([ReplicaSource(node.id, node.data_dir) for node in self._nodes])
+    def witness(self) -> Witness:
+        """The segment files of every broker, or what the leaders give, as the spec asks."""
+        return FetchWitness(self._brokers) if self._spec.witness == FETCH else SegmentWitness()
 
     @property
     def brokers(self) -> Sequence[LocalBroker]:

@@ -21,6 +21,11 @@ def free_memory_mb() -> int:
     return int(min(free, max(0, limit - used)) // MB)
 
 
+def side_by_side(memory_mb: int, cores: int) -> int:
+    """How many runs, each of so much memory and so many cores, this machine has room for; 1 at least."""
+    return max(1, min(free_memory_mb() // memory_mb, (psutil.cpu_count() or 1) // cores))
+
+
 def free_disk_mb(folder: Path) -> int:
     """What may be written into a folder, which need not exist yet."""
     there = folder.absolute()

@@ -3,7 +3,7 @@
 import fcntl
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,12 @@ PLAN = "test.toml"
 
 
 def create(store: Path, name: str, started: datetime) -> Path:
-    """Make the folder of a run that starts now: two that start in the same second do not meet.
+    """Make the folder of a run that starts now. Raises `EnvironmentFailure` where nothing can be written."""
+    return new_folder(store, name, started, ("journals",))
+
+
+def new_folder(store: Path, name: str, started: datetime, within: Iterable[str] = ()) -> Path:
+    """Make a folder in the store, with folders in it: two that start in the same second do not meet.
 
     Raises `EnvironmentFailure` where nothing can be written.
     """
@@ -29,7 +34,8 @@ def create(store: Path, name: str, started: datetime) -> Path:
                 folder.mkdir()
             except FileExistsError:
                 continue
-            (folder / "journals").mkdir()
+            for inner in within:
+                (folder / inner).mkdir()
             return folder
     except OSError as error:
         raise EnvironmentFailure(

@@ -18,6 +18,7 @@ class Stage(StrEnum):
         "interrupted: healing the cluster, then judging what was recorded; press Ctrl-C again to stop now"
     )
     MEASURING = "interrupted: drawing what was measured so far; press Ctrl-C again to stop now"
+    SUITE = "interrupted: ending the runs that go on, then judging those that are over; press Ctrl-C again to stop now"
     JUDGING = "the run is over and is being judged; press Ctrl-C again to stop without a verdict"
 
 
@@ -57,5 +58,5 @@ class Interrupt:
         self._heard = True
         # Not through the progress or a stream: the signal may have come in the middle of a line of theirs.
         os.write(2, f"\nfencepost: {self.stage.value}\n".encode())
-        if self.stage in (Stage.UNDER_FAULTS, Stage.MEASURING):
+        if self.stage in (Stage.UNDER_FAULTS, Stage.MEASURING, Stage.SUITE):
             self._cut_short.set()

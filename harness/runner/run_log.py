@@ -29,6 +29,7 @@ class RunLog:
     counts: dict[str, int] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
     compacted: Mapping[str, bool] = field(default_factory=dict)
+    refused_logs: Mapping[str, str] = field(default_factory=dict)
     history_crc: int | None = None
     clock_drift_ms: float | None = None
     spoken: Spoken = field(default_factory=Spoken)  # by the workers, to the brokers
@@ -84,6 +85,7 @@ class RunLog:
             requests=self.spoken.versions,
             rows=self.rows,
             compacted=self.compacted,
+            refused_logs=self.refused_logs,
             history_crc=self.history_crc,
             clock_drift_ms=self.clock_drift_ms,
         )

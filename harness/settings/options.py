@@ -13,6 +13,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.names import check_name, unknown
 from harness.secrets import REDACTED, redact_setting
+from harness.settings.clusters import check_external
 from harness.settings.groups import ASSIGNORS, PROTOCOLS, check_group
 from harness.settings.kinds import Kind, Names, Number, OneOf, Settings, Switch, Text, Whole, refuse
 
@@ -78,7 +79,9 @@ class Options:
         "of the classic group protocol: eager or cooperative; eager if not given",
         flag=True,
     )
-    cluster: str = _option(OneOf(("local",)), "local", "the kind of cluster", flag=True)
+    cluster: str = _option(
+        OneOf(("local", "external")), "local", "the kind of cluster: local or external", flag=True
+    )
     brokers: int = _option(Whole(3, 3), 3, "how many brokers the cluster has", flag=True)
     kafka: str = _option(Text("a version of Kafka"), "4.3.1", "the version of Kafka", flag=True)
     defect: str | None = _option(Text("a defect"), None, "run the workload wrong on purpose", flag=True)
@@ -93,7 +96,7 @@ class Options:
         flag=True,
     )
     keep: str = _option(
-        OneOf(("logs", "none")), "none", "keep the brokers' segment files after the run", flag=True
+        OneOf(("logs", "topics", "none")), "none", "keep segment files (logs) or external topics", flag=True
     )
     java: str = _option(_TOOL, "auto", "auto, bundled, or a Java home")
     toxiproxy: str = _option(_TOOL, "auto", "auto, bundled, or toxiproxy's binary")
@@ -132,6 +135,17 @@ class Options:
     )
     first_port: int | None = _option(
         Whole(1024, 65_000), None, "use ports from this one up; free ports if not given"
+    )
+    witness: str | None = _option(
+        OneOf(("segments", "fetch")),
+        None,
+        "how the brokers' logs are read: segments (all replicas, local's default) or fetch (leaders)",
+    )
+    bootstrap: str | None = _option(
+        Text("HOST:PORT,...", r"[^\s=,]+:\d+(,[^\s=,]+:\d+)*"), None, "HOST:PORT,... of an external cluster"
+    )
+    client_config: str | None = _option(
+        Text("the path of a file"), None, "Kafka's client properties: how to connect to an external cluster"
     )
     heap_mb: int = _option(Whole(128, 8192), 256, "MB of heap of each broker")
     mirror: str | None = _option(
@@ -193,6 +207,7 @@ class Options:
             check_name("defect", self.defect, known.defects)
         check_name("Kafka version", self.kafka, known.kafka)
         check_group(self.group_protocol, self.assignor)
+        check_external(self.cluster, self.bootstrap, self.client_config, self.keep, self.settings)
         if self.run_name == "latest":
             raise UsageError('a run cannot be named "latest": the link to the newest run has that name')
         for key, tool in (("java", self.java), ("toxiproxy", self.toxiproxy), ("postgres", self.postgres)):

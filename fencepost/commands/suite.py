@@ -1,0 +1,169 @@
+"""`fencepost suite`."""
+
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fencepost.commands import options as asking
+from harness.errors import ExitStatus, UsageError
+from harness.settings.kinds import OneOf, Whole, refuse
+
+if TYPE_CHECKING:
+    from fencepost.suites.folder import Book
+    from fencepost.suites.plan import Asked, Planned
+    from harness.suite import Suite
+
+UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@click.command("suite")
+@click.argument("file", metavar="SUITE.toml", required=False)
+@click.option("--resume", metavar="FOLDER", help="go on with a suite that was interrupted or killed")
+@click.option("--jobs", metavar="N", help="runs side by side, at most  [default: as memory and cores permit]")
+@click.option(
+    "--judge", metavar="WHEN", help="together: all runs in one job at the end; each: each as it ends"
+)
+@click.option(
+    "--limit",
+    metavar="TIME",
+    help="begin no run that would not be over by then (90m, 2h): least lately run first",
+)
+@asking.option_flags("seed", "store", "master", "spark-conf")
+@click.option("--plan", "only_plan", is_flag=True, help="list the runs, and start none")
+@click.option("--json", "as_json", is_flag=True, help="print suite.json; words go to standard error")
+def command(
+    file: str | None,
+    resume: str | None,
+    jobs: str | None,
+    judge: str | None,
+    limit: str | None,
+    only_plan: bool,
+    as_json: bool,
+    **given: Any,
+) -> ExitStatus:
+    """Carry out a matrix of runs, judge them together, and leave one folder with one page.
+
+    SUITE.toml names workloads, faults, clients and versions, whose lists multiply, and the failures that are known
+    (docs/suites.md). The folder, STORE/NAME/TIME, holds index.html, junit.xml, summary.md, suite.json, and the runs.
+
+    Exit status: of all runs together the first of 4, 1, 3, 0 that occurred; a known failure counts as 0.
+
+    \b
+    Example:
+      fencepost suite suites/smoke.toml
+      fencepost suite suites/nightly.toml --limit 2h --jobs 4
+      fencepost suite suites/nightly.toml --plan
+      fencepost suite --resume store/nightly/20261124T200000Z
+    """
+    options = asking.options_from(given, sets=(), config=None)
+    limit_s = None if limit is None else _seconds(limit)
+    at_once = None if jobs is None else Whole(1, 256).parse("jobs", jobs)
+
+    from fencepost.suites.plan import JUDGES, Asked
+
+    judge = None if judge is None else OneOf(JUDGES).parse("judge", judge)
+    asked = Asked(asking.settled, seed=options.seed, judge=judge)
+    planned, book = _begun(file, resume, options.store, asked, only_plan=only_plan)
+    if only_plan or book is None:
+        return _tell_plan(planned, as_json=as_json)
+
+    from fencepost.suites.conduct import How, conduct, repeat_words
+    from fencepost.suites.folder import alone
+    from fencepost.suites.telling import SuiteProgress
+    from harness.environment.doctor import MEMORY_MB
+    from harness.environment.resources import side_by_side
+
+    at_once = at_once or side_by_side(MEMORY_MB, cores=2)
+    how = How(at_once, limit_s, options.master, options.spark_conf)
+    progress = SuiteProgress(sys.stderr)
+    progress.say(
+        f"suite {book.suite.name}, seed {book.suite.seed}: {len(book.suite.cells)} runs, {at_once} side by side, in "
+        f"{book.folder}"
+    )
+    with alone(book.folder):
+        try:
+            book.change()
+            suite = conduct(book, planned, how, progress)
+        except BaseException:
+            print(f"fencepost: go on with `{repeat_words(book.folder)}`", file=sys.stderr)
+            raise
+    _tell(suite, book.folder, repeat_words(book.folder), as_json=as_json)
+    return suite.exit_status
+
+
+def _begun(
+    file: str | None, resume: str | None, store: str, asked: "Asked", *, only_plan: bool
+) -> "tuple[Planned, Book | None]":
+    """A new suite, or one that goes on."""
+    from fencepost.suites import plan
+    from fencepost.suites.folder import Book, create, found
+    from harness.suite import Suite
+
+    if resume is None and file is None:
+        raise UsageError(
+            "name a suite file, as `fencepost suite nightly.toml`, or --resume and a suite's folder"
+        )
+    if resume is None:
+        planned = plan.load(Path(str(file)), asked)
+        return planned, None if only_plan else create(Path(store), planned.suite)
+    if asked.seed is not None:
+        raise UsageError(
+            "a suite goes on with its own seed: leave --seed out, or begin a new one without --resume"
+        )
+    folder = found(Path(resume))
+    stored = Suite.load(folder)
+    if file is None:
+        planned = plan.again(stored, asked)
+    else:
+        planned = plan.going_on(stored, plan.load(Path(file), replace(asked, seed=stored.seed)))
+    return planned, Book(folder, planned.suite)
+
+
+def _tell_plan(planned: "Planned", *, as_json: bool) -> ExitStatus:
+    """The runs, each with the command that is this run alone."""
+    import json
+
+    suite = planned.suite
+    if as_json:
+        print(json.dumps(suite.as_json(), ensure_ascii=False, indent=1))
+        return ExitStatus.VALID
+    print(f"suite {suite.name}, seed {suite.seed}: {len(suite.cells)} runs")
+    for cell in suite.cells:
+        print(f"  {cell.name}\n    {cell.command}")
+    return ExitStatus.VALID
+
+
+def _tell(suite: "Suite", folder: Path, resume: str, *, as_json: bool) -> None:
+    """The last lines: each run that somebody has to look at, what is to be known, the counts, and where all is."""
+    import json
+
+    from harness.suite import State
+    from harness.telling.words import printable
+    from reports.suites.summary import headline, worst_first
+
+    words = sys.stderr if as_json else sys.stdout
+    for cell in worst_first(suite.cells):
+        new = " (new)" if cell.new else ""
+        print(f"  {cell.state}{new}: {printable(cell.name, 200)}: {printable(cell.reason, 300)}", file=words)
+        print(f"    repeat: {printable(cell.command, 4000)}", file=words)
+    for remark in suite.remarks:
+        print(f"  to be known: {printable(remark, 400)}", file=words)
+    print(f"suite    {suite.name}: {headline(suite)}", file=words)
+    print(f"page     {folder / 'index.html'}", file=words)
+    left = sum(cell.state in (State.NOT_RUN, State.NOT_JUDGED) for cell in suite.cells)
+    if left:
+        print(f"go on    {resume}", file=words)
+    if as_json:
+        print(json.dumps(suite.as_json(), ensure_ascii=False))
+
+
+def _seconds(text: str) -> float:
+    """`90`, `90s`, `45m`, `2h` as seconds."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+    if found is None or float(found[1]) <= 0:
+        raise refuse("limit", "a length of time, as 90m or 2h", text)
+    return float(found[1]) * UNITS_S[found[2] or "s"]

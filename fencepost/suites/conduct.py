@@ -1,0 +1,137 @@
+"""A suite from its plan to its pages: the runs, then one job that judges them, then what is left in the folder."""
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from fencepost.checking import Answers, check
+from fencepost.judges.lifetime import shared_judge
+from fencepost.stores import Given
+from fencepost.suites import known as failures
+from fencepost.suites import outcome, past
+from fencepost.suites.carry_out import Conditions, Runs
+from fencepost.suites.drawing import draw_pages
+from fencepost.suites.folder import Book, earlier
+from fencepost.suites.plan import Planned
+from fencepost.suites.telling import SuiteProgress
+from harness.processes.guardian import sweep_leftovers
+from harness.processes.spawn import Supervisor
+from harness.runner.interrupt import Interrupt, Stage
+from harness.suite import Cell, State, Suite
+from harness.telling.words import several
+
+
+@dataclass(frozen=True)
+class How:
+    """What the command says of carrying a suite out."""
+
+    jobs: int
+    limit_s: float | None
+    master: str
+    spark_conf: Mapping[str, str]
+
+
+def conduct(book: Book, planned: Planned, how: How, progress: SuiteProgress) -> Suite:
+    """Carry out what is left of a suite, judge it, and leave its pages.
+
+    Returns it as it stands then. Raises KeyboardInterrupt where it is to stop at once, and `FencepostError` where
+    the runs could not be judged: the record says how far it came, and `--resume` goes on from there.
+    """
+    store = book.folder.parent.parent
+    suites = earlier(store, book.suite.name, book.suite.started, past.MOST - 1)
+    today = datetime.now(UTC).date()
+    began, before_s = time.monotonic(), book.suite.took_s
+    book.change(interrupted=False, ended=None)
+    book.enter(*(_weighed_again(book, planned.known, today)))
+    with Interrupt() as interrupt, ExitStack() as stack:
+        for left in sweep_leftovers():
+            progress.say(f"ended what an earlier run had left: {left}")
+        try:
+            interrupt.stage = Stage.SUITE
+            _run(book, planned, how, suites, today, interrupt, stack, progress)
+            interrupt.stage = Stage.JUDGING
+            _judge(book, planned.known, how, today, progress)
+        finally:
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            told = tuple(failures.remarks(planned.known, book.suite.cells, today))
+            took_s = round(before_s + time.monotonic() - began, 1)
+            book.suite = past.compared(book.suite, suites)
+            book.change(ended=now, interrupted=interrupt.came, took_s=took_s, remarks=told)
+            draw_pages(book.folder, book.suite)
+    return book.suite
+
+
+def _weighed_again(book: Book, known: Sequence[failures.Known], today: date) -> list[Cell]:
+    """The cells that have a verdict, as the known failures of today weigh it."""
+    there = [(cell, outcome.stored(cell, book.folder)) for cell in book.suite.cells]
+    return [outcome.judged(cell, verdict, known, today) for cell, verdict in there if verdict is not None]
+
+
+def _run(
+    book: Book,
+    planned: Planned,
+    how: How,
+    suites: Sequence[Suite],
+    today: date,
+    interrupt: Interrupt,
+    stack: ExitStack,
+    progress: SuiteProgress,
+) -> None:
+    """All runs that are not over."""
+    waiting = [cell for cell in book.suite.cells if cell.state is State.NOT_RUN]
+    if not waiting:
+        return
+    if how.limit_s is not None:
+        waiting = past.least_lately(waiting, suites)
+    each = book.suite.judge == "each"
+    if each:
+        stack.enter_context(shared_judge())
+    supervisor = stack.enter_context(Supervisor())
+    conditions = Conditions(
+        jobs=how.jobs,
+        judge_each=each,
+        limit_s=how.limit_s,
+        before_s=past.durations(suites),
+        options={
+            name: replace(options, master=how.master, spark_conf=how.spark_conf)
+            for name, options in planned.options.items()
+        },
+        known=planned.known,
+        today=today,
+    )
+    Runs(book, waiting, conditions, supervisor, progress).carry_out(interrupt)
+
+
+def _judge(
+    book: Book, known: Sequence[failures.Known], how: How, today: date, progress: SuiteProgress
+) -> None:
+    """All runs that are over and have no verdict, in one job."""
+    cells = [cell for cell in book.suite.cells if cell.state is State.NOT_JUDGED and cell.run]
+    if not cells:
+        return
+    folders = [book.folder / str(cell.run) for cell in cells]
+    progress.say(f"judging {several(len(cells), 'run')} in one job")
+    began = time.monotonic()
+
+    def tell(answers: Answers) -> None:
+        book.enter(
+            *(outcome.judged(cell, answer, known, today) for cell, answer in zip(cells, answers, strict=True))
+        )
+
+    check(
+        [Given(str(folder), folder) for folder in folders],
+        allow=frozenset(),
+        master=how.master,
+        spark_conf=how.spark_conf,
+        progress=progress,
+        tell=tell,
+    )
+    book.change(judging_s=round(book.suite.judging_s + time.monotonic() - began, 1))
+
+
+def repeat_words(folder: Path) -> str:
+    """The command that goes on with a suite."""
+    return f"fencepost suite --resume {folder}"

@@ -1,0 +1,72 @@
+"""What earlier suites of a name say of its cells: what is new, how often each was bad, and what ran least lately."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from harness.suite import Cell, Flake, State, Suite
+
+MOST = 30
+"""Suites that are looked at, this one included."""
+NOT_COMPARED = frozenset(
+    {"seed", "store", "name", "keep", "java", "toxiproxy", "postgres", "mirror", "master", "spark-conf"}
+)
+"""Options that do not change what a run is about."""
+
+
+def fingerprint(options: Mapping[str, Any], versions: Mapping[str, str]) -> str:
+    """Of what a run compared: verdicts with the same one are verdicts on the same."""
+    text = json.dumps([_about(options), dict(versions)], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _about(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if key not in NOT_COMPARED}
+
+
+def _alike(one: Cell, other: Cell) -> bool:
+    """Whether two runs compared the same; of one that failed before it knew its versions, its options say so."""
+    if one.versions and other.versions:
+        return one.fingerprint == other.fingerprint
+    return _about(one.options) == _about(other.options)
+
+
+def compared(suite: Suite, past: Sequence[Suite]) -> Suite:
+    """The suite, with what its cells were before. `past`: newest first."""
+    by_name = [{cell.name: cell for cell in one.cells} for one in past]
+    cells = [
+        _compared(cell, [cells[cell.name] for cells in by_name if cell.name in cells]) for cell in suite.cells
+    ]
+    return replace(suite, cells=cells, previous=past[0].started if past else None)
+
+
+def _compared(cell: Cell, past: Sequence[Cell]) -> Cell:
+    judged = [one for one in past if one.state.good or one.state.bad]
+    before = judged[0].state if judged else None
+    alike = [one for one in [cell, *judged[: MOST - 1]] if _alike(one, cell)]
+    counted = [one for one in alike if one.state.good or one.state.bad]
+    flake = Flake(len(counted), sum(one.state.bad for one in counted))
+    new = cell.state.bad and (before is None or before.good)
+    return replace(cell, before=before, new=new, flake=flake)
+
+
+def least_lately(cells: Sequence[Cell], past: Sequence[Suite]) -> list[Cell]:
+    """The cells, those first that never ran, then those whose last run is longest ago."""
+    last: dict[str, str] = {}
+    for suite in past:
+        for cell in suite.cells:
+            if cell.state is not State.NOT_RUN:
+                last[cell.name] = max(last.get(cell.name, ""), cell.started or suite.started)
+    return sorted(cells, key=lambda cell: last.get(cell.name, ""))
+
+
+def durations(past: Sequence[Suite]) -> dict[str, float]:
+    """By cell, how long its latest run took, in seconds."""
+    found: dict[str, float] = {}
+    for suite in past:
+        for cell in suite.cells:
+            if cell.duration_s is not None and cell.run is not None:
+                found.setdefault(cell.name, cell.duration_s)
+    return found

@@ -1,0 +1,175 @@
+"""A suite as one HTML file that needs nothing else but links to its runs' reports: a grid of cells, and all runs.
+
+The template escapes everything that a suite file or a run has said; style and script stand in the file itself, and
+its security policy permits exactly these two, by their hashes. Without a script everything can be read.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from harness.suite import Cell, State, Suite
+from harness.telling import words
+from harness.verdict import Validity
+from reports.html.page import policy
+from reports.suites.junit import report_of
+from reports.suites.summary import MARKS, better, flaky, headline, worst_first
+
+_HERE = Path(__file__).parent
+GOOD, BAD, OPEN = (validity.name.lower() for validity in (Validity.VALID, Validity.INVALID, Validity.UNKNOWN))
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A cell, ready for the template."""
+
+    ident: str
+    cell: Cell
+    mark: str
+    style: str  # the state as a class of the style sheet
+    label: str  # what sets it apart from others in the same place of the grid
+    anomalies: str
+    report: str | None
+    log: str | None
+    flaky: str
+    took: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the grid: a workload on a client."""
+
+    workload: str
+    client: str
+    places: Sequence[Sequence[Shown]]  # by column
+
+
+def draw(suite: Suite) -> str:
+    """The page: `index.html`."""
+    style = "".join((_HERE / name).read_text() for name in ("report.css", "suite.css"))
+    script = "".join((_HERE / name).read_text() for name in ("report.js", "suite.js"))
+    environment = Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"show": words.printable, "clock": _clock, "length": _length}
+    shown = {cell.name: _shown(n, cell, suite) for n, cell in enumerate(suite.cells, 1)}
+    columns = _columns(suite)
+    bad = worst_first(suite.cells)
+    return environment.get_template("suite.html").render(
+        suite=suite,
+        colour=_colour(suite),
+        title=_title(suite),
+        headline=headline(suite),
+        policy=policy(style, script),
+        style=Markup(style),
+        script=Markup(script),
+        columns=list(dict.fromkeys(columns.values())),
+        rows=list(_rows(suite, columns, shown)),
+        every=[shown[cell.name] for cell in _in_order(suite.cells)],
+        new=[shown[cell.name] for cell in bad if cell.new],
+        better=[shown[cell.name] for cell in better(suite.cells)],
+        states=[(state, MARKS[state], _style(state), n) for state, n in suite.counts().items() if n],
+        slowest=_slowest(suite, shown),
+        runs_s=sum(cell.duration_s or 0.0 for cell in suite.cells),
+        left=sum(cell.state in (State.NOT_RUN, State.NOT_JUDGED) for cell in suite.cells),
+    )
+
+
+def _colour(suite: Suite) -> str:
+    """Of the head: as good as its worst cell; one that is not over has no answer."""
+    states = {cell.state for cell in suite.cells}
+    if states & {State.INVALID, State.FAILED}:
+        return BAD
+    if states & {State.UNKNOWN, State.NOT_JUDGED} or suite.interrupted or states <= {State.NOT_RUN}:
+        return OPEN
+    return GOOD
+
+
+def _title(suite: Suite) -> str:
+    bad = sum(cell.state.bad for cell in suite.cells)
+    if bad:
+        return f"✕ {bad} of {len(suite.cells)} runs need a look"
+    if _colour(suite) == OPEN:
+        return "? Not all runs have a verdict"
+    return "✓ No run needs a look"
+
+
+def _style(state: State) -> str:
+    return state.replace(" ", "-")
+
+
+def _columns(suite: Suite) -> dict[str, tuple[str, str]]:
+    """By cell: its faults, and the version of Kafka where the suite has several."""
+    several = len({cell.kafka for cell in suite.cells}) > 1
+    return {cell.name: (cell.nemesis, cell.kafka if several else "") for cell in suite.cells}
+
+
+def _rows(suite: Suite, columns: Mapping[str, tuple[str, str]], shown: Mapping[str, Shown]) -> Iterator[Row]:
+    places: dict[tuple[str, str], dict[tuple[str, str], list[Shown]]] = {}
+    for cell in suite.cells:
+        row = places.setdefault((cell.workload, cell.client), {})
+        row.setdefault(columns[cell.name], []).append(shown[cell.name])
+    every = list(dict.fromkeys(columns.values()))
+    for (workload, client), there in places.items():
+        yield Row(workload, client, [there.get(column, []) for column in every])
+
+
+def _in_order(cells: Sequence[Cell]) -> list[Cell]:
+    """Those first that somebody has to look at; the others as the suite file has them."""
+    first = worst_first(cells)
+    names = {cell.name for cell in first}
+    return [*first, *(cell for cell in cells if cell.name not in names)]
+
+
+def _shown(n: int, cell: Cell, suite: Suite) -> Shown:
+    more = {key: value for key, value in cell.more.items() if key not in ("kafka", "repeat")}
+    parts = [f"{key} {value}" for key, value in more.items()]
+    parts += [f"#{cell.more['repeat']}"] if "repeat" in cell.more else []
+    report = report_of(cell)
+    ran = cell.started is not None
+    return Shown(
+        ident=f"cell-{n}",
+        cell=cell,
+        mark=MARKS[cell.state],
+        style=_style(cell.state),
+        label=", ".join(parts),
+        anomalies=", ".join(f"{name} {count:,}" for name, count in cell.anomalies.items()),
+        report=quote(report) if report else None,
+        log=quote(f"logs/{cell.slug}.log") if ran and cell.slug else None,
+        flaky=flaky(cell),
+        took=_length(cell.duration_s),
+    )
+
+
+def _slowest(suite: Suite, shown: dict[str, Shown]) -> list[tuple[Shown, float]]:
+    """The ten longest runs, each with its share of the longest in per cent."""
+    timed = sorted(
+        (cell for cell in suite.cells if cell.duration_s), key=lambda cell: -(cell.duration_s or 0.0)
+    )[:10]
+    most = timed[0].duration_s if timed else None
+    return [(shown[cell.name], round(100 * (cell.duration_s or 0.0) / (most or 1.0))) for cell in timed]
+
+
+def _clock(moment: object) -> str:
+    """`2026-11-24 20:00 UTC`."""
+    try:
+        return f"{datetime.fromisoformat(str(moment)):%Y-%m-%d %H:%M} UTC"
+    except ValueError:
+        return words.printable(moment, 40)
+
+
+def _length(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min"

@@ -1,0 +1,73 @@
+"""A suite as JUnit XML: one case for each of its runs.
+
+Failure: an anomaly that the guarantee forbids, and that is not known. Error: the verdict is unknown, or there is
+none. Skipped: a known failure, and a cell that did not run.
+"""
+
+from xml.etree import ElementTree
+
+from harness.suite import Cell, State, Suite
+from harness.telling.words import printable
+
+TAGS = {
+    State.INVALID: "failure",
+    State.UNKNOWN: "error",
+    State.FAILED: "error",
+    State.NOT_JUDGED: "error",
+    State.KNOWN: "skipped",
+    State.NOT_RUN: "skipped",
+}
+"""What a case has that did not pass."""
+
+
+def junit(suite: Suite) -> str:
+    """The XML document."""
+    root = ElementTree.Element("testsuites", {"name": "fencepost"})
+    whole = ElementTree.SubElement(
+        root, "testsuite", {"name": printable(suite.name, 80), "timestamp": printable(suite.started, 40)}
+    )
+    properties = ElementTree.SubElement(whole, "properties")
+    for key, value in (("file", suite.file), ("seed", suite.seed), ("judge", suite.judge)):
+        ElementTree.SubElement(properties, "property", {"name": key, "value": printable(value, 400)})
+    for cell in suite.cells:
+        _case(whole, suite, cell)
+    for element in (root, whole):
+        _count(element, suite)
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _case(whole: ElementTree.Element, suite: Suite, cell: Cell) -> None:
+    attributes = {
+        "classname": f"{printable(suite.name, 80)}.{printable(cell.workload, 80)}.{printable(cell.client, 80)}",
+        "name": printable(cell.name, 400),
+        "time": f"{cell.duration_s or 0.0:.3f}",
+    }
+    case = ElementTree.SubElement(whole, "testcase", attributes)
+    properties = ElementTree.SubElement(case, "properties")
+    for key, value in (("seed", cell.seed), ("kafka", cell.kafka), ("report", report_of(cell))):
+        if value is not None:
+            ElementTree.SubElement(properties, "property", {"name": key, "value": printable(value, 400)})
+    tag = TAGS.get(cell.state)
+    if tag is not None:
+        message = f"known: {cell.known}" if cell.state is State.KNOWN else cell.reason or str(cell.state)
+        told = {"message": printable(message, 1000)}
+        if tag != "skipped":
+            told["type"] = str(cell.state)
+        ElementTree.SubElement(case, tag, told)
+    lines = [f"repeat: {cell.command}", *([f"report: {report_of(cell)}"] if cell.run else [])]
+    output = ElementTree.SubElement(case, "system-out")
+    output.text = "\n".join(printable(line, 4000) for line in lines)
+
+
+def report_of(cell: Cell) -> str | None:
+    """Where the run's report is, from the suite's folder; None where it has none."""
+    has_verdict = cell.state in (State.VALID, State.KNOWN, State.INVALID, State.UNKNOWN)
+    return f"{cell.run}/report.html" if cell.run and has_verdict else None
+
+
+def _count(element: ElementTree.Element, suite: Suite) -> None:
+    element.set("tests", str(len(suite.cells)))
+    for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        element.set(attribute, str(sum(TAGS.get(cell.state) == tag for cell in suite.cells)))
+    element.set("time", f"{sum(cell.duration_s or 0.0 for cell in suite.cells):.3f}")

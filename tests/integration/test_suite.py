@@ -1,0 +1,81 @@
+"""A suite on real clusters, killed half-way: what is over is kept, what was cut off begins anew, all are judged."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.api import COMMAND
+from harness.errors import ExitStatus
+from harness.processes.marks import abandoned, marked
+from harness.waiting import wait_for
+
+SUITE = """
+[suite]
+name = "night"
+seed = 7
+
+[defaults]
+time-limit = 12
+rate = 100
+abort-share = 0.1
+
+[matrix]
+workload = "echo"
+nemesis = ["kill-worker", "none"]
+
+[[include]]
+workload = "echo"
+defect = "offsets-outside-transaction"
+
+[[known]]
+workload = "echo"
+defect = "offsets-outside-transaction"
+anomaly = ["reprocessed-input", "offset-output-mismatch", "lost-input"]
+why = "planted"
+until = 2100-01-01
+"""
+
+
+def states(folder: Path) -> dict[str, str]:
+    cells = json.loads((folder / "suite.json").read_text())["cells"]
+    return {cell["name"]: cell["state"] for cell in cells}
+
+
+@pytest.mark.timeout(900)
+def test_a_suite_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+    (file := tmp_path / "night.toml").write_text(SUITE)
+    store = tmp_path / "store"
+    told = [*COMMAND, "suite", "--jobs", "1"]
+    with subprocess.Popen([*told, str(file), "--store", str(store)]) as suite:
+        latest = store / "night" / "latest"
+        wait_for(
+            lambda: (latest / "suite.json").exists() and "not judged" in states(latest).values(),
+            "the first run to be over",
+            300.0,
+            last_seen=suite.poll,
+        )
+        wait_for(
+            lambda: list(latest.glob("runs/002-*/*/journals/*.jsonl")), "the second run to have begun", 120.0
+        )
+        os.kill(suite.pid, signal.SIGKILL)
+    wait_for(lambda: not any(abandoned(mark) for _, mark in marked()), "its processes to be gone", 30.0)
+    (first,) = latest.glob("runs/001-*/2*")
+    before = (first / "facts.json").stat().st_mtime_ns
+
+    done = subprocess.run([*told, "--json", "--resume", str(latest)], stdout=subprocess.PIPE, check=False)
+    made: dict[str, Any] = json.loads(done.stdout)
+    assert states(latest) == {
+        "echo librdkafka kill-worker": "valid",
+        "echo librdkafka none": "valid",
+        "echo librdkafka drawn defect=offsets-outside-transaction": "known",
+    }
+    assert done.returncode == ExitStatus.VALID == made["exit_status"]
+    assert (first / "facts.json").stat().st_mtime_ns == before
+    assert len(list(latest.glob("runs/0*/2*"))) == 3
+    assert len(list(latest.glob("runs/0*/2*/report.html"))) == 3
+    assert {"index.html", "junit.xml", "summary.md"} <= {path.name for path in latest.iterdir()}

@@ -1,0 +1,245 @@
+"""A suite file: which cells it makes, and how it is refused before anything runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fencepost.cli import run_command_line
+from fencepost.commands.options import settled
+from fencepost.suites import plan
+from fencepost.suites.plan import Asked, Planned, again, going_on
+from harness.errors import ExitStatus, UsageError
+from harness.suite import Suite
+
+HOUSE = Path(__file__).resolve().parents[3]
+KNOWN = '[[known]]\nworkload = "shop"\nanomaly = "reprocessed-input"\nwhy = "a bug"\nuntil = 2027-01-31\n'
+
+
+def planned(tmp_path: Path, text: str, **asked: object) -> Planned:
+    file = tmp_path / "night.toml"
+    file.write_text(text)
+    return plan.load(file, Asked(settled, **asked))
+
+
+def names(tmp_path: Path, text: str) -> list[str]:
+    return [cell.name for cell in planned(tmp_path, text).suite.cells]
+
+
+def test_lists_multiply(tmp_path: Path) -> None:
+    text = '[matrix]\nworkload = ["shop", "echo"]\nclient = ["librdkafka", "java"]\nnemesis = ["kill-broker", "drawn"]'
+    found = names(tmp_path, text)
+    assert found[:4] == [
+        "shop librdkafka kill-broker",
+        "shop librdkafka drawn",
+        "shop java kill-broker",
+        "shop java drawn",
+    ]
+    assert len(found) == len(set(found)) == 8
+
+
+def test_several_faults_in_one_run_are_one_entry(tmp_path: Path) -> None:
+    text = '[matrix]\nnemesis = ["kill-broker,pause-worker", ["kill-broker", "kill-worker"], "none"]'
+    assert [cell.nemesis for cell in planned(tmp_path, text).suite.cells] == [
+        "kill-broker,pause-worker",
+        "kill-broker,kill-worker",
+        "none",
+    ]
+
+
+def test_a_default_holds_for_every_cell_and_is_no_part_of_its_name(tmp_path: Path) -> None:
+    text = (
+        '[defaults]\ntime-limit = 40\nnemesis = ["kill-broker", "kill-worker"]\n[matrix]\nworkload = ["echo"]'
+    )
+    made = planned(tmp_path, text)
+    assert [cell.name for cell in made.suite.cells] == ["echo librdkafka kill-broker,kill-worker"]
+    assert made.options["echo librdkafka kill-broker,kill-worker"].time_limit_s == 40.0
+
+
+def test_included_cells_come_beside_and_excluded_ones_go(tmp_path: Path) -> None:
+    text = (
+        '[matrix]\nworkload = ["shop", "echo"]\nclient = ["librdkafka", "java"]\nnemesis = "none"\n'
+        '[[include]]\nworkload = "shop"\ndefect = "no-rewind"\n'
+        '[[exclude]]\nworkload = ["echo", "txn"]\nclient = "java"\n'
+    )
+    assert names(tmp_path, text) == [
+        "shop librdkafka none",
+        "shop java none",
+        "echo librdkafka none",
+        "shop librdkafka drawn defect=no-rewind",
+    ]
+
+
+def test_a_seed_belongs_to_the_suites_seed_and_the_cells_name(tmp_path: Path) -> None:
+    text = '[suite]\nseed = 7\n[matrix]\nworkload = ["shop", "echo"]\nseeds = 2'
+    one, more = (planned(tmp_path, t).suite.cells for t in (text, text.replace('"echo"', '"echo", "orders"')))
+    assert [cell.seed for cell in one] == [cell.seed for cell in more[:4]]
+    assert len({cell.seed for cell in more}) == 6
+    assert [cell.name for cell in one[:2]] == ["shop librdkafka drawn #1", "shop librdkafka drawn #2"]
+    other = planned(tmp_path, text, seed=8).suite
+    assert other.seed == 8
+    assert not {cell.seed for cell in other.cells} & {cell.seed for cell in one}
+    assert f"--seed {one[0].seed}" in one[0].command
+
+
+def test_seeds_can_be_given(tmp_path: Path) -> None:
+    made = planned(tmp_path, '[matrix]\nworkload = "echo"\nseed = [3, 4]').suite
+    assert [(cell.name, cell.seed) for cell in made.cells] == [
+        ("echo librdkafka drawn seed=3", 3),
+        ("echo librdkafka drawn seed=4", 4),
+    ]
+
+
+def test_a_suite_goes_on_from_its_record_alone(tmp_path: Path) -> None:
+    made = planned(tmp_path, f'[matrix]\nworkload = ["shop"]\nnemesis = ["drawn", "none"]\n{KNOWN}')
+    made.suite.save(tmp_path)
+    back = again(Suite.load(tmp_path), Asked(settled))
+    assert back.options == made.options
+    assert back.known == made.known
+    assert [cell.name for cell in back.suite.cells] == [cell.name for cell in made.suite.cells]
+
+
+def test_secrets_are_not_written_down_and_have_to_be_given_again(tmp_path: Path) -> None:
+    text = '[suite]\nseed = 1\n[defaults]\nmirror = "https://me:hush@host/maven"\n[matrix]\nworkload = "echo"'
+    made = planned(tmp_path, text)
+    made.suite.save(tmp_path)
+    assert "hush" not in (tmp_path / "suite.json").read_text()
+    assert made.options["echo librdkafka drawn"].mirror == "https://me:hush@host/maven"
+    stored = Suite.load(tmp_path)
+    with pytest.raises(UsageError, match="name the suite file as well"):
+        again(stored, Asked(settled))
+    assert going_on(stored, planned(tmp_path, text)).options == made.options
+
+
+def test_a_file_that_has_changed_is_another_suite(tmp_path: Path) -> None:
+    text = '[suite]\nseed = 1\n[matrix]\nworkload = ["echo"]'
+    stored = planned(tmp_path, text).suite
+    assert going_on(stored, planned(tmp_path, text)).suite.cells == stored.cells
+    with pytest.raises(UsageError, match='cell "shop librdkafka drawn" is not the same'):
+        going_on(stored, planned(tmp_path, text.replace('["echo"]', '["echo", "shop"]')))
+
+
+REFUSED = {
+    "not TOML": ("[matrix", "is no TOML"),
+    "another table": ("[matrices]\n", 'did you mean "matrix"'),
+    "a table that is a list": ("[[matrix]]\n", "matrix must be a table"),
+    "a list that is a table": ("[known]\n", "known must be a list of tables"),
+    "nothing": ("", "it has no cell"),
+    "another key of the suite": ("[suite]\nnames = 'x'\n", 'did you mean "name"'),
+    "a name": ("[suite]\nname = 'a/b'\n", "name must be"),
+    "a seed": ("[suite]\nseed = -1\n", "seed must be a whole number"),
+    "a judge": ("[suite]\njudge = 'later'\n", "together or each"),
+    "an option": (
+        '[matrix]\nworkloads = ["shop"]\n',
+        'there is no option "workloads"; did you mean "workload"',
+    ),
+    "an option of none": ('[defaults]\nstore = "x"\n', "a cell has no store of its own"),
+    "an option of a known failure": (
+        f'[matrix]\nworkload="shop"\n{KNOWN}clients="java"\n',
+        'did you mean "client"',
+    ),
+    "an empty list": ("[matrix]\nworkload = []\n", "workload lists nothing"),
+    "a workload": ('[matrix]\nworkload = ["shp"]\n', 'did you mean "shop"'),
+    "a value": ('[matrix]\nworkers = [3, "many"]\n', "workers must be a whole number from 1 to 16"),
+    "how many seeds": ("[matrix]\nseeds = 0\n", "seeds must be a whole number from 1 to 1000"),
+    "seeds twice": ("[matrix]\nseeds = 2\nseed = [1]\n", "say one of them"),
+    "too many": ("[matrix]\nseeds = 1000\nworkers = [1,2,3,4,5,6,7,8,9,10,11]\n", "10,000 at most"),
+    "a defect of another workload": (
+        '[matrix]\nworkload = ["shop", "echo"]\ndefect = "mark-before-send"\n',
+        'cell "shop librdkafka drawn defect=mark-before-send": the defect mark-before-send needs',
+    ),
+    "a defect that a client prevents": (
+        '[matrix]\nworkload = "orders"\nclient = "java"\ndefect = "swallow-send-error"\n',
+        "prevents the defect swallow-send-error",
+    ),
+    "a fault that cannot strike": (
+        '[matrix]\nworkload = "shop"\nnemesis = "kill-postgres"\n',
+        'cell "shop librdkafka kill-postgres": ',
+    ),
+    "a Kafka": ('[matrix]\nkafka = ["4.3.1", "9.9.9"]\n', 'there is no Kafka version "9.9.9"'),
+    "two of one name": (
+        '[[include]]\nworkload = "shop"\n[[include]]\nworkload = "shop"\n',
+        "two cells are called",
+    ),
+    "an exclusion of nothing": (
+        '[matrix]\nworkload = "shop"\n[[exclude]]\nworkload = "echo"\n',
+        "exclude 1 is about no cell",
+    ),
+    "a known failure of no cell": (f'[matrix]\nworkload = "echo"\n{KNOWN}', "known 1 is about no cell"),
+    "no reason": (
+        '[matrix]\nworkload="shop"\n' + KNOWN.replace('why = "a bug"', 'why = " "'),
+        "why must say",
+    ),
+    "no end": (
+        '[matrix]\nworkload="shop"\n' + KNOWN.replace("until = 2027-01-31", ""),
+        "known 1 has no until",
+    ),
+    "no day": (
+        '[matrix]\nworkload="shop"\n' + KNOWN.replace("2027-01-31", '"31.1.2027"'),
+        "until must be a day, as 2027-01-31, not 31.1.2027",
+    ),
+    "a moment": (
+        '[matrix]\nworkload="shop"\n' + KNOWN.replace("2027-01-31", "2027-01-31T10:00:00"),
+        "until must be a day",
+    ),
+    "an anomaly": (
+        '[matrix]\nworkload="shop"\n' + KNOWN.replace("reprocessed", "repeated"),
+        "there is no anomaly",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_makes_no_sense_is_told_in_one_sentence_before_anything_runs(
+    case: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text, words = REFUSED[case]
+    file = tmp_path / "night.toml"
+    file.write_text(text)
+    status = run_command_line(["suite", str(file), "--store", str(tmp_path / "store")])
+    out, err = capfd.readouterr()
+    assert status == ExitStatus.USAGE
+    assert out == ""
+    assert words in err
+    assert str(file) in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "name a suite file"),
+        (["none.toml"], "cannot be read"),
+        (["--resume", "nowhere"], "is no suite"),
+        (["none.toml", "--limit", "soon"], "limit must be a length of time"),
+        (["none.toml", "--jobs", "0"], "jobs must be a whole number"),
+        (["none.toml", "--judge", "never"], "there is no judge"),
+        (["--resume", "nowhere", "--seed", "3"], "a suite goes on with its own seed"),
+    ],
+)
+def test_a_command_that_makes_no_sense_is_refused(
+    arguments: list[str], words: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command_line(["suite", *arguments]) == ExitStatus.USAGE
+    err = capfd.readouterr().err
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_a_plan_lists_the_runs_and_starts_none(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "night.toml"
+    file.write_text('[suite]\nseed = 5\n[matrix]\nworkload = ["shop", "echo"]\n')
+    told = ["suite", str(file), "--store", str(tmp_path / "store"), "--plan"]
+    assert run_command_line(told) == ExitStatus.VALID
+    assert "echo librdkafka drawn\n    fencepost run --workload echo --seed" in capfd.readouterr().out
+    assert run_command_line([*told, "--json"]) == ExitStatus.VALID
+    assert len(json.loads(capfd.readouterr().out)["cells"]) == 2
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("name", ["smoke", "nightly"])
+def test_the_projects_own_suites_can_be_carried_out(name: str) -> None:
+    made = plan.load(HOUSE / "suites" / f"{name}.toml", Asked(settled, seed=1))
+    assert made.suite.name == name
+    assert made.suite.cells

@@ -1,0 +1,137 @@
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from harness.suite import State, Suite
+from reports.html.suite import draw
+from tests.support.suites import cell, suite
+
+WIDTHS = (1280, 400)
+HOSTILE = "<b onclick=alert(1)>\u202e\x00" + "k" * 5_000
+Opener = Callable[..., Page]
+
+
+@pytest.fixture
+def opened(browser: Browser, tmp_path: Path) -> Iterator[Opener]:
+    """Opens the page of a suite; at the end nothing else was asked for and nobody complained."""
+    complaints: list[str] = []
+    requests: list[str] = []
+    contexts = []
+
+    def open_page(made: Suite, width: int = 1280, **options: Any) -> Page:
+        (tmp_path / "index.html").write_text(draw(made), encoding="utf-8")
+        viewport = {"width": width, "height": 900}
+        context = browser.new_context(viewport=viewport, offline=True, reduced_motion="reduce", **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("request", lambda request: requests.append(request.url))
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(dialog.message))
+        page.goto((tmp_path / "index.html").as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    assert {url.partition("#")[0] for url in requests} - {"data:,"} == {(tmp_path / "index.html").as_uri()}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_how_many_runs_need_a_look_is_seen_first(opened: Opener, width: int) -> None:
+    page = opened(suite(), width)
+    expect(page.get_by_role("heading", level=1)).to_have_text("✕ 6 of 16 runs need a look")
+    expect(page.get_by_role("heading", level=1)).to_be_in_viewport()
+    expect(page.locator(".reason")).to_have_text(
+        "4 valid, 2 known, 2 invalid, 2 unknown, 2 failed, 2 not judged, 2 not run"
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_wider_than_the_page(opened: Opener, width: int, scheme: str) -> None:
+    faults = [
+        "kill-broker",
+        "kill-group-coordinator,pause-worker,partition,kill-worker",
+        *(f"fault-{n}" for n in range(20)),
+    ]
+    cells = [cell(w, c, n) for w in ("shop", "orders") for c in ("librdkafka", "java") for n in faults]
+    page = opened(suite(*cells), width, color_scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_hostile_values_neither_run_nor_widen_the_page(opened: Opener) -> None:
+    hostile = cell(
+        HOSTILE, HOSTILE, HOSTILE, State.INVALID, reason=HOSTILE, command=HOSTILE, more={HOSTILE: HOSTILE}
+    )
+    page = opened(suite(hostile, remarks=(HOSTILE,), file=HOSTILE), 400)
+    assert page.locator("main b").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_cell_of_the_grid_leads_to_its_run(opened: Opener, width: int) -> None:
+    page = opened(suite(), width)
+    page.locator(".grid-of-cells a.chip.invalid").first.click()
+    run = page.locator("li:target")
+    expect(run).to_be_in_viewport()
+    expect(run).to_contain_text("4 outputs too many")
+    expect(run).to_contain_text("seed 7")
+    expect(run).to_contain_text("bad in 2 of 30 suites")
+    expect(run.get_by_role("link", name="report")).to_be_visible()
+
+
+def test_the_filter_leaves_what_is_asked_for(opened: Opener) -> None:
+    page = opened(suite())
+    runs = page.locator("li.run-of-suite:visible")
+    expect(runs).to_have_count(16)
+    page.get_by_label("Filter").fill("java orders")
+    expect(runs).to_have_count(2)
+    expect(page.locator(".grid-of-cells a.chip:visible")).to_have_count(2)
+    expect(page.locator(".grid-of-cells tbody tr:visible")).to_have_count(1)
+    expect(page.locator("#filter-count")).to_have_text("2 shown")
+    page.get_by_label("Filter").fill("")
+    page.get_by_label("valid (4)", exact=False).first.uncheck()
+    expect(runs).to_have_count(12)
+    page.get_by_label("new only").check()
+    expect(runs).to_have_count(2)
+
+
+def test_the_command_that_repeats_a_run_is_copied(opened: Opener) -> None:
+    page = opened(suite(cell()), permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="copy").click()
+    expect(page.locator("#cell-1-copied")).to_have_text("copied")
+    assert page.evaluate("navigator.clipboard.readText()") == suite(cell()).cells[0].command
+
+
+def test_everything_can_be_read_without_scripts(opened: Opener) -> None:
+    page = opened(suite(), java_script_enabled=False)
+    expect(page.locator("li.run-of-suite").first).to_be_visible()
+    expect(page.locator("#filter")).to_be_hidden()
+    expect(page.get_by_role("button")).to_have_count(0)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_its_ground(opened: Opener, scheme: str) -> None:
+    """WCAG AA: 4.5 to 1, for each colour of a chip."""
+    page = opened(suite(), color_scheme=scheme)
+    colours = page.evaluate(
+        """() => [...document.querySelectorAll('.grid-of-cells .chip')].map(chip => {
+            const style = getComputedStyle(chip);
+            return [style.color, style.backgroundColor];
+        })"""
+    )
+
+    def luminance(colour: str) -> float:
+        channels = [int(part) / 255 for part in colour.removeprefix("rgb(").rstrip(")").split(",")]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    assert len({ground for _, ground in colours}) == len(State)
+    for pair in colours:
+        low, high = sorted(map(luminance, pair))
+        assert (high + 0.05) / (low + 0.05) >= 4.5, pair
