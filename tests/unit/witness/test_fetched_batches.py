@@ -1,4 +1,4 @@
-"""What is made of a leader's answers; tests/integration/test_fetch_witness.py has real ones."""
+"""What is made of a leader's answers; tests/chaos/test_fetch_witness.py has real ones."""
 
 from collections.abc import Mapping
 from pathlib import Path

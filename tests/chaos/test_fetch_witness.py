@@ -79,7 +79,7 @@ def named(folder: Path, table: str, names: Mapping[int, str]) -> list[str]:
 def test_a_right_run_is_valid_by_what_the_leaders_give(fetched: Result) -> None:
     fetched.assert_valid()
     assert fetched.verdict["coverage"]["aborted"] > 0
-    assert fetched.verdict["not_checked"]["replica-divergence"]["code"] == "one-replica"
+    assert "one replica" in fetched.verdict["not_checked"]["replica-divergence"]
 
 
 @pytest.mark.parametrize("table", sorted(LOG))
