@@ -34,13 +34,11 @@ OF_TRANSACTIONS = frozenset({"transactions", "offsets-within"})
 
 def refused_log(topic: str, words: str) -> Reason:
     """An internal topic's log that the cluster did not give."""
-    return Reason(
-        "log-refused",
-        words,
-        topic,
+    remedy = (
         f"allow this user Read and Describe on the topic {topic} "
-        f"(kafka-acls.sh --add --allow-principal User:NAME --operation Read --operation Describe --topic {topic})",
+        f"(kafka-acls.sh --add --allow-principal User:NAME --operation Read --operation Describe --topic {topic})"
     )
+    return Reason("log-refused", f"{words}: {remedy}", topic, remedy)
 
 
 _WITHOUT = "judge it by a run without the faults that break this"

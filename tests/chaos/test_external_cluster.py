@@ -109,7 +109,7 @@ def test_a_right_pipeline_is_valid_beside_strangers_who_keep_all_that_is_theirs(
     assert topics_of(plain) == before
     assert plain.last_stable([STRANGER])[STRANGER, 0] == (0, 2, 3)  # theirs is still open
     assert plain.committed(STRANGERS_GROUP) == {(STRANGER, 0): 1}
-    assert result.verdict["not_checked"]["replica-divergence"]["code"] == "one-replica"
+    assert "one replica" in result.verdict["not_checked"]["replica-divergence"]
     left = [name for name in (STRANGER, STRANGERS_GROUP, "a-stranger") if named_in(result.folder, name)]
     assert left == []
 
@@ -126,8 +126,7 @@ def test_a_defect_is_caught_on_a_cluster_with_tls_sasl_and_acls(
     assert result.valid is False, result.explain()
     assert "lost-input" in result.verdict["anomalies"] or "reprocessed-input" in result.verdict["anomalies"]
     refused = result.verdict["not_checked"]["transaction-state-violation"]
-    assert refused["code"] == "log-refused"
-    assert "--topic __transaction_state" in refused["remedy"]
+    assert "--operation Read --operation Describe --topic __transaction_state" in refused
     assert named_in(result.folder, PASSWORD) == []
     assert any(topic.endswith("-purchases") for topic in topics_of(secured)), "--keep topics leaves them"
 
@@ -142,7 +141,7 @@ def test_a_right_pipeline_is_valid_where_acls_keep_the_internal_topics(
     )
     result.assert_valid()
     for name in ("transaction-state-violation", "group-offset-regression"):
-        assert result.verdict["not_checked"].get(name, {}).get("code") == "log-refused", name
+        assert "the cluster's ACLs keep the log of" in result.verdict["not_checked"].get(name, ""), name
     assert named_in(result.folder, PASSWORD) == []
 
 
