@@ -8,7 +8,7 @@ READY_DEV := .venv/ready-dev
 CODE := fencepost harness workloads nemeses checkers reports bench tests
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation
 
-.PHONY: setup setup-dev demo quick test chaos mutants lint docs bench clean
+.PHONY: setup setup-dev demo quick test chaos mutants lint actionlint docs bench clean
 
 setup: $(READY)
 setup-dev: $(READY_DEV)
@@ -59,6 +59,10 @@ lint: setup-dev
 	@$(BIN)/ruff check $(CODE)
 	@$(BIN)/ruff format --check $(CODE)
 	@$(BIN)/mypy
+
+# The workflows of .github; the linter is built once, from its Go module, into the cache.
+actionlint: setup
+	@$(BIN)/python -P tools/actionlint.py
 
 # The pages that are made from what the code says of itself.
 docs: setup

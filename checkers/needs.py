@@ -30,6 +30,17 @@ NEEDS = {
 """What a check may need, and the reason that stands in `not_checked` where it is missing."""
 OF_TRANSACTIONS = frozenset({"transactions", "offsets-within"})
 """The needs that only a workload with transactions can meet."""
+
+
+def refused_log(topic: str, words: str) -> Reason:
+    """An internal topic's log that the cluster did not give."""
+    remedy = (
+        f"allow this user Read and Describe on the topic {topic} "
+        f"(kafka-acls.sh --add --allow-principal User:NAME --operation Read --operation Describe --topic {topic})"
+    )
+    return Reason("log-refused", f"{words}: {remedy}", topic, remedy)
+
+
 _WITHOUT = "judge it by a run without the faults that break this"
 PREMISES = {
     Premise.LEADER_ALWAYS: Reason(

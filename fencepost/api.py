@@ -2,9 +2,11 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,9 @@ from typing import Any
 
 COMMAND = (sys.executable, "-P", "-m", "fencepost")
 """`-P`: the folder that one happens to stand in is no place to import from."""
+
+OTHER_COMMAND = "FENCEPOST_COMMAND"
+"""Names the command of another installation, as a shell would read it: `pipx run fencepost`."""
 
 LAST_WORDS = "FENCEPOST_LAST_WORDS"
 """Names the file for the sentence with which a command ends that has no verdict."""
@@ -40,21 +45,43 @@ class Result:
         report = self.folder / "report.html"
         return report if report.is_file() else None
 
+    @property
+    def seed(self) -> int | None:
+        """What its faults were drawn from; None of an external history."""
+        return self.verdict.get("seed")
+
+    @property
+    def repeat(self) -> str | None:
+        """The command that repeats the run; None of an external history, or where `test.toml` is gone."""
+        try:
+            document = tomllib.loads((self.folder / "test.toml").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        command: str | None = document.get("run", {}).get("command")
+        return command
+
     def assert_valid(self) -> None:
-        """Raise an AssertionError that says what was found, and where the report is."""
+        """Raise an AssertionError that says what was found, where the report is, and how to repeat the run."""
+        __tracebackhide__ = True  # pytest shows the caller's line, not ours
         if self.valid is not True:
             raise AssertionError(self.explain())
 
     def explain(self) -> str:
-        """The verdict in a few lines."""
-        word = {True: "valid", False: "invalid", None: "unknown"}[self.valid]
-        lines = [f"{word}: {self.verdict.get('summary') or self.verdict.get('error', '')}"]
-        for name, found in self.verdict.get("anomalies", {}).items():
-            if not found.get("allowed"):
-                because = f", because of {found['because']}" if found.get("because") else ""
-                lines.append(f"  {name}: {found['count']}{because}")
+        """The verdict in a few lines: each anomaly with its first example, the report, the command that repeats it."""
+        lines = [f"{self.word}: {self.verdict.get('summary') or self.verdict.get('error', '')}"]
+        counted = [(n, f) for n, f in self.verdict.get("anomalies", {}).items() if not f.get("allowed")]
+        for name, found in sorted(counted, key=lambda one: bool(one[1].get("because"))):  # causes first
+            because = f", because of {found['because']}" if found.get("because") else ""
+            lines.append(f"  {name}: {found['count']}{because}")
+            lines += [f"    first: {sentence}" for sentence in found.get("sentences", ())[:1]]
         lines += [f"  {_text(reason)}" for reason in self.verdict.get("unknown_because", ())]
-        return "\n".join([*lines, *([f"report: {self.report}"] if self.report else [])])
+        told = {"report": self.report, "repeat": self.repeat}
+        return "\n".join([*lines, *(f"{key}: {value}" for key, value in told.items() if value)])
+
+    @property
+    def word(self) -> str:
+        """valid, invalid or unknown."""
+        return {True: "valid", False: "invalid", None: "unknown"}[self.valid]
 
 
 def run(*, timeout_s: float | None = None, **options: Any) -> Result:
@@ -66,6 +93,7 @@ def run(*, timeout_s: float | None = None, **options: Any) -> Result:
     error. Raises `FencepostFailed` if there is no verdict, `subprocess.TimeoutExpired` after
     `timeout_s`.
     """
+    __tracebackhide__ = True
     results = _call(["run", "--json", *_words(options)], timeout_s)
     return results[-1]
 
@@ -101,6 +129,12 @@ def replay(
     return _call(["replay", "--json", *words, "--", os.fspath(folder)], timeout_s)[-1]
 
 
+def command() -> list[str]:
+    """What is started: this installation, or the one that the environment names."""
+    named = os.environ.get(OTHER_COMMAND)
+    return shlex.split(named) if named else list(COMMAND)
+
+
 def _words(options: Mapping[str, Any]) -> list[str]:
     """Options as the command line has them; the command itself says what is wrong with them."""
     words: list[str] = []
@@ -125,14 +159,21 @@ def _words(options: Mapping[str, Any]) -> list[str]:
 
 def _call(arguments: Sequence[str], timeout_s: float | None) -> list[Result]:
     """Run the command to its end. Its standard error is shown as it comes, its verdicts are read."""
+    __tracebackhide__ = True
     with tempfile.TemporaryDirectory(prefix="fencepost-api-") as folder:
         last_words = Path(folder) / "last-words"
         environment = {**os.environ, LAST_WORDS: str(last_words)}
-        with subprocess.Popen(
-            [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=None, text=True, env=environment
-        ) as process:
+        try:
+            process = subprocess.Popen(
+                [*command(), *arguments], stdout=subprocess.PIPE, stderr=None, text=True, env=environment
+            )
+        except OSError as error:
+            raise FencepostFailed(4, f"`{shlex.join(command())}` cannot be started: {error}") from None
+        with process:
             try:
                 output, _ = process.communicate(timeout=timeout_s)
+            except subprocess.TimeoutExpired:
+                raise subprocess.TimeoutExpired(f"fencepost {arguments[0]}", timeout_s or 0) from None
             finally:
                 if process.poll() is None:  # given up: it heals and cleans up before it ends
                     process.terminate()

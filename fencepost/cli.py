@@ -20,6 +20,8 @@ from harness.secrets import redact_text
 from harness.settings.options import FIELDS
 
 COMMANDS = ("run", "check", "report", "replay", "trace", "suite", "sweep", "bench", "list", "doctor")
+HIDDEN = ("judge",)
+"""Commands that no user calls."""
 NAME = "fencepost"
 UNREAD = "the program that was to read the output has ended"
 SHOWS = ("list", "trace")
@@ -35,7 +37,7 @@ class House(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """The command of that name."""
-        if name not in COMMANDS:
+        if name not in (*COMMANDS, *HIDDEN):
             return None
         command: click.Command = import_module(f"fencepost.commands.{name}").command
         return command
@@ -44,7 +46,7 @@ class House(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Say which command was probably meant."""
-        if not args[0].startswith("-") and args[0] not in COMMANDS:
+        if not args[0].startswith("-") and args[0] not in (*COMMANDS, *HIDDEN):
             raise UsageError(unknown("command", args[0], COMMANDS))
         return super().resolve_command(ctx, args)
 

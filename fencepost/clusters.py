@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cluster import Ability, Cluster, ClusterSpec
+from harness.settings.options import Options
 
 if TYPE_CHECKING:
     from harness.environment import Prepared
@@ -33,6 +34,8 @@ class ClusterKind:
     can: frozenset[Ability]
     one_clock: bool  # brokers and clients run on one machine
     open: Callable[[ClusterParts], AbstractContextManager[Cluster]]
+    shared: bool = False  # with others: what a run makes there bears a tag
+    brokers: Callable[[Options], int] | None = None  # asks how many it has; None: as many as the options say
 
 
 def _local(parts: ClusterParts) -> AbstractContextManager[Cluster]:
@@ -41,13 +44,46 @@ def _local(parts: ClusterParts) -> AbstractContextManager[Cluster]:
     return LocalCluster(parts.spec, parts.folder, parts.prepared, parts.supervisor, parts.next_port)
 
 
+def _external(parts: ClusterParts) -> AbstractContextManager[Cluster]:
+    from harness.cluster.external import ExternalCluster
+
+    return ExternalCluster(parts.spec)
+
+
+def _look(options: Options) -> int:
+    from harness.cluster.external import look
+
+    return len(look(options.bootstrap, options.client_config).brokers)
+
+
 _ALL = (
     ClusterKind(
         name="local",
-        summary="three Kafka nodes as processes of this machine, no root and no Docker",
+        summary="Kafka nodes as processes of this machine, three or --brokers, no root and no Docker",
         can=frozenset(Ability),
         one_clock=True,
         open=_local,
     ),
+    ClusterKind(
+        name="external",
+        summary="a cluster that is already there: --set bootstrap=HOST:PORT,...; its brokers are not struck",
+        can=frozenset(),
+        one_clock=False,
+        open=_external,
+        shared=True,
+        brokers=_look,
+    ),
 )
+
+
+MOST_BROKERS = 7
+"""That options can say; a run needs to know no more of them than how many replicas a topic can have."""
+
+
+def sized(options: Options) -> Options:
+    """These options with as many brokers as the cluster has, where it is there already. Raises `FencepostError`."""
+    count = CLUSTERS[options.cluster].brokers
+    return options if count is None else replace(options, brokers=min(MOST_BROKERS, count(options)))
+
+
 CLUSTERS: Mapping[str, ClusterKind] = {kind.name: kind for kind in _ALL}

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from harness.errors import UnreadableInput
 from harness.facts import Facts
 from harness.history import Premise
-from harness.promises import SEGMENTS
+from harness.promises import NO_WITNESS
 from harness.reasons import Reason
 from harness.record.schema import LOG, unfit
 from harness.settings.test_toml import Plan
@@ -47,7 +47,7 @@ class Evidence:
         """Whether the brokers' logs were read, as the run had promised, or as it says."""
         if self.facts is None:
             return False
-        return self.plan.promises.witness == SEGMENTS or not self.facts.rows.keys().isdisjoint(LOG)
+        return self.plan.promises.witness != NO_WITNESS or not self.facts.rows.keys().isdisjoint(LOG)
 
     @property
     def broken_premises(self) -> frozenset[Premise]:

@@ -197,5 +197,6 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
         healed_ns=healed_ns(evidence.facts) if evidence.facts else None,
         clock_drift_ms=evidence.facts.clock_drift_ms if evidence.facts else None,
         broken_premises=evidence.broken_premises,
+        refused_logs=evidence.facts.refused_logs if evidence.facts else {},
         session_ms=evidence.plan.run.get("session_timeout_ms"),
     )

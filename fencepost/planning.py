@@ -13,8 +13,11 @@ from fencepost.clusters import CLUSTERS
 from fencepost.shapes import draw_churn, empty_share, shaped, txn_timeout_ms
 from harness.clients.interface import SESSION_TIMEOUT_MS
 from harness.cluster import Ability
+from harness.cluster.config import ports_of
+from harness.environment.ports import SIZE
+from harness.errors import UsageError
 from harness.pipeline import PipelineFacts
-from harness.promises import NO_WITNESS, SEGMENTS, Promises, final_readers, observer, store_reader
+from harness.promises import FETCH, SEGMENTS, Promises, final_readers, observer, store_reader
 from harness.runner import schedule as schedules
 from harness.runner.churn import joining, slots_more
 from harness.runner.faults import FaultTargets, Nemesis
@@ -38,12 +41,12 @@ PROCESS = "fencepost.process"
 """The module that every process of ours runs."""
 
 
-def facts_of(options: Options, workload: "Workload") -> PipelineFacts:
+def facts_of(options: Options, workload: "Workload", tag: str = "") -> PipelineFacts:
     """What the workload is in a run of these options. Raises `UsageError` where it cannot have the defect."""
     if options.defect:
         registry.defects()[options.defect].require(workload, options.client, registry.workloads().values())
     policy, timeout_ms = policy_of(options.defect), txn_timeout_ms(options)
-    return shaped(workload.facts(options, policy=policy, txn_timeout_ms=timeout_ms), options, workload)
+    return shaped(workload.facts(options, tag, policy=policy, txn_timeout_ms=timeout_ms), options, workload)
 
 
 def draw(options: Options, workload: "Workload") -> Schedule:
@@ -74,10 +77,16 @@ def draw(options: Options, workload: "Workload") -> Schedule:
         step=defect.step.value if defect and defect.step and not named else None,
         services=tuple(kind for kind in facts.stores if STORES[kind].served),
     )
+    witness_of(options)  # which may be one that cannot be had
     rng = Random(f"{options.seed}/schedule")
     chosen: list[Nemesis] = [aimed(name, nemeses) for name in names]
     drawn = schedules.draw(chosen, targets, options.time_limit_s, rng, named=named or defect is not None)
     return replace(drawn, churn=draw_churn(options, facts, drawn.injections))
+
+
+def tag_for(options: Options) -> str:
+    """What a run's own topics, groups and ids begin with; nothing on a cluster of its own."""
+    return f"fencepost-{secrets.token_hex(3)}" if CLUSTERS[options.cluster].shared else ""
 
 
 def workers_of(facts: PipelineFacts) -> dict[str, tuple[str, ...]]:
@@ -86,15 +95,23 @@ def workers_of(facts: PipelineFacts) -> dict[str, tuple[str, ...]]:
 
 
 def plan_test(
-    options: Options, workload: "Workload", drawn: Schedule, folder: Path, prepared: "Prepared | None" = None
+    options: Options,
+    workload: "Workload",
+    drawn: Schedule,
+    folder: Path,
+    prepared: "Prepared | None" = None,
+    tag: str = "",
 ) -> Test:
-    """Everything that is fixed before the run begins. `prepared`: for a client that runs on Java."""
-    facts = facts_of(options, workload)
+    """Everything that is fixed before the run begins. `prepared`: for a client that runs on Java; `tag`: what the run's
+    topics, groups and ids begin with on a cluster that others use.
+    """
+    facts = facts_of(options, workload, tag)
     workers = workers_of(facts)
     facts = facts.with_workers(joining(drawn.churn), shared=policy_of(options.defect).shared_id)
     nemeses = registry.nemeses()
     kept = sum(nemeses[injection.fault].keeps_slot for injection in drawn.injections)
     slots = sum(map(len, workers.values())) + kept + slots_more(drawn.churn) + SPARE_SLOTS
+    require_ports(options, slots + 1)
     ours = PythonProgram(
         PROCESS,
         {
@@ -115,6 +132,10 @@ def plan_test(
             "overrun_share": options.overrun_share,
             "seed": options.seed,
             "partitions": workload.partitions(options),
+            "tag": tag,
+            "client_config": str(Path(options.client_config).expanduser().resolve())
+            if options.client_config
+            else None,
             "stores": {kind: STORES[kind].address(folder) for kind in facts.stores},
             **jvm_spec(options.client, folder, prepared),
         },
@@ -131,6 +152,16 @@ def plan_test(
         programs={stage.name: ours for stage in facts.stages},
         own=ours,
     )
+
+
+def require_ports(options: Options, slots: int) -> None:
+    """Raise `UsageError` for more brokers and client slots than one block of ports has room for."""
+    needed = ports_of(options.brokers, slots)
+    if needed > SIZE:
+        raise UsageError(
+            f"{options.brokers} brokers and {slots} client slots take {needed} ports, and a run has {SIZE}: "
+            "choose fewer --brokers, fewer --workers, or fewer faults that replace workers"
+        )
 
 
 def jvm_spec(client: str, folder: Path, prepared: "Prepared | None") -> dict[str, Any]:
@@ -173,20 +204,30 @@ def plan_run(
     )
 
 
+def witness_of(options: Options) -> str:
+    """How the brokers' logs are read: as asked, or every replica's where that can be."""
+    segments = Ability.SEGMENTS in CLUSTERS[options.cluster].can
+    if options.witness == SEGMENTS and not segments:
+        raise UsageError(
+            f"the segment files of a cluster of kind {options.cluster} cannot be read: leave out witness=segments"
+        )
+    return options.witness or (SEGMENTS if segments else FETCH)
+
+
 def promises_of(options: Options, test: Test) -> Promises:
     """The evidence that the run will leave."""
     kind = CLUSTERS[options.cluster]
     topics = [topic.name for topic in test.pipeline.topics]
     tables = tuple(table.name for table in test.pipeline.tables)
-    segments = Ability.SEGMENTS in kind.can
+    witness = witness_of(options)
     broken = {premise for one in test.injections for premise in test.nemeses[one.fault].breaks}
     return Promises(
         journaled=tuple(stage.name for stage in test.pipeline.stages if stage.journaled),
-        witness=SEGMENTS if segments else NO_WITNESS,
-        internal_logs=test.pipeline.internal_topics if segments else (),
+        witness=witness,
+        internal_logs=test.pipeline.internal_topics,
         transactions=test.pipeline.transactional,
         offsets_within=any(stage.group and stage.transactional_ids for stage in test.pipeline.stages),
-        replicas=segments,
+        replicas=witness == SEGMENTS,
         readers=(
             *final_readers(topics),
             *((store_reader(tables),) if tables else ()),

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.clients.client_properties import connect_with
 from harness.clients.control import Control
 from harness.clients.feeder import Feeder
 from harness.clients.final_reader import FinalReader
@@ -72,6 +73,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Be what the specification says until told to stop."""
     spec: dict[str, Any] = json.loads((argv or sys.argv[1:])[0])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which then says stop
+    connect_with(spec.get("client_config"))
     channel = spec.get("channel")
     control = Control(socket.socket(fileno=channel) if channel is not None else None)
     if spec["role"] == Role.FINAL.value:

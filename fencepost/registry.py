@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from harness.settings.options import Known
+from harness.settings.known import Known
 
 if TYPE_CHECKING:
     from harness.runner.faults import Nemesis
@@ -108,6 +108,24 @@ def kafka_versions() -> tuple[str, ...]:
     from harness.environment.kafka import versions
 
     return versions()
+
+
+def kafka_entries() -> list[dict[str, Any]]:
+    """All that `fencepost list kafka --json` tells of each."""
+    from harness.environment.kafka_versions import kafka_version
+
+    return [
+        {
+            "name": one.version,
+            "summary": one.summary,
+            "line": one.line,
+            "transaction_versions": list(one.transaction_versions),
+            "transaction_default": one.transaction_default,
+            "consumer_protocol": one.consumer_protocol,
+            "java": one.java,
+        }
+        for one in map(kafka_version, kafka_versions())
+    ]
 
 
 def known() -> Known:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fencepost import registry
-from fencepost.clusters import CLUSTERS, ClusterParts
+from fencepost.clusters import CLUSTERS, ClusterParts, sized
 from fencepost.drawing import draw_report
 from fencepost.judges.for_a_run import Judge, JudgedLater, judge_for
-from fencepost.planning import draw, facts_of, plan_run, plan_test
+from fencepost.planning import draw, facts_of, plan_run, plan_test, tag_for, witness_of
 from fencepost.preparing import prepare_cluster
 from harness.cluster import ClusterSpec
 from harness.errors import FencepostError
@@ -42,6 +42,7 @@ from harness.stores.backlog import StoreBacklog
 from harness.stores.interface import StoreParts
 from harness.stores.registry import STORES
 from harness.verdict import Verdict
+from harness.witness import FETCHED
 
 if TYPE_CHECKING:
     from harness.environment import Prepared
@@ -58,6 +59,7 @@ def run(
 ) -> tuple[Verdict, Path]:
     """Break a cluster under a pipeline and judge it; returns the verdict and the run's folder."""
     workload = registry.workloads()[options.workload]
+    options = sized(options)
     drawn = (
         Schedule(tuple(map(Injection.from_table, schedule)), churn=tuple(map(Turn.from_table, churn)))
         if schedule is not None
@@ -88,6 +90,7 @@ def perform_alone(options: Options, progress: Progress, *, command: str) -> Path
     Raises KeyboardInterrupt where the run was asked to end early: it would be one of another length.
     """
     workload = registry.workloads()[options.workload]
+    options = sized(options)
     drawn = draw(options, workload)
     _tell_plan(options, drawn, progress)
     with Interrupt() as interrupt, ExitStack() as stack:
@@ -135,7 +138,7 @@ def perform_run(
 ) -> Performed:
     """Run the pipeline under faults, and turn what it left into tables. Nothing is judged."""
     from harness.environment.cache import cache_folder
-    from harness.environment.doctor import DISK_MB, MEMORY_MB
+    from harness.environment.doctor import DISK_MB, memory_mb
     from harness.environment.ports import PortBlock
     from harness.environment.resources import require
     from harness.processes.guardian import sweep_leftovers
@@ -146,10 +149,11 @@ def perform_run(
     prepared = _prepare(options, workload, cache, progress.say)
     started = datetime.now(UTC)
     folder = store.create(root, options.run_name, started)
-    require(MEMORY_MB, DISK_MB + planned_mb(options), folder)
+    require(memory_mb(options.brokers), DISK_MB + planned_mb(options), folder)
     for left in sweep_leftovers():
         progress.say(f"ended what an earlier run had left: {left}")
-    test = plan_test(options, workload, drawn, folder, prepared)
+    tag = tag_for(options)
+    test = plan_test(options, workload, drawn, folder, prepared, tag)
     clock = Clock(time.monotonic_ns(), time.time() * 1000)
     plan = plan_run(options, test, drawn, command, started, clock)
     plan.save(folder / store.PLAN)
@@ -177,8 +181,9 @@ def perform_run(
         )
         up.callback(backlog.close)
         with run_log.phase("cluster"):
-            parts = ClusterParts(_cluster_of(options, test), folder, prepared, supervisor, ports.take)
+            parts = ClusterParts(_cluster_of(options, test, tag), folder, prepared, supervisor, ports.take)
             cluster = up.enter_context(CLUSTERS[options.cluster].open(parts))
+            run_log.features = cluster.finalized()
         store.point_latest(root, folder)  # not before: a run that was ended early has no evidence to look at
         try:
             ends = SentinelEnds(cluster, backlog)
@@ -208,7 +213,7 @@ def planned_mb(options: Options) -> int:
     return round(options.rate * options.time_limit_s * (BYTES_AN_INPUT + COPIES * options.record_bytes) / 1e6)
 
 
-def _cluster_of(options: Options, test: Test) -> ClusterSpec:
+def _cluster_of(options: Options, test: Test, tag: str) -> ClusterSpec:
     """The cluster that these options ask for, with a listener for each client slot."""
     return ClusterSpec(
         brokers=options.brokers,
@@ -216,6 +221,13 @@ def _cluster_of(options: Options, test: Test) -> ClusterSpec:
         kafka=options.kafka,
         settings=options.settings,
         heap_mb=options.heap_mb,
+        witness=witness_of(options),
+        bootstrap=options.bootstrap,
+        client_config=options.client_config,
+        tag=tag,
+        groups=tuple(stage.group for stage in test.pipeline.stages if stage.group is not None),
+        keep_topics=options.keep == "topics",
+        transaction_version=options.transaction_version,
     )
 
 
@@ -241,6 +253,7 @@ def _tabulate(folder: Path, plan: Plan, run_log: RunLog, quiet: Quiet, *, keep: 
     with run_log.phase("tables"):
         tabulate(folder, plan, Ends(quiet.leaders, quiet.high_watermarks, quiet.compacted))
         run_log.rows, run_log.compacted = rows_of(folder), quiet.compacted
+        run_log.refused_logs = quiet.refused
         if plan.promises.history:
             run_log.history_crc = crc_of(folder / HISTORY_FILE)
         run_log.unexpected_errors += unexpected_errors(folder)
@@ -250,8 +263,10 @@ def _tabulate(folder: Path, plan: Plan, run_log: RunLog, quiet: Quiet, *, keep: 
 
 def _drop_segments(folder: Path) -> None:
     """The segment files stand in `log/` now; the brokers' own logs stay."""
-    for data in (folder / "brokers").glob("*/data"):
-        shutil.rmtree(data)
+    for room in ("brokers", FETCHED):
+        for data in (folder / room).glob("*/data"):
+            shutil.rmtree(data)
+    shutil.rmtree(folder / FETCHED, ignore_errors=True)
 
 
 def _versions(options: Options, prepared: "Prepared") -> dict[str, str]:
@@ -260,7 +275,7 @@ def _versions(options: Options, prepared: "Prepared") -> dict[str, str]:
     database = prepared.postgres
     return {
         "fencepost": version("fencepost"),
-        "kafka": options.kafka,
+        "kafka": "the cluster's own" if CLUSTERS[options.cluster].shared else options.kafka,
         "java": f"{prepared.java.version} ({prepared.java.origin})",
         "librdkafka": libversion()[0],
         "confluent-kafka": version("confluent-kafka"),

@@ -64,6 +64,9 @@ class Facts:
     rows: Mapping[str, int] = field(default_factory=dict)  # by table, as written; {}: nobody counted
     history_crc: int | None = None  # CRC-32 of the clients' own history, where the run promises one
     compacted: Mapping[str, bool] = field(default_factory=dict)  # by topic, as it was configured at the end
+    refused_logs: Mapping[str, str] = field(
+        default_factory=dict
+    )  # by topic, why the cluster did not give its log, and what would help
     clock_drift_ms: float | None = (
         None  # how far the wall clock moved from the monotonic one; None: not measured
     )

@@ -9,6 +9,8 @@ from harness.waiting import wait_for
 
 MOVE_TIMEOUT_S = 30.0
 FAILOVER = "failover"
+FAILOVER_BROKERS = 3
+"""Of fewer nobody can elect another once one is gone: one has no other, and of two one is the only controller."""
 T = TypeVar("T")
 
 

@@ -9,6 +9,7 @@ from harness.cluster import Ability
 from harness.runner.faults import Effect, FaultContext, Injection, Nemesis, all_brokers
 from nemeses.around_markers import AFTER, BEFORE, kill_around_markers
 from nemeses.brokers import kill, restart, struck
+from nemeses.failover import FAILOVER_BROKERS
 from nemeses.targets import any_leader
 
 
@@ -30,5 +31,6 @@ NEMESIS = Nemesis(
     draw=any_leader,
     aimable=True,
     states=frozenset({BEFORE, AFTER}),
+    least_brokers=FAILOVER_BROKERS,
     strike=kill_broker,
 )

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from harness.cluster import Ability
 from harness.runner.faults import Effect, FaultContext, Injection, Nemesis, all_brokers
 from nemeses.brokers import kill, restart, struck
+from nemeses.failover import FAILOVER_BROKERS
 from nemeses.targets import any_group_coordinator
 
 
@@ -23,5 +24,6 @@ NEMESIS = Nemesis(
     recovery_s=10.0,
     draw=any_group_coordinator,
     aimable=True,
+    least_brokers=FAILOVER_BROKERS,
     strike=kill_group_coordinator,
 )

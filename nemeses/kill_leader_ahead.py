@@ -26,7 +26,7 @@ from harness.runner.faults import (
     all_brokers,
 )
 from harness.waiting import wait_for
-from nemeses.failover import another, await_failover, first_in_role
+from nemeses.failover import FAILOVER_BROKERS, another, await_failover, first_in_role
 from nemeses.targets import broker_in_role, one_of
 
 AHEAD_TIMEOUT_S = 8.0
@@ -122,6 +122,7 @@ NEMESIS = Nemesis(
     hold_s=4.0,
     recovery_s=12.0,
     draw=draw,
+    least_brokers=FAILOVER_BROKERS,
     strike=kill_leader_ahead,
     by_default=False,
 )

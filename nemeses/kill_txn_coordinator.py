@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from harness.cluster import Ability
 from harness.runner.faults import Effect, FaultContext, Injection, Nemesis, all_brokers
 from nemeses.brokers import kill, restart, struck
+from nemeses.failover import FAILOVER_BROKERS
 from nemeses.targets import any_txn_coordinator
 from nemeses.transaction_states import AIMS, kill_in_state
 
@@ -30,5 +31,6 @@ NEMESIS = Nemesis(
     draw=any_txn_coordinator,
     aimable=True,
     states=frozenset(AIMS),
+    least_brokers=FAILOVER_BROKERS,
     strike=kill_txn_coordinator,
 )

@@ -54,13 +54,16 @@ def partition(context: FaultContext, injection: Injection) -> Iterator[Effect]:
 
 
 def _links(context: FaultContext, target: Target) -> tuple[Sequence[str], str, str]:
-    """Which links are cut, and in words: whom from whom."""
+    """Which links are cut, and in words: whom from whom. Nobody dials a broker that is no controller as one."""
+    there = set(context.cluster.network.links)
     one, _, other = target.name.rpartition("-")
     if target.role == "isolate":
         brokers = [broker.id for broker in context.cluster.brokers]
-        return around(int(target.name), brokers), f"broker {target.name}", "its peers"
+        links = [link for link in around(int(target.name), brokers) if link in there]
+        return links, f"broker {target.name}", "its peers"
     if target.role == "pair":
-        return between(int(one), int(other)), f"broker {one}", f"broker {other}"
+        links = [link for link in between(int(one), int(other)) if link in there]
+        return links, f"broker {one}", f"broker {other}"
     if target.role == "client":
         member = worker_at(context.processes, one)
         broker = broker_in_touch(context.cluster, member.slot, int(other))

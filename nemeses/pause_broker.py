@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from harness.cluster import Ability
 from harness.runner.faults import Effect, FaultContext, Injection, Nemesis, all_brokers
 from nemeses.brokers import pause, resume, struck
+from nemeses.failover import FAILOVER_BROKERS
 from nemeses.targets import any_leader
 
 
@@ -26,5 +27,6 @@ NEMESIS = Nemesis(
     recovery_s=6.0,
     draw=any_leader,
     aimable=True,
+    least_brokers=FAILOVER_BROKERS,
     strike=pause_broker,
 )

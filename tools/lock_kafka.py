@@ -1,8 +1,8 @@
 """Write the lock file of one Kafka version: `python tools/lock_kafka.py 4.3.1` (needs Maven's `mvn`).
 
 The jars are Maven's own closure of what a broker needs at run time, then `kafka-tools` alone (its
-closure would pull in the whole of Kafka Connect), then the binding without which brokers log nothing.
-Never resolve two roots at once: they may settle on kafka-clients of another version than the broker's.
+closure would pull in the whole of Kafka Connect), then the library and the binding without which brokers log
+nothing. Never resolve two roots at once: they may settle on kafka-clients of another version than the broker's.
 """
 
 import hashlib
@@ -18,6 +18,11 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0<
 <groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency></dependencies></project>
 """
 LINE = re.compile(r"^\s+([\w.-]+):([\w.-]+):jar:([\w.-]+):(?:compile|runtime):(/\S+\.jar)", re.M)
+
+LOG4J_OF_4_0 = "2.25.4"
+"""Kafka 4.0 logs by log4j2 and leaves its version to the distribution; this one is that of the newest lock."""
+RELOAD4J = ("org.slf4j", "slf4j-reload4j")
+"""Kafka 3.9 logs by log4j 1, of which reload4j is what is kept up; only its tools name it."""
 
 Jars = dict[tuple[str, str], tuple[str, Path]]
 
@@ -38,17 +43,25 @@ def lock(version: str) -> str:
     jars = closure("org.apache.kafka", "kafka_2.13", version)
     tools = closure("org.apache.kafka", "kafka-tools", version)
     jars["org.apache.kafka", "kafka-tools"] = tools["org.apache.kafka", "kafka-tools"]
-    log4j, _ = jars["org.apache.logging.log4j", "log4j-core"]
-    slf4j, _ = jars["org.slf4j", "slf4j-api"]
-    binding = "log4j-slf4j-impl" if slf4j.startswith("1.") else "log4j-slf4j2-impl"
-    bound = closure("org.apache.logging.log4j", binding, log4j)
-    jars["org.apache.logging.log4j", binding] = bound["org.apache.logging.log4j", binding]
+    jars = {**logging(jars, tools), **jars}
     for (group, artifact), (settled, _) in jars.items():
         assert group != "org.apache.kafka" or settled == version, f"{artifact} {settled}"
     lines = [f"# Kafka {version}: written by tools/lock_kafka.py; group:artifact:version, sha256"]
     for (group, artifact), (settled, file) in sorted(jars.items()):
         lines.append(f"{group}:{artifact}:{settled} {hashlib.sha256(file.read_bytes()).hexdigest()}")
     return "\n".join(lines) + "\n"
+
+
+def logging(jars: Jars, tools: Jars) -> Jars:
+    """What a broker logs by; the versions that its own closure has come first."""
+    if RELOAD4J in tools:
+        return closure(*RELOAD4J, tools[RELOAD4J][0])
+    group = "org.apache.logging.log4j"
+    log4j, _ = jars.get((group, "log4j-core"), (LOG4J_OF_4_0, None))
+    slf4j, _ = jars["org.slf4j", "slf4j-api"]
+    binding = "log4j-slf4j-impl" if slf4j.startswith("1.") else "log4j-slf4j2-impl"
+    bound = closure(group, binding, log4j)
+    return {one: bound[one] for one in ((group, binding), (group, "log4j-core"), (group, "log4j-api"))}
 
 
 if __name__ == "__main__":

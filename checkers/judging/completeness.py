@@ -5,10 +5,10 @@ empty, short or missing in another. What is found is told in a sentence and make
 where a table is not whole, nothing is accused on the strength of something not being there.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from checkers.judging.gathered import Facts, Incomplete, Row
-from checkers.needs import NEEDS, OF_TRANSACTIONS
+from checkers.needs import NEEDS, OF_TRANSACTIONS, refused_log
 from checkers.registry import EDGES
 from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.producers import TRANSACTIONS_TOPIC
@@ -26,10 +26,12 @@ def missing_needs(
     transactions: bool = True,
     offsets_within: bool = True,
     free_stages: Collection[str] = (),
+    refused_logs: Mapping[str, str] | None = None,
 ) -> dict[str, Reason]:
     """The keys of NEEDS that this run has not, each with its reason. `healed`: its last heal is known;
     `transactions`: its stages write in transactions; `offsets_within`: and move their groups' offsets in them;
-    `free_stages`: those whose inputs have to lead to nothing.
+    `free_stages`: those whose inputs have to lead to nothing; `refused_logs`: by internal topic, what the cluster said
+    where it did not give its log.
     """
     bound = [stage for stage in facts.stages if stage["stage"] not in free_stages]
     has = {
@@ -49,6 +51,11 @@ def missing_needs(
         "aggregate": bool(facts.numbers["sums"]),
     }
     missing = {need: NEEDS[need] for need, there in has.items() if not there}
+    for need, topic in (("offsets", OFFSETS_TOPIC), ("transactions", TRANSACTIONS_TOPIC)):
+        if need in missing and (words := (refused_logs or {}).get(topic)):
+            missing[need] = refused_log(topic, words)
+            if need == "offsets" and "offsets-within" in missing:
+                missing["offsets-within"] = missing[need]  # nobody could see where they were committed
     if not offsets_within:
         missing |= dict.fromkeys(missing.keys() & {"offsets-within"}, NO_OFFSETS_WITHIN)
     if not transactions:
@@ -60,7 +67,8 @@ def completeness(facts: Facts, run: StoredRun) -> Incomplete:
     """Hold one run's tables against its promises, and against each other."""
     found = Incomplete()
     promises = run.promises or _of_earlier_version(facts)
-    for topic in (None, *promises.internal_logs) if run.had_log else ():
+    given = [topic for topic in promises.internal_logs if topic not in run.refused_logs]
+    for topic in (None, *given) if run.had_log else ():
         if not (run.has_log and facts.logs(topic)):
             name = topic or "the pipeline's topics"
             found.add(

@@ -73,6 +73,7 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
         transactions=run.promises is None or run.promises.transactions,
         offsets_within=run.promises is None or run.promises.offsets_within,
         free_stages=run.promises.free_stages if run.promises else (),
+        refused_logs=run.refused_logs,
     )
     found = completeness(facts, run)
     observe(facts, found)

@@ -34,6 +34,9 @@ class StoredRun:
     clock_drift_ms: float | None = None  # the wall clock's step against the monotonic one; None: not measured
     session_ms: int | None = None  # the session time-out of the pipeline's consumers; None: not known
     broken_premises: frozenset[Premise] = frozenset()  # by the run's faults, or by where it ran
+    refused_logs: Mapping[str, str] = field(
+        default_factory=dict
+    )  # by topic, what the cluster said where it did not give its log
     goals: tuple[str, ...] = ()  # keys of the coverage that the run's goals ask for
 
     @property

@@ -25,7 +25,7 @@ from fencepost.clusters import CLUSTERS, ClusterParts
 from fencepost.planning import jvm_spec
 from fencepost.preparing import prepare_cluster
 from harness.cluster import ClusterSpec
-from harness.cluster.config import SETTINGS
+from harness.cluster.config import SETTINGS, replication
 from harness.processes.spawn import Supervisor
 from harness.record import store
 from harness.runner.interrupt import Interrupt, Stage
@@ -106,12 +106,12 @@ def _measured(
     progress: Progress,
 ) -> bool:
     """Bring a cluster up, and put every measurement into `measured`; whether the user has cut it short."""
-    from harness.environment.doctor import DISK_MB, MEMORY_MB
+    from harness.environment.doctor import DISK_MB, memory_mb
     from harness.environment.ports import PortBlock
     from harness.environment.resources import require
     from harness.processes.guardian import sweep_leftovers
 
-    require(MEMORY_MB, DISK_MB, folder)
+    require(memory_mb(options.brokers), DISK_MB, folder)
     for what in sweep_leftovers():
         progress.say(f"ended what an earlier run had left: {what}")
     assert options.seed is not None
@@ -168,6 +168,7 @@ def _spec(options: Options) -> ClusterSpec:
         kafka=options.kafka,
         settings={**RETENTION, **options.settings},
         heap_mb=options.heap_mb,
+        transaction_version=options.transaction_version,
     )
 
 
@@ -180,6 +181,7 @@ def _about(options: Options, prepared: "Prepared", started: datetime, command: s
     from confluent_kafka import libversion
 
     redacted = options.redacted()
+    house = {**SETTINGS, **replication(options.brokers)}
     return {
         "started": started.isoformat(timespec="seconds"),
         "seed": options.seed,
@@ -201,10 +203,10 @@ def _about(options: Options, prepared: "Prepared", started: datetime, command: s
         "cluster": {
             "brokers": options.brokers,
             "heap_mb": options.heap_mb,
-            "replication": 3,
+            "replication": int(replication(options.brokers)["default.replication.factor"]),
             "input_partitions": PARTITIONS,
             "record_bytes": VALUE_BYTES,
             "latency_share": LATENCY_SHARE,
-            "settings": {**{name: SETTINGS[name] for name in TOLD}, **redacted.settings},
+            "settings": {**{name: house[name] for name in TOLD}, **redacted.settings},
         },
     }

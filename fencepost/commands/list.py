@@ -93,6 +93,6 @@ def _entries(kind: str) -> Sequence[Entry]:
             for name, nemesis in registry.nemeses().items()
         ]
     if kind == "kafka":
-        return [{"name": version, "summary": ""} for version in registry.kafka_versions()]
+        return registry.kafka_entries()
     told = {"clusters": registry.clusters, "checkers": registry.checkers, "anomalies": registry.anomalies}
     return [{"name": name, "summary": summary} for name, summary in told[kind]().items()]

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from fencepost.api import OTHER_COMMAND, command
+
 VARIABLE = "FENCEPOST_JUDGE"
 """Names the socket of the judge that runs and checks may share."""
 START_TIMEOUT_S = 20.0
@@ -33,11 +35,12 @@ def shared_judge() -> Iterator[None]:
         return
     with tempfile.TemporaryDirectory(prefix="fencepost-judge-") as folder:
         path = Path(folder) / "socket"
-        with subprocess.Popen(
-            [sys.executable, "-P", "-m", "fencepost.judges.server", str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        ) as process:
+        try:
+            process = subprocess.Popen(_server(path), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        except OSError:  # of a command that is not there; a run says so in its own words
+            yield
+            return
+        with process:
             assert process.stdin is not None
             if _listens(process):
                 os.environ[VARIABLE] = str(path)
@@ -52,6 +55,13 @@ def shared_judge() -> Iterator[None]:
                     process.wait(END_TIMEOUT_S)
                 except subprocess.TimeoutExpired:
                     process.kill()
+
+
+def _server(path: Path) -> list[str]:
+    """The judge of the installation that runs: another's would refuse."""
+    if os.environ.get(OTHER_COMMAND):
+        return [*command(), "judge", str(path)]
+    return [sys.executable, "-P", "-m", "fencepost.judges.server", str(path)]
 
 
 def _listens(process: "subprocess.Popen[bytes]") -> bool:

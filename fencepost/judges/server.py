@@ -147,9 +147,14 @@ class Handler(socketserver.StreamRequestHandler):
 
 
 def main() -> None:
-    """Serve until standard input ends."""
+    """The socket is the first word of the command line."""
+    serve(Path(sys.argv[1]))
+
+
+def serve(path: Path) -> None:
+    """Serve on a socket of this name until standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started us, and then we end with it
-    path = Path(sys.argv[1]).absolute()
+    path = path.absolute()
     spark = OneSpark()
     with Server(path, spark) as server:
         print("listening", flush=True)

@@ -14,7 +14,7 @@ from fencepost.suites.folder import RUNS, Book
 from fencepost.suites.known import Known
 from fencepost.suites.one_cell import Ended, request
 from fencepost.suites.telling import SuiteProgress, length, standing
-from harness.environment.doctor import MEMORY_MB
+from harness.environment.doctor import MEMORY_MB, memory_mb
 from harness.environment.resources import free_memory_mb
 from harness.errors import ExitStatus, FencepostError
 from harness.processes.child import Child
@@ -101,7 +101,8 @@ class Runs:
         if not self._going:
             return True
         coming = sum(time.monotonic() - one.began < UP_AFTER_S for one in self._going)
-        return len(self._going) < self._how.jobs and free_memory_mb() >= MEMORY_MB * (1 + coming)
+        needed_mb = memory_mb(self._how.options[self._waiting[0].name].brokers) + MEMORY_MB * coming
+        return len(self._going) < self._how.jobs and free_memory_mb() >= needed_mb
 
     def _start_next(self) -> None:
         cell = self._waiting.popleft()

@@ -7,6 +7,7 @@ from typing import Any
 
 import jpype
 
+from harness.clients.client_properties import of_java
 from harness.clients.interface import (
     AUTO_COMMIT_MS,
     HEARTBEAT_MS,
@@ -48,6 +49,7 @@ class JavaConsumer:
     def __init__(self, settings: ConsumerSettings, on_error: OnError) -> None:
         told = {
             **COMMON,
+            **of_java(),
             "bootstrap.servers": settings.bootstrap,
             "client.id": settings.name,
             "group.id": settings.group,
@@ -186,6 +188,7 @@ def groupless(bootstrap: str, name: str, isolation: Isolation, more: Mapping[str
     """A consumer without a group. `more`: settings beyond those."""
     told = {
         **COMMON,
+        **of_java(),
         "bootstrap.servers": bootstrap,
         "client.id": f"{name}-reader",
         "isolation.level": isolation.value,

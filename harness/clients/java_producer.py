@@ -7,6 +7,7 @@ from typing import Any
 
 import jpype
 
+from harness.clients.client_properties import of_java
 from harness.clients.interface import PLAIN_TIMEOUT_MS, OnDelivery, Position
 from harness.clients.java_errors import classify, translated
 from harness.clients.java_records import byte_array, offsets_of
@@ -20,6 +21,7 @@ class JavaProducer:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         told = {
             **COMMON,
+            **of_java(),
             "acks": "all",
             "linger.ms": 2,
             "delivery.timeout.ms": PLAIN_TIMEOUT_MS,

@@ -9,6 +9,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
+from harness.clients.client_properties import of_librdkafka
 from harness.clients.interface import (
     AUTO_COMMIT_MS,
     HEARTBEAT_MS,
@@ -40,6 +41,7 @@ def transactional_producer(settings: ProducerSettings, transactional_id: str) ->
     """A producer of exactly-once transactions: acks=all is implied."""
     return {
         **_COMMON,
+        **of_librdkafka(),
         **_limits(settings),
         "bootstrap.servers": settings.bootstrap,
         "transactional.id": transactional_id,
@@ -54,6 +56,7 @@ def idempotent_producer(settings: ProducerSettings) -> dict[str, Any]:
     """A producer of the run's own, that writes each record once, or says that it could not."""
     return {
         **_COMMON,
+        **of_librdkafka(),
         **_limits(settings),
         "bootstrap.servers": settings.bootstrap,
         "enable.idempotence": True,
@@ -66,6 +69,7 @@ def plain_producer(settings: ProducerSettings) -> dict[str, Any]:
     """A producer without transactions."""
     return {
         **_COMMON,
+        **of_librdkafka(),
         **_limits(settings),
         "bootstrap.servers": settings.bootstrap,
         "enable.idempotence": settings.idempotent,
@@ -104,6 +108,7 @@ def group_consumer(bootstrap: str, group: str, client: str, isolation: Isolation
     """A member of a consumer group that commits nothing by itself."""
     return {
         **_COMMON,
+        **of_librdkafka(),
         "bootstrap.servers": bootstrap,
         "client.id": client,
         "group.id": group,

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from harness.network import Network
 from harness.pipeline import TopicFacts
+from harness.promises import SEGMENTS
 from harness.witness import Witness
 from harness.witness.request_log import Spoken
 
@@ -37,6 +38,13 @@ class ClusterSpec:
     toxiproxy: str = "auto"  # auto, bundled, or the path of a binary
     settings: Mapping[str, str] = field(default_factory=dict)  # on top of the house's own
     heap_mb: int = 256
+    witness: str = SEGMENTS  # how its logs are read: segments or fetch
+    bootstrap: str | None = None  # of a cluster that is already there, as the rest
+    client_config: str | None = None  # the path of a file that says how clients connect
+    tag: str = ""  # what the run's topics and transactional ids begin with
+    groups: tuple[str, ...] = ()  # the run's consumer groups
+    keep_topics: bool = False
+    transaction_version: int | None = None  # of the feature transaction.version (KIP-890); None: Kafka's own
 
 
 @dataclass(frozen=True)
@@ -190,6 +198,12 @@ class Cluster(Protocol):
     def record_requests(self, on: bool) -> None:
         """Have every live broker write down the requests that it answers, or write no more. Raises
         `EnvironmentFailure` where one does not answer.
+        """
+        ...
+
+    def finalized(self) -> Mapping[str, int]:
+        """The features that are in force, and at which level: `transaction.version`, `metadata.version`, ... Those at
+        level 0 are left out, as Kafka does.
         """
         ...
 

@@ -6,11 +6,10 @@ others answer meanwhile.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from kafka.protocol.admin import (
-    CreateTopicsRequest,
     DescribeConfigsRequest,
     DescribeQuorumRequest,
     IncrementalAlterConfigsRequest,
@@ -20,13 +19,11 @@ from kafka.protocol.consumer import ListOffsetsRequest, OffsetCommitRequest, Off
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
-from harness.clients.wire import WireError, ask
+from harness.clients.wire import Target, WireError, ask
 from harness.cluster import PartitionView, TransactionView
-from harness.pipeline import TopicFacts
 
 ASK_TIMEOUT_S = 2.0
 NO_ERROR = 0
-TOPIC_ALREADY_EXISTS = 36
 TRANSACTIONAL_ID_NOT_FOUND = 105
 NONE = -1  # no leader, no coordinator
 EARLIEST = -2
@@ -55,13 +52,18 @@ class View:
     brokers: tuple[int, ...]  # those that are registered and not fenced
     topics: Mapping[str, Mapping[int, PartitionView]]
     epochs: Mapping[tuple[str, int], int]  # leader epochs
+    listens: Mapping[int, tuple[str, int]] = field(default_factory=dict)  # by broker, as it is advertised
+    controller: int = NONE  # whoever takes what is meant for the controller
+    refused: Mapping[str, int] = field(default_factory=dict)  # by topic, the error in the place of an answer
 
 
-def view_of(port: int, timeout_s: float = ASK_TIMEOUT_S) -> View:
-    """What the broker at a port knows; raises `WireError`."""
-    request = MetadataRequest(topics=None, allow_auto_topic_creation=False, version=12)
+def view_of(port: Target, timeout_s: float = ASK_TIMEOUT_S, topics: Collection[str] | None = None) -> View:
+    """What the broker at a port knows, of these topics alone where some are named; raises `WireError`."""
+    named: Any = MetadataRequest.MetadataRequestTopic
+    asked = None if topics is None else [named(name=name) for name in sorted(topics)]
+    request = MetadataRequest(topics=asked, allow_auto_topic_creation=False, version=12)
     answer = ask(port, request, timeout_s)
-    topics = {
+    known = {
         topic.name: {
             part.partition_index: PartitionView(
                 part.leader_id, tuple(part.replica_nodes), tuple(part.isr_nodes), str(topic.topic_id)
@@ -69,20 +71,28 @@ def view_of(port: int, timeout_s: float = ASK_TIMEOUT_S) -> View:
             for part in topic.partitions
         }
         for topic in answer.topics
+        if topic.error_code == NO_ERROR
     }
     epochs = {(t.name, p.partition_index): p.leader_epoch for t in answer.topics for p in t.partitions}
-    return View(tuple(sorted(broker.node_id for broker in answer.brokers)), topics, epochs)
+    return View(
+        tuple(sorted(broker.node_id for broker in answer.brokers)),
+        known,
+        epochs,
+        {broker.node_id: (broker.host, broker.port) for broker in answer.brokers},
+        answer.controller_id,
+        {topic.name: topic.error_code for topic in answer.topics if topic.error_code != NO_ERROR},
+    )
 
 
-def views(ports: Mapping[int, int], timeout_s: float = ASK_TIMEOUT_S) -> dict[int, View | WireError]:
+def views(ports: Mapping[int, Target], timeout_s: float = ASK_TIMEOUT_S) -> dict[int, View | WireError]:
     """Every broker's own view, asked at once; an error in the place of an answer."""
     return at_once(ports, lambda port: view_of(port, timeout_s))
 
 
-def at_once(ports: Mapping[int, int], question: Callable[[int], T]) -> dict[int, T | WireError]:
+def at_once(ports: Mapping[int, Target], question: Callable[[Target], T]) -> dict[int, T | WireError]:
     """The answer of every broker to one question, by broker."""
 
-    def answer(port: int) -> T | WireError:
+    def answer(port: Target) -> T | WireError:
         try:
             return question(port)
         except WireError as error:
@@ -122,7 +132,7 @@ def complaints(
                     yield f"brokers {other} and {broker} disagree on who leads {name}"
 
 
-def quorum_leader(port: int, timeout_s: float = ASK_TIMEOUT_S) -> tuple[int, int]:
+def quorum_leader(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> tuple[int, int]:
     """If the node at this controller port leads the quorum: (leader epoch, leader).
 
     Raises `Refused` if it does not lead, for only the leader answers.
@@ -138,30 +148,7 @@ def quorum_leader(port: int, timeout_s: float = ASK_TIMEOUT_S) -> tuple[int, int
     return told.leader_epoch, told.leader_id
 
 
-def create_topics(port: int, topics: Sequence[TopicFacts], timeout_s: float) -> None:
-    """Create topics; those that exist are left as they are. Raises `Refused`."""
-    kind: Any = CreateTopicsRequest.CreatableTopic
-    wanted = [
-        kind(
-            name=topic.name,
-            num_partitions=topic.partitions,
-            replication_factor=topic.replication,
-            assignments=[],
-            configs=[
-                kind.CreatableTopicConfig(name=name, value=value) for name, value in topic.config.items()
-            ],
-        )
-        for topic in topics
-    ]
-    request = CreateTopicsRequest(
-        topics=wanted, timeout_ms=int(timeout_s * 1000), validate_only=False, version=7
-    )
-    for answer in ask(port, request, timeout_s).topics:
-        if answer.error_code not in (NO_ERROR, TOPIC_ALREADY_EXISTS):
-            raise Refused(f"creating the topic {answer.name}", answer.error_code, answer.error_message)
-
-
-def find_coordinator(port: int, key: str, kind: int, timeout_s: float = ASK_TIMEOUT_S) -> int:
+def find_coordinator(port: Target, key: str, kind: int, timeout_s: float = ASK_TIMEOUT_S) -> int:
     """Who coordinates a key of kind GROUP or TRANSACTION, in this broker's view; makes the topic.
 
     Raises `Refused` while nobody does.
@@ -173,7 +160,7 @@ def find_coordinator(port: int, key: str, kind: int, timeout_s: float = ASK_TIME
     return int(answer.node_id)
 
 
-def init_producer_id(port: int, transactional_id: str, timeout_s: float = ASK_TIMEOUT_S) -> None:
+def init_producer_id(port: Target, transactional_id: str, timeout_s: float = ASK_TIMEOUT_S) -> None:
     """Register a transactional id at its coordinator; raises `Refused` while that is loading."""
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=1000, version=4)
     answer = ask(port, request, timeout_s)
@@ -182,7 +169,7 @@ def init_producer_id(port: int, transactional_id: str, timeout_s: float = ASK_TI
 
 
 def describe_transaction(
-    port: int, transactional_id: str, timeout_s: float = ASK_TIMEOUT_S
+    port: Target, transactional_id: str, timeout_s: float = ASK_TIMEOUT_S
 ) -> TransactionView | None:
     """What this coordinator says of a transactional id; None: it knows none of that name. Raises `Refused`."""
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id], version=0)
@@ -195,7 +182,7 @@ def describe_transaction(
     return TransactionView(told.transaction_state, told.producer_id, told.producer_epoch, places)
 
 
-def commit_offset(port: int, group: str, topic: str, timeout_s: float = ASK_TIMEOUT_S) -> None:
+def commit_offset(port: Target, group: str, topic: str, timeout_s: float = ASK_TIMEOUT_S) -> None:
     """Commit offset 0 of a topic's first partition for a group without members; raises `Refused`."""
     kind = OffsetCommitRequest.OffsetCommitRequestTopic
     partition = kind.OffsetCommitRequestPartition(
@@ -214,7 +201,9 @@ def commit_offset(port: int, group: str, topic: str, timeout_s: float = ASK_TIME
         raise Refused(f"committing an offset for {group}", code)
 
 
-def committed_offsets(port: int, group: str, timeout_s: float = ASK_TIMEOUT_S) -> dict[tuple[str, int], int]:
+def committed_offsets(
+    port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S
+) -> dict[tuple[str, int], int]:
     """A group's committed offsets, asked at its coordinator; raises `Refused`."""
     answer = ask(port, OffsetFetchRequest(group_id=group, topics=None, version=7), timeout_s)
     if answer.error_code != NO_ERROR:
@@ -229,7 +218,7 @@ def committed_offsets(port: int, group: str, timeout_s: float = ASK_TIMEOUT_S) -
 
 
 def list_offsets(
-    port: int,
+    port: Target,
     partitions: Sequence[tuple[str, int]],
     timestamp: int,
     isolation: int,
@@ -261,7 +250,7 @@ def list_offsets(
 
 
 def settings_of(
-    port: int, kind: int, names: Sequence[str], keys: Sequence[str], timeout_s: float = ASK_TIMEOUT_S
+    port: Target, kind: int, names: Sequence[str], keys: Sequence[str], timeout_s: float = ASK_TIMEOUT_S
 ) -> dict[str, dict[str, str]]:
     """Some settings of topics or brokers (OF_TOPIC, OF_BROKER), by name, as they hold now; raises `Refused`."""
     resource: Any = DescribeConfigsRequest.DescribeConfigsResource
@@ -281,7 +270,9 @@ def settings_of(
     return found
 
 
-def set_log_level(port: int, broker: int, logger: str, level: str, timeout_s: float = ASK_TIMEOUT_S) -> None:
+def set_log_level(
+    port: Target, broker: int, logger: str, level: str, timeout_s: float = ASK_TIMEOUT_S
+) -> None:
     """Have a broker log at a level until it is started anew (KIP-412); raises `Refused`."""
     resource: Any = IncrementalAlterConfigsRequest.AlterConfigsResource
     change = resource.AlterableConfig(name=logger, config_operation=SET, value=level)

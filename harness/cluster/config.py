@@ -11,6 +11,7 @@ leader's own address from its answers, and go round the proxies a few seconds in
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from harness.network.links import client_link, peer_link, proxy_of
@@ -19,15 +20,10 @@ from harness.network.toxiproxy import HOST, Proxy
 HARNESS = "HARNESS"
 
 SETTINGS: Mapping[str, str] = {
-    # Safety: what a transactional pipeline is told to use.
-    "default.replication.factor": "3",
-    "min.insync.replicas": "2",
+    # Safety: what a transactional pipeline is told to use. How many replicas there are, `replication` says.
     "unclean.leader.election.enable": "false",
     "auto.create.topics.enable": "false",
-    "offsets.topic.replication.factor": "3",
     "offsets.topic.num.partitions": "6",
-    "transaction.state.log.replication.factor": "3",
-    "transaction.state.log.min.isr": "2",
     "transaction.state.log.num.partitions": "6",
     # The witness needs whole logs.
     "log.cleaner.enable": "false",
@@ -62,11 +58,39 @@ SETTINGS: Mapping[str, str] = {
 """What every broker of a local cluster says, unless the user says otherwise."""
 
 
+MOST_REPLICAS = 3
+MOST_VOTERS = 3
+"""Faults strike one broker at a time, and three voters outlive one. Five would make every change of metadata wait for
+one more of them, and would outlive what no fault does.
+"""
+
+
+def voters_of(brokers: Sequence[int]) -> tuple[int, ...]:
+    """The nodes that are controllers too: the first three, or one. Two voters would outlive no more than one does, for
+    both are needed for a majority.
+    """
+    return tuple(brokers[:MOST_VOTERS] if len(brokers) >= MOST_VOTERS else brokers[:1])
+
+
+def replication(brokers: int) -> dict[str, str]:
+    """How many replicas partitions have, the internal ones too, and how many of them must have a record."""
+    replicas = min(MOST_REPLICAS, brokers)
+    least = max(1, replicas - 1)
+    return {
+        "default.replication.factor": str(replicas),
+        "min.insync.replicas": str(least),
+        "offsets.topic.replication.factor": str(replicas),
+        "transaction.state.log.replication.factor": str(replicas),
+        "transaction.state.log.min.isr": str(least),
+    }
+
+
 @dataclass(frozen=True)
 class Layout:
     """The ports of one cluster: of listeners by (broker, listener name), and of proxies by link."""
 
     brokers: tuple[int, ...]
+    voters: tuple[int, ...]  # the brokers that are controllers too
     slots: tuple[str, ...]
     listeners: Mapping[tuple[int, str], int]
     links: Mapping[str, Proxy]
@@ -77,7 +101,7 @@ class Layout:
         return self.listeners[broker, HARNESS]
 
     def controller_port(self, broker: int) -> int:
-        """Where the harness asks a node as a controller, with no proxy between."""
+        """Where the harness asks a voter as a controller, with no proxy between."""
         return self.listeners[broker, f"CTL_{broker}"]
 
     def listener_of(self, slot: str) -> str:
@@ -97,13 +121,15 @@ class Layout:
 def lay_out(brokers: int, slots: Sequence[str], next_port: Callable[[], int]) -> Layout:
     """Give every listener and every proxy a port."""
     ids = tuple(range(1, brokers + 1))
-    names = [f"{kind}_{peer}" for kind in ("INT", "CTL") for peer in ids]
-    names += [_slot_listener(place) for place in range(len(slots))] + [HARNESS]
-    listeners = {(broker, name): next_port() for broker in ids for name in names}
+    voters = voters_of(ids)
+    shared = [_slot_listener(place) for place in range(len(slots))] + [HARNESS]
+    kinds = {broker: ("INT", "CTL") if broker in voters else ("INT",) for broker in ids}
+    names = {broker: [f"{kind}_{peer}" for kind in kinds[broker] for peer in ids] + shared for broker in ids}
+    listeners = {(broker, name): next_port() for broker in ids for name in names[broker]}
     upstreams = {
         peer_link(source, target, kind.lower()): listeners[target, f"{kind}_{source}"]
         for kind in ("INT", "CTL")
-        for target in ids
+        for target in (ids if kind == "INT" else voters)
         for source in ids
         if source != target
     }
@@ -113,7 +139,13 @@ def lay_out(brokers: int, slots: Sequence[str], next_port: Callable[[], int]) ->
         for broker in ids
     }
     links = {link: proxy_of(link, next_port(), upstream) for link, upstream in upstreams.items()}
-    return Layout(ids, tuple(slots), listeners, links, toxiproxy=next_port())
+    return Layout(ids, voters, tuple(slots), listeners, links, toxiproxy=next_port())
+
+
+def ports_of(brokers: int, slots: int) -> int:
+    """How many ports a cluster takes."""
+    laid_out = lay_out(brokers, [str(slot) for slot in range(slots)], count().__next__)
+    return len(laid_out.listeners) + len(laid_out.links) + 1
 
 
 FIXED = frozenset(
@@ -143,23 +175,30 @@ def properties(layout: Layout, broker: int, data_dir: Path, settings: Mapping[st
     advertised = dict(own)
     for peer in peers:
         advertised[f"INT_{peer}"] = layout.links[peer_link(peer, broker, "int")].listen_port
-        advertised[f"CTL_{peer}"] = layout.links[peer_link(peer, broker, "ctl")].listen_port
+        if broker in layout.voters:
+            advertised[f"CTL_{peer}"] = layout.links[peer_link(peer, broker, "ctl")].listen_port
     for place, slot in enumerate(layout.slots):
         advertised[_slot_listener(place)] = layout.links[client_link(slot, broker)].listen_port
-    voters = {peer: layout.links[peer_link(broker, peer, "ctl")].listen_port for peer in peers}
-    voters[broker] = layout.controller_port(broker)
+    votes = broker in layout.voters
+    voters = {
+        voter: layout.links[peer_link(broker, voter, "ctl")].listen_port if voter != broker else own_port
+        for voter, own_port in ((voter, layout.controller_port(voter)) for voter in layout.voters)
+    }
     said = {
         **SETTINGS,
+        **replication(len(layout.brokers)),
         **settings,
         "node.id": str(broker),
-        "process.roles": "broker,controller",
+        "process.roles": "broker,controller" if votes else "broker",
         "listeners": _addresses(own),
         "advertised.listeners": _addresses(advertised),
-        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in own),
+        "listener.security.protocol.map": ",".join(
+            f"{name}:PLAINTEXT" for name in {**own, f"CTL_{broker}": 0}
+        ),
         "inter.broker.listener.name": f"INT_{broker}",
-        # The first is the one that it dials by.
-        "controller.listener.names": ",".join(f"CTL_{peer}" for peer in [broker, *peers]),
-        "controller.quorum.voters": ",".join(f"{id_}@{HOST}:{voters[id_]}" for id_ in layout.brokers),
+        # The first is the one that it dials by; who is no controller has no other.
+        "controller.listener.names": ",".join(f"CTL_{peer}" for peer in [broker, *(peers if votes else [])]),
+        "controller.quorum.voters": ",".join(f"{id_}@{HOST}:{port}" for id_, port in voters.items()),
         "log.dirs": str(data_dir),
     }
     return "".join(f"{name}={_escaped(value)}\n" for name, value in said.items())

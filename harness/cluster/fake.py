@@ -6,11 +6,13 @@ does wrong can be asked for: leaders that stay, heals that fail, brokers that do
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 
 from harness.cluster import Ability, PartitionView, TransactionView
 from harness.errors import FaultFailed, WaitTimeout
 from harness.network.fake import FakeNetwork
+from harness.network.links import between
 from harness.pipeline import Place, TopicFacts
 from harness.witness.request_log import Spoken
 
@@ -70,6 +72,11 @@ class FakeBroker:
         self.state = "up"
 
 
+def around_all(size: int) -> list[str]:
+    """Every link between brokers."""
+    return [link for one, other in combinations(range(1, size + 1), 2) for link in between(one, other)]
+
+
 @dataclass
 class FakeCluster:
     """A `Cluster` in memory."""
@@ -97,6 +104,7 @@ class FakeCluster:
     def __post_init__(self) -> None:
         self.brokers = [FakeBroker(number, self, 4700 + number) for number in range(1, self.size + 1)]
         self._leader: dict[str, int] = {}
+        self.network.links = self.network.links or around_all(self.size)
 
     def bootstrap_for(self, slot: str) -> str:
         """One address for all."""
@@ -175,6 +183,10 @@ class FakeCluster:
         told = self.offsets.get(group, {})
         self.offsets[group] = self.soon.pop(group, told)
         return told
+
+    def finalized(self) -> Mapping[str, int]:
+        """That of a new cluster."""
+        return {"metadata.version": 1, "transaction.version": 2}
 
     def record_requests(self, on: bool) -> None:
         """Note it, or refuse to stop."""

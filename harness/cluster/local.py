@@ -30,8 +30,10 @@ from harness.network.local import LocalNetwork
 from harness.network.toxiproxy import HOST, Toxiproxy, ToxiproxyError
 from harness.processes.child import Child
 from harness.processes.spawn import Supervisor
+from harness.promises import FETCH
 from harness.waiting import wait_for
-from harness.witness.replicas import ReplicaSource
+from harness.witness import Witness
+from harness.witness.fetch_witness import FetchWitness
 from harness.witness.request_log import Spoken, spoken
 from harness.witness.segment_witness import SegmentWitness
 
@@ -87,9 +89,9 @@ class LocalCluster(Questions):
 
     can = frozenset(Ability)
 
-    def witness(self) -> SegmentWitness:
-        """The segment files of every broker."""
-        return SegmentWitness([ReplicaSource(node.id, node.data_dir) for node in self._nodes])
+    def witness(self) -> Witness:
+        """The segment files of every broker, or what the leaders give, as the spec asks."""
+        return FetchWitness(self._brokers) if self._spec.witness == FETCH else SegmentWitness()
 
     @property
     def brokers(self) -> Sequence[LocalBroker]:
@@ -139,7 +141,7 @@ class LocalCluster(Questions):
     def _start(self) -> None:
         self.layout = lay_out(self._spec.brokers, self._spec.slots, self._ports())
         self._brokers = {broker: self.layout.harness_port(broker) for broker in self.layout.brokers}
-        self._controllers = {broker: self.layout.controller_port(broker) for broker in self.layout.brokers}
+        self._controllers = {broker: self.layout.controller_port(broker) for broker in self.layout.voters}
         self._start_proxies()
         self._nodes = self._make_nodes()
         for node in self._nodes:
@@ -191,7 +193,7 @@ class LocalCluster(Questions):
         def storage_tool(folder: Path) -> list[str]:
             return broker_command(java, kafka, main=STORAGE_TOOL, args=[], folder=folder)
 
-        checkpoint = features(prepared.cache, kafka.version, storage_tool)
+        checkpoint = features(prepared.cache, kafka.version, storage_tool, self._spec.transaction_version)
         cluster_id = new_id()
         scratch = self._supervisor.scratch_folder("brokers")
         nodes = []
@@ -226,7 +228,9 @@ class LocalCluster(Questions):
             return all(registered) and all(node.started() for node in self._nodes)
 
         try:
-            wait_for(all_registered, "all brokers to be registered", START_TIMEOUT_S, last_seen=lambda: state)
+            # Beyond three they share the same cores.
+            patience_s = START_TIMEOUT_S * max(1.0, len(wanted) / 3)
+            wait_for(all_registered, "all brokers to be registered", patience_s, last_seen=lambda: state)
         except WaitTimeout as error:
             logs = f"the brokers' logs are {self._folder / 'brokers'}/*/server.log"
             raise StartFailed(f"the cluster did not start: {error}; {logs}") from error

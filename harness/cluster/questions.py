@@ -4,10 +4,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from harness.clients.wire import WireError
+from harness.clients.wire import Target, WireError
 from harness.cluster import PartitionView, TransactionView, admin
 from harness.cluster.admin import NONE, at_once
 from harness.cluster.coordinators import partition_for
+from harness.cluster.finalized import finalized
+from harness.cluster.topics import create_topics
 from harness.errors import WaitTimeout
 from harness.pipeline import TopicFacts
 from harness.waiting import wait_for
@@ -28,10 +30,10 @@ class Questions:
     """
 
     def __init__(
-        self, brokers: Mapping[int, int], controllers: Mapping[int, int], up: Callable[[int], bool]
+        self, brokers: Mapping[int, Target], controllers: Mapping[int, Target], up: Callable[[int], bool]
     ) -> None:
-        self._brokers: Mapping[int, int] = brokers
-        self._controllers: Mapping[int, int] = controllers
+        self._brokers: Mapping[int, Target] = brokers
+        self._controllers: Mapping[int, Target] = controllers
         self._up = up
 
     def controller(self) -> int:
@@ -108,7 +110,7 @@ class Questions:
                 found |= {each: (start[each], stable[each], high[each]) for each in partitions}
             return found
 
-        return _persist(offsets, f"the ends of {', '.join(topics)}")
+        return persist(offsets, f"the ends of {', '.join(topics)}")
 
     def committed(self, group: str) -> Mapping[tuple[str, int], int]:
         """A group's committed offsets by (topic, partition)."""
@@ -119,7 +121,7 @@ class Questions:
                 raise WireError(f"nobody coordinates {group}")
             return admin.committed_offsets(self._brokers[coordinator], group)
 
-        return _persist(offsets, f"the offsets of {group}")
+        return persist(offsets, f"the offsets of {group}")
 
     def compacted(self, topics: Sequence[str]) -> Mapping[str, bool]:
         """Whether records may be compacted away: the topic's policy says so, and a broker's cleaner runs."""
@@ -136,7 +138,7 @@ class Questions:
                 topic: cleans and "compact" in policies[topic].get("cleanup.policy", "") for topic in topics
             }
 
-        return _persist(answer, f"the settings of {', '.join(topics)}")
+        return persist(answer, f"the settings of {', '.join(topics)}")
 
     def record_requests(self, on: bool) -> None:
         """Have every live broker write down what it is asked, or no more; raises `WireError`."""
@@ -148,18 +150,27 @@ class Questions:
             if isinstance(error, WireError):
                 raise error
 
+    def finalized(self) -> Mapping[str, int]:
+        """The features that are in force, and at which level; those at level 0 are left out."""
+
+        def told() -> dict[str, int]:
+            """By the controller, or by any broker where controllers are nodes of their own."""
+            return finalized(self._brokers.get(self.controller()) or next(iter(self._brokers.values())))
+
+        return persist(told, "the cluster's features")
+
     def create_topics(self, topics: Sequence[TopicFacts], timeout_s: float) -> None:
         """Create them and both internal topics, and use those once; returns when all is in sync."""
         some = next(iter(self._live(self._brokers).values()))
-        _persist(partial(admin.create_topics, some, topics, timeout_s), "the topics", timeout_s)
+        persist(partial(create_topics, some, topics, timeout_s), "the topics", timeout_s)
         for kind in (admin.TRANSACTION, admin.GROUP):
-            _persist(partial(admin.find_coordinator, some, WARM_UP, kind), "a coordinator", timeout_s)
+            persist(partial(admin.find_coordinator, some, WARM_UP, kind), "a coordinator", timeout_s)
         self.await_in_sync(timeout_s)
         for broker, port in self._brokers.items():
             self._warm_up(broker, port, timeout_s)
         if topics:
             first = partial(self._commit_first, topics[0].name)
-            _persist(first, "a first commit of offsets", timeout_s)
+            persist(first, "a first commit of offsets", timeout_s)
 
     def _commit_first(self, topic: str) -> None:
         coordinator = self.group_coordinator(WARM_UP)
@@ -167,16 +178,16 @@ class Questions:
             raise WireError(f"nobody coordinates {WARM_UP}")
         admin.commit_offset(self._brokers[coordinator], WARM_UP, topic)
 
-    def _warm_up(self, broker: int, port: int, timeout_s: float) -> None:
+    def _warm_up(self, broker: int, port: Target, timeout_s: float) -> None:
         """Have a transaction coordinator load its partitions and get its block of producer ids."""
         led = self.describe(TRANSACTION_STATE)
         ids = (f"{WARM_UP}-{n}" for n in range(64 * len(led)))
         own = next((id_ for id_ in ids if led[partition_for(id_, len(led))].leader == broker), None)
         if own is not None:
             first = partial(admin.init_producer_id, port, own)
-            _persist(first, f"broker {broker} to coordinate transactions", timeout_s)
+            persist(first, f"broker {broker} to coordinate transactions", timeout_s)
 
-    def _live(self, ports: Mapping[int, int]) -> dict[int, int]:
+    def _live(self, ports: Mapping[int, Target]) -> dict[int, Target]:
         return {broker: port for broker, port in ports.items() if self._up(broker)}
 
     def _leader_for(self, topic: str, key: str) -> int:
@@ -186,10 +197,10 @@ class Questions:
         return partitions[partition_for(key, len(partitions))].leader
 
     def _current(self) -> admin.View:
-        return _persist(lambda: admin.view_of(self._brokers[self.controller()]), "the controller's view")
+        return persist(lambda: admin.view_of(self._brokers[self.controller()]), "the controller's view")
 
 
-def _persist(question: Callable[[], T], awaited: str, timeout_s: float = PATIENCE_S) -> T:
+def persist(question: Callable[[], T], awaited: str, timeout_s: float = PATIENCE_S) -> T:
     """Ask until a broker answers; raises `WaitTimeout` with the last refusal."""
     refusal: list[WireError | WaitTimeout] = []
 

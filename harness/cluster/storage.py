@@ -1,8 +1,8 @@
 """A node's data folder, formatted without a JVM of its own each time.
 
 `StorageTool format` costs about a second a node. What it writes is two files: the features of a
-new cluster (`bootstrap.checkpoint`, the same for every cluster of one Kafka version, so it is made
-once and cached) and `meta.properties`, which only names the cluster and the node.
+new cluster (`bootstrap.checkpoint`, the same for every cluster of one Kafka version and transaction version,
+so it is made once and cached) and `meta.properties`, which only names the cluster and the node.
 """
 
 import base64
@@ -38,17 +38,27 @@ def new_id() -> str:
             return text
 
 
-def features(cache: Path, kafka: str, storage_tool: Callable[[Path], Sequence[str]]) -> bytes:
+def features(
+    cache: Path,
+    kafka: str,
+    storage_tool: Callable[[Path], Sequence[str]],
+    transaction_version: int | None = None,
+) -> bytes:
     """What a new cluster of a Kafka version can do: from the cache, or made by StorageTool and put there.
 
     `storage_tool` gives the command line up to and with the tool's class; its JVM may write to the
-    folder that is handed in. Raises `StartFailed`.
+    folder that is handed in. `transaction_version`: of the feature `transaction.version`; None: Kafka's own choice.
+    Raises `StartFailed`.
     """
-    place = provide(cache, f"features-{kafka}", lambda folder: _make(folder, storage_tool))
+    chosen = (
+        [] if transaction_version is None else ["--feature", f"transaction.version={transaction_version}"]
+    )
+    name = f"features-{kafka}" + (f"-transactions-{transaction_version}" if chosen else "")
+    place = provide(cache, name, lambda folder: _make(folder, storage_tool, chosen))
     return (place / CHECKPOINT).read_bytes()
 
 
-def _make(folder: Path, storage_tool: Callable[[Path], Sequence[str]]) -> None:
+def _make(folder: Path, storage_tool: Callable[[Path], Sequence[str]], chosen: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         data = Path(scratch) / "data"
         config = Path(scratch) / "server.properties"
@@ -59,6 +69,7 @@ def _make(folder: Path, storage_tool: Callable[[Path], Sequence[str]]) -> None:
             f"--cluster-id={new_id()}",
             "--config",
             str(config),
+            *chosen,
         ]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)

@@ -19,6 +19,8 @@ from harness.environment.toxiproxy import VERSION, built_toxiproxy, system_go, s
 from harness.errors import FencepostError
 
 MEMORY_MB = 2500  # three brokers, the workers, Spark
+BROKER_MB = 300
+"""What each broker beyond three takes, or fewer than three leave."""
 DISK_MB = 1000
 _OLDEST_PYTHON = (3, 11)
 _FIRST_RUN = "the first run fetches it"
@@ -32,6 +34,11 @@ class Part:
     ok: bool
     found: str
     advice: str = ""  # what to do; empty if nothing
+
+
+def memory_mb(brokers: int) -> int:
+    """What a run with that many brokers takes."""
+    return MEMORY_MB + BROKER_MB * (brokers - 3)
 
 
 def examine(

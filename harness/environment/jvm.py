@@ -4,16 +4,22 @@ A class-data archive only fits the flags and the class path that it was made wit
 tools beside them and the maker of the archive all take their command from here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.environment.java import Java
 from harness.environment.kafka import KafkaDistribution
+from harness.environment.kafka_versions import kafka_version
 
 BROKER = "kafka.Kafka"
 STORAGE_TOOL = "kafka.tools.StorageTool"
-LOGGING = Path(__file__).with_name("log4j2.xml")
-"""Brokers log at INFO to standard output, state changes left out."""
+NO_REQUESTS = "-Dfencepost.requests=/dev/null"
+"""Where the requests go that are recorded, unless a later flag says otherwise: log4j 1 opens the file at once."""
+LOGGING: Mapping[str, tuple[str, ...]] = {
+    "log4j2": (f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.xml')}",),
+    "log4j1": (f"-Dlog4j.configuration={Path(__file__).with_name('log4j1.properties').as_uri()}",),
+}
+"""Brokers log at INFO to standard output, state changes left out: flags by the library that they log by."""
 
 _QUIET_NATIVE_ACCESS = 22  # since when the JVM warns of it
 _QUIET_UNSAFE = 23
@@ -44,7 +50,6 @@ def broker_command(
     folder: Path,
     heap_mb: int = 256,
     archive_flags: Sequence[str] = (),
-    logging: Path = LOGGING,
 ) -> list[str]:
     """The command that runs one of Kafka's main classes.
 
@@ -55,10 +60,11 @@ def broker_command(
         str(java.executable),
         *jvm_flags(java),
         f"-Xmx{heap_mb}m",
+        NO_REQUESTS,
         *archive_flags,
         f"-Djava.io.tmpdir={folder}",
         f"-XX:ErrorFile={folder}/hs_err_%p.log",
-        f"-Dlog4j2.configurationFile={logging}",
+        *LOGGING[kafka_version(kafka.version).logging],
         "-cp",
         ":".join(map(str, kafka.class_path)),
         main,

@@ -1,6 +1,6 @@
 """Kafka's jars: pinned by Maven coordinates and sha256, fetched once into the cache.
 
-`kafka-4.3.1.lock` names each jar; `tools/lock_kafka.py` writes it. A jar is taken from the machine's own
+`kafka-VERSION.lock` names each jar; `tools/lock_kafka.py` writes it. A jar is taken from the machine's own
 Maven folder if it is there, else from Maven Central or the mirror that the user names; wherever it
 comes from, its sha256 must be the lock's.
 """

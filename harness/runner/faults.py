@@ -117,9 +117,7 @@ class FaultTargets:
     places: tuple[Place, ...]  # the partitions of the pipeline's topics
     workers: Mapping[str, tuple[str, ...]]  # by stage
     steps: Mapping[str, tuple[str, ...]]  # by stage: those that its loop comes to
-    held_at: Mapping[
-        str, tuple[str, ...]
-    ]  # by stage: those at which a worker has begun what others must then do
+    held_at: Mapping[str, tuple[str, ...]]  # by stage: those at which a worker has begun what others must do
     groups: Mapping[str, str]  # by stage that has one
     transactional_ids: Mapping[str, tuple[str, ...]]  # by stage
     slots: tuple[str, ...]  # the client slots that workers begin in
@@ -239,6 +237,7 @@ class Nemesis:
     at: str | None = None
     """Strikes only where a worker has come to this step, or a transaction into this state (`STAGE:STEP`, `STAGE:STATE`:
     those of that stage)."""
+    least_brokers: int = 1  # with fewer nobody can take the role of the one that is struck
     keeps_slot: bool = False  # what it strikes lives on beside its replacement, which needs a slot more
 
     @property

@@ -94,7 +94,7 @@ class Processes:
         own: Program,
     ) -> None:
         self._supervisor = supervisor
-        self._folder = folder
+        self.folder = folder
         self._clock = clock
         self._bootstrap_for = bootstrap_for
         self._worker_slots = tuple(worker_slots)
@@ -141,7 +141,7 @@ class Processes:
         seat = Seat(
             role=role,
             journal=journal,
-            path=self._folder / "journals" / f"{journal}.jsonl",
+            path=self.folder / "journals" / f"{journal}.jsonl",
             bootstrap=self._bootstrap_for(slot),
             zero_ns=self._clock.zero_ns,
             channel=theirs.fileno(),
@@ -150,7 +150,7 @@ class Processes:
         launch = program.launch(seat)
         child = self._supervisor.spawn(
             launch.argv,
-            log_file=self._folder / "workers" / f"{journal}.log",
+            log_file=self.folder / "workers" / f"{journal}.log",
             name=journal,
             env=launch.env,
             pass_fds=launch.pass_fds,
@@ -186,7 +186,7 @@ class Processes:
 
     def last_words(self, member: Member) -> str:
         """The last line that a process printed."""
-        text = (self._folder / "workers" / f"{member.journal}.log").read_text(errors="replace").strip()
+        text = (self.folder / "workers" / f"{member.journal}.log").read_text(errors="replace").strip()
         return text.splitlines()[-1] if text else "it said nothing"
 
     # -- knowing ----------------------------------------------------------------------------

@@ -6,8 +6,9 @@ is an evidence problem: the run is then at best unknown.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 from harness.cluster import Cluster
 from harness.errors import EnvironmentFailure, FencepostError
@@ -19,6 +20,7 @@ from harness.runner.final_reads import read_all
 from harness.runner.processes import Processes
 from harness.runner.run_log import RunLog
 from harness.waiting import wait_for, wait_while_progressing
+from harness.witness import Edge
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Quiet:
     leaders: Mapping[Place, int] = field(default_factory=dict)
     high_watermarks: Mapping[Place, int] = field(default_factory=dict)
     compacted: Mapping[str, bool] = field(default_factory=dict)
+    edges: Mapping[Place, Edge] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)  # by topic, why its log could not be read
 
 
 def quiesce(
@@ -90,7 +94,24 @@ def quiesce(
             "the final readers did not come to the end",
             partial(_read_all, cluster, processes, pipeline, patience),
         )
-        return _look(cluster, topics, pipeline.internal_topics, run_log)
+        quiet = _look(cluster, topics, pipeline.internal_topics, run_log)
+    with run_log.phase("brokers' logs"):
+        return _witnessed(cluster, quiet, processes.folder, run_log)
+
+
+def _witnessed(cluster: Cluster, quiet: Quiet, folder: Path, run_log: RunLog) -> Quiet:
+    """Have the brokers' witness take what it can only have while the cluster is up."""
+    witness = cluster.witness()
+    if witness is None:
+        return quiet
+    _attempt(
+        run_log,
+        "logs-not-read",
+        "the brokers' logs could not be read",
+        partial(witness.take, quiet.edges, folder),
+    )
+    compacted = {topic: told and topic not in witness.unbroken for topic, told in quiet.compacted.items()}
+    return replace(quiet, compacted=compacted, refused=witness.refused)
 
 
 def _attempt(run_log: RunLog, code: str, what: str, act: Callable[[], None], subject: str = "") -> None:
@@ -175,8 +196,8 @@ def _look(cluster: Cluster, topics: Sequence[str], internal: Sequence[str], run_
     everything = [*topics, *internal]
     try:
         missing = cluster.out_of_sync(topics)
-        leaders = {
-            (topic, partition): view.leader
+        views = {
+            (topic, partition): view
             for topic in everything
             for partition, view in cluster.describe(topic).items()
         }
@@ -187,4 +208,13 @@ def _look(cluster: Cluster, topics: Sequence[str], internal: Sequence[str], run_
         return Quiet()
     if missing:
         run_log.problem("not-in-sync-at-the-end", f"after the final reads {'; '.join(missing[:5])}")
-    return Quiet(leaders, {place: high for place, (_, _, high) in ends.items()}, compacted)
+    return Quiet(
+        {place: view.leader for place, view in views.items()},
+        {place: high for place, (_, _, high) in ends.items()},
+        compacted,
+        {
+            place: Edge(views[place].leader, start, high, views[place].topic_id)
+            for place, (start, _, high) in ends.items()
+            if place in views
+        },
+    )

@@ -29,9 +29,11 @@ class RunLog:
     counts: dict[str, int] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
     compacted: Mapping[str, bool] = field(default_factory=dict)
+    refused_logs: Mapping[str, str] = field(default_factory=dict)
     history_crc: int | None = None
     clock_drift_ms: float | None = None
     spoken: Spoken = field(default_factory=Spoken)  # by the workers, to the brokers
+    features: Mapping[str, int] = field(default_factory=dict)  # of the cluster, those in force
 
     def now_s(self) -> float:
         """Seconds since the run began; negative before."""
@@ -80,13 +82,20 @@ class RunLog:
             evidence_problems=self.evidence_problems,
             interrupted=interrupted,
             unexpected_errors=self.unexpected_errors,
-            versions={**versions, **self._client()},
+            versions={**versions, **self._features(), **self._client()},
             requests=self.spoken.versions,
             rows=self.rows,
             compacted=self.compacted,
+            refused_logs=self.refused_logs,
             history_crc=self.history_crc,
             clock_drift_ms=self.clock_drift_ms,
         )
+
+    def _features(self) -> dict[str, str]:
+        """The transaction version that is in force, as the cluster said; Kafka leaves out a feature at level 0."""
+        if not self.features:
+            return {}
+        return {"transaction.version": str(self.features.get("transaction.version", 0))}
 
     def _client(self) -> dict[str, str]:
         """As the workers' client names itself to the brokers."""

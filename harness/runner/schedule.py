@@ -104,6 +104,8 @@ def _lacks(nemesis: Nemesis, targets: FaultTargets) -> str | None:
         nemesis.drawn(Random(0), targets)
     except NothingToStrike as error:
         return f"needs {error}"
+    if len(targets.brokers) < nemesis.least_brokers:
+        return f"needs {nemesis.least_brokers} brokers or more, so that another can take over from the one it strikes"
     return None
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 import pyarrow.parquet as pq
 
-from harness.promises import HISTORY_FILE
+from harness.promises import FETCH, HISTORY_FILE
 from harness.reasons import Reason
 from harness.record.events import Completed, NoEvent, parse
 from harness.record.naming import operation_name
@@ -21,6 +21,7 @@ from harness.record.tables import Tabulator
 from harness.record.told_history import write_told
 from harness.runner.processes import WORKER_LOGS
 from harness.settings.test_toml import Plan
+from harness.witness import FETCHED
 from harness.witness.beside import capturing
 from harness.witness.capture import ReplicaSource
 
@@ -46,7 +47,7 @@ def tabulate(folder: Path, plan: Plan, ends: Ends | None = None) -> None:
     journals = [path for path in (folder / "journals").glob("*.jsonl") if path.stem != "nemesis"]
     asked = ends or Ends({}, {})
     topics = [topic.name for topic in plan.pipeline.topics]
-    sources = replicas(folder)
+    sources = replicas(folder, plan.promises.witness)
     if sources:
         with capturing(run, sources, asked.leaders, folder / "log", topics, asked.high_watermarks) as finish:
             tables.write(journals, folder / "history")
@@ -87,7 +88,7 @@ def tabulated(folder: Path) -> bool:
     return all((folder / "history" / f"{table}.parquet").is_file() for table in HISTORY)
 
 
-def replicas(folder: Path) -> Sequence[ReplicaSource]:
-    """The data folders that the brokers of a run left behind."""
-    found = sorted((folder / "brokers").glob("*/data"))
+def replicas(folder: Path, witness: str) -> Sequence[ReplicaSource]:
+    """The data folders that the brokers of a run left behind, or what was fetched of them."""
+    found = sorted((folder / (FETCHED if witness == FETCH else "brokers")).glob("*/data"))
     return [ReplicaSource(int(data.parent.name), data) for data in found if data.parent.name.isdigit()]

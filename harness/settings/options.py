@@ -5,16 +5,19 @@ A key is a field's name with hyphens and without its unit: `time_limit_s` is `ti
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.environment.kafka_versions import kafka_version
 from harness.errors import UsageError
 from harness.names import check_name, unknown
 from harness.secrets import REDACTED, redact_setting
+from harness.settings.clusters import check_external
 from harness.settings.groups import ASSIGNORS, PROTOCOLS, check_group
 from harness.settings.kinds import Kind, Names, Number, OneOf, Settings, Switch, Text, Whole, refuse
+from harness.settings.known import Known
 
 _PATH = Text("the path of a folder")
 _TOOL = Text("auto, bundled, or a path")
@@ -30,16 +33,6 @@ def _option(kind: Kind, default: Any, words: str, *, flag: bool = False) -> Any:
     if isinstance(default, dict):
         return field(default_factory=dict, metadata=metadata)
     return field(default=default, metadata=metadata)
-
-
-@dataclass(frozen=True)
-class Known:
-    """The names that exist, handed in by the front door: this room knows no registry."""
-
-    workloads: Collection[str]
-    require_fault: Callable[[str], None]  # raises `UsageError` for what no fault is called
-    defects: Collection[str]
-    kafka: Collection[str]
 
 
 @dataclass(frozen=True)
@@ -78,8 +71,10 @@ class Options:
         "of the classic group protocol: eager or cooperative; eager if not given",
         flag=True,
     )
-    cluster: str = _option(OneOf(("local",)), "local", "the kind of cluster", flag=True)
-    brokers: int = _option(Whole(3, 3), 3, "how many brokers the cluster has", flag=True)
+    cluster: str = _option(
+        OneOf(("local", "external")), "local", "the kind of cluster: local or external", flag=True
+    )
+    brokers: int = _option(Whole(1, 7), 3, "how many brokers the cluster has, 1 to 7", flag=True)
     kafka: str = _option(Text("a version of Kafka"), "4.3.1", "the version of Kafka", flag=True)
     defect: str | None = _option(Text("a defect"), None, "run the workload wrong on purpose", flag=True)
     store: str = _option(_PATH, "store", "the folder that runs are kept in", flag=True)
@@ -93,7 +88,7 @@ class Options:
         flag=True,
     )
     keep: str = _option(
-        OneOf(("logs", "none")), "none", "keep the brokers' segment files after the run", flag=True
+        OneOf(("logs", "topics", "none")), "none", "keep segment files (logs) or external topics", flag=True
     )
     java: str = _option(_TOOL, "auto", "auto, bundled, or a Java home")
     toxiproxy: str = _option(_TOOL, "auto", "auto, bundled, or toxiproxy's binary")
@@ -115,6 +110,11 @@ class Options:
     overrun_share: float = _option(
         Number(0, 0.5), 0.0, "share of the transactions, 0 to 0.5, held open past their time-out"
     )
+    transaction_version: int | None = _option(
+        Whole(0, 2),
+        None,
+        "the cluster's feature transaction.version, 0 to 2 (KIP-890); that version of Kafka's own if not given",
+    )
     txn_timeout_s: float = _option(
         Number(2, 30, "seconds"), 30.0, "seconds after which the coordinator aborts an open transaction"
     )
@@ -132,6 +132,17 @@ class Options:
     )
     first_port: int | None = _option(
         Whole(1024, 65_000), None, "use ports from this one up; free ports if not given"
+    )
+    witness: str | None = _option(
+        OneOf(("segments", "fetch")),
+        None,
+        "how the brokers' logs are read: segments (all replicas, local's default) or fetch (leaders)",
+    )
+    bootstrap: str | None = _option(
+        Text("HOST:PORT,...", r"[^\s=,]+:\d+(,[^\s=,]+:\d+)*"), None, "HOST:PORT,... of an external cluster"
+    )
+    client_config: str | None = _option(
+        Text("the path of a file"), None, "Kafka's client properties: how to connect to an external cluster"
     )
     heap_mb: int = _option(Whole(128, 8192), 256, "MB of heap of each broker")
     mirror: str | None = _option(
@@ -192,7 +203,9 @@ class Options:
         if self.defect is not None:
             check_name("defect", self.defect, known.defects)
         check_name("Kafka version", self.kafka, known.kafka)
+        kafka_version(self.kafka).require(self.transaction_version, self.group_protocol)
         check_group(self.group_protocol, self.assignor)
+        check_external(self.cluster, self.bootstrap, self.client_config, self.keep, self.settings)
         if self.run_name == "latest":
             raise UsageError('a run cannot be named "latest": the link to the newest run has that name')
         for key, tool in (("java", self.java), ("toxiproxy", self.toxiproxy), ("postgres", self.postgres)):

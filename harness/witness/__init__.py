@@ -1,13 +1,28 @@
 """The brokers' witness: what their logs hold, batch by batch.
 
 `Witness` is the interface: segment files of every replica of a cluster of ours, or what a leader gives to a Fetch.
+Either way it ends in folders as brokers have them, so that whoever reads the logs reads them alike.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from harness.witness.replicas import Replica
+Place = tuple[str, int]
+
+FETCHED = "fetched"
+"""In a run's folder: what was fetched from the leaders, a folder for each, as its data folder would be."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A partition's log when the cluster was at rest, as its leader told."""
+
+    leader: int
+    start: int
+    high_watermark: int
+    topic_id: str = ""
 
 
 class Witness(Protocol):
@@ -20,9 +35,17 @@ class Witness(Protocol):
 
     @property
     def refused(self) -> Mapping[str, str]:
-        """By topic: why its log may not be read."""
+        """By topic: why its log may not be read, and what would help. Known once it was taken."""
         ...
 
-    def replicas(self, topics: Collection[str]) -> Iterator["Replica"]:
-        """The logs of these topics' partitions, one for each replica that can be read."""
+    @property
+    def unbroken(self) -> frozenset[str]:
+        """The topics of which no record is missing between the edges, as was seen: nothing was compacted away."""
+        ...
+
+    def take(self, edges: Mapping[Place, Edge], folder: Path) -> None:
+        """Bring what these partitions hold into the run's folder, while the cluster is up and at rest.
+
+        Raises `EnvironmentFailure`.
+        """
         ...

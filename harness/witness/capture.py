@@ -63,7 +63,7 @@ def capture(
             name: stack.enter_context(open_parquet(out / f"{name}.parquet", schema))
             for name, schema in LOG.items()
         }
-        scribe = _Scribe(run, names, op_of, sheets)
+        scribe = _Scribe(run, names, op_of, sheets, frozenset(topics))
         for replica in replicas:
             answered = (high_watermarks or {}).get((replica.topic, replica.partition))
             if answered is not None:
@@ -98,6 +98,7 @@ class _Scribe:
     names: PartitionIds
     op_of: Callable[[str], int | None]
     sheets: Mapping[str, ParquetWriter]
+    topics: frozenset[str]  # of the pipeline
 
     def write(self, replica: Replica, *, leads: bool) -> None:
         """All batches of a replica, the records too if they are evidence, and the replica itself."""
@@ -182,8 +183,8 @@ class _Scribe:
 
     def _write_commit(self, log_tp: int, batch: Batch, record: Record) -> None:
         commit = offsets_log.decode(record.key, record.value)
-        if commit is None:
-            return
+        if commit is None or commit.topic not in self.topics:
+            return  # no offset of the run's own topics
         # confluent-kafka counts the end of the C string into the metadata that it sends.
         metadata = commit.metadata.rstrip("\0") if commit.metadata is not None else None
         self.sheets["offsets"].append(

@@ -1,24 +1,22 @@
 """The segment files of every replica, in folders of this machine."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping
+from pathlib import Path
 
-from harness.witness.replicas import Replica, ReplicaSource, find_replicas
+from harness.promises import SEGMENTS
+from harness.witness import Edge, Place
 
 
 class SegmentWitness:
-    """A `Witness` of a cluster whose data folders can be read."""
+    """A `Witness` of a cluster whose data folders lie in the run's folder."""
 
-    kind = "segments"
-
-    def __init__(self, sources: Sequence[ReplicaSource]) -> None:
-        self.sources = sources
+    kind = SEGMENTS
+    unbroken: frozenset[str] = frozenset()  # nobody has looked
 
     @property
     def refused(self) -> Mapping[str, str]:
         """Nothing: the files are ours."""
         return {}
 
-    def replicas(self, topics: Collection[str]) -> Iterator[Replica]:
-        """Broker after broker."""
-        for source in self.sources:
-            yield from find_replicas(source, topics)
+    def take(self, edges: Mapping[Place, Edge], folder: Path) -> None:
+        """They are there already."""

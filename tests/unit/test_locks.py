@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -24,14 +25,33 @@ def pinned(requirements: list[str]) -> dict[str, str]:
     return {name: version for name, version in parts}  # noqa: C416 - dict() has no such overload
 
 
+NEEDED = {one.name: one for one in map(Requirement, PROJECT["project"]["dependencies"])}
+LOWEST = pinned((ROOT / "requirements-lowest.txt").read_text().partition("\n")[2].splitlines())
+
+
 def test_the_lock_of_users_holds_what_the_product_needs() -> None:
-    assert pinned(PROJECT["project"]["dependencies"]).items() <= locked("requirements.lock").items()
+    versions = locked("requirements.lock")
+    assert [name for name, one in NEEDED.items() if versions.get(name) not in one.specifier] == []
+
+
+def test_every_range_begins_at_the_version_with_which_it_is_tested() -> None:
+    begins = {
+        name: next(part.version for part in one.specifier if part.operator == ">=")
+        for name, one in NEEDED.items()
+    }
+    assert begins == LOWEST
+
+
+def test_no_range_is_a_single_version() -> None:
+    assert [
+        name for name, one in NEEDED.items() if {part.operator for part in one.specifier} - {">=", "<"}
+    ] == []
 
 
 def test_the_lock_of_users_holds_no_tool_of_developers() -> None:
     tools = pinned(PROJECT["project"]["optional-dependencies"]["dev"])
     assert not tools.keys() & locked("requirements.lock").keys()
-    both = {**pinned(PROJECT["project"]["dependencies"]), **tools, **locked("requirements.lock")}
+    both = {**tools, **locked("requirements.lock")}
     assert both.items() <= locked("requirements-dev.lock").items()
 
 
@@ -48,7 +68,7 @@ def test_a_lock_names_no_machine(name: str) -> None:
 def test_every_package_of_the_product_is_explained_with_its_licence() -> None:
     words = (ROOT / "docs" / "dependencies.md").read_text()
     rows = {row.split("|")[1].strip(): row.count("|") for row in words.splitlines() if row.startswith("| ")}
-    assert [name for name in pinned(PROJECT["project"]["dependencies"]) if rows.get(name) != 4] == []
+    assert [name for name in NEEDED if rows.get(name) != 4] == []
 
 
 def test_ci_runs_every_fault_and_requires_what_tests_need() -> None:
@@ -59,3 +79,21 @@ def test_ci_runs_every_fault_and_requires_what_tests_need() -> None:
     drawn = {name for name, nemesis in registry.nemeses().items() if nemesis.by_default}
     assert {name for names in found for name in names.split(",")} == drawn
     assert "export FENCEPOST_REQUIRE=browser,jdk\n" in script
+
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_every_action_is_pinned_by_its_commit_and_tells_its_version(path: Path) -> None:
+    used = re.findall(r"uses: (.*)", path.read_text())
+    assert (
+        used
+        and [one for one in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one)] == []
+    )
+
+
+def test_ci_checks_the_workflows() -> None:
+    assert "make actionlint\n" in (ROOT / ".ci" / "run").read_text()
+    sums = (ROOT / "tools" / "actionlint-1.7.12.lock").read_text()
+    assert re.search(r"^github.com/rhysd/actionlint v1\.7\.12 h1:\S+$", sums, re.MULTILINE)

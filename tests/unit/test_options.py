@@ -108,7 +108,7 @@ def test_every_option_says_what_it_is():
         ("workers=0", "workers must be a whole number from 1 to 16, not 0"),
         ("workers=three", 'not "three"'),
         ("workers=2.0", 'not "2.0"'),
-        ("brokers=1", "brokers must be 3 in this version"),
+        ("brokers=8", "brokers must be a whole number from 1 to 7, not 8"),
         ("rate=nan", "not nan"),
         ("rate=-1", "not -1"),
         ("time-limit=inf", "from 1 to 86400 seconds, not inf"),

@@ -201,8 +201,10 @@ class Worker:
 
     def _transactional_id(self) -> str:
         told = self.settings.transactional_id
-        if told is None or not self.settings.policy.stable_id:
+        if told is None:
             return f"{self.journal.name}-{self.rng.getrandbits(64):x}"
+        if not self.settings.policy.stable_id:  # still the run's own, on a cluster that others use
+            return f"{told}.{self.journal.name.rpartition('.')[2]}-{self.rng.getrandbits(64):x}"
         return told
 
     def _after(self, outcome: Outcome, asked: str, positions: Positions, inputs: int) -> None:

@@ -59,7 +59,9 @@ class Workload:
     def __post_init__(self) -> None:
         """Raises ValueError where a stage promises what no check could hold it to."""
         if self.delivery is Delivery.KEYED:
-            raise ValueError(f"{self.name}: say {Delivery.KEYED} of the stage that delivers so, not of them all")
+            raise ValueError(
+                f"{self.name}: say {Delivery.KEYED} of the stage that delivers so, not of them all"
+            )
         written = {topic for stage in self.stages for topic in stage.writes}
         for stage in self.stages:
             if stage.carries and not set(stage.reads) <= written:
@@ -250,6 +252,8 @@ class Workload:
 
 def group_of(stage: str, tag: str = "") -> str:
     """The consumer group of a stage."""
+    if tag.startswith("fencepost-"):
+        return f"{tag}-{stage}"
     return f"fencepost-{tag}-{stage}" if tag else f"fencepost-{stage}"
 
 

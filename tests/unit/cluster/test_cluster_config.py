@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.broker_settings import check_settings
-from harness.cluster.config import FIXED, Layout, lay_out, properties
+from harness.cluster.config import FIXED, Layout, lay_out, ports_of, properties
 from harness.cluster.storage import format_node, new_id
 from harness.errors import UsageError
 from harness.network.links import client_link, peer_link
@@ -107,3 +107,34 @@ def test_what_the_cluster_needs_for_itself_is_refused() -> None:
 def test_whatever_each_broker_has_of_its_own_is_refused(layout: Layout) -> None:
     plain, asked = said(layout, 1), said(layout, 1, dict.fromkeys(said(layout, 1), "x"))
     assert {name for name in plain if asked[name] != "x"} <= FIXED
+
+
+@pytest.mark.parametrize(("brokers", "voters"), [(1, 1), (2, 1), (3, 3), (4, 3), (5, 3), (7, 3)])
+def test_some_brokers_are_controllers_and_all_dial_them(brokers: int, voters: int) -> None:
+    some = lay_out(brokers, ("w0",), count(20000).__next__)
+    assert some.voters == tuple(range(1, voters + 1))
+    ports = [*some.listeners.values(), *(proxy.listen_port for proxy in some.links.values()), some.toxiproxy]
+    assert len(set(ports)) == len(ports) == ports_of(brokers, 1)
+    for broker in some.brokers:
+        config = said(some, broker)
+        votes = broker in some.voters
+        assert config["process.roles"] == ("broker,controller" if votes else "broker")
+        assert (f"CTL_{broker}" in addresses(config["listeners"])) is votes
+        assert f"CTL_{broker}:PLAINTEXT" in config["listener.security.protocol.map"]
+        assert config["controller.listener.names"].split(",")[0] == f"CTL_{broker}"
+        dialed = dict(voter.split("@127.0.0.1:") for voter in config["controller.quorum.voters"].split(","))
+        assert list(dialed) == [str(voter) for voter in some.voters]
+        for voter in set(some.voters) - {broker}:
+            assert int(dialed[str(voter)]) == some.links[peer_link(broker, voter, "ctl")].listen_port
+
+
+@pytest.mark.parametrize(
+    ("brokers", "replicas", "least"), [(1, "1", "1"), (2, "2", "1"), (3, "3", "2"), (7, "3", "2")]
+)
+def test_there_are_as_many_replicas_as_brokers_and_at_most_three(
+    brokers: int, replicas: str, least: str
+) -> None:
+    config = said(lay_out(brokers, (), count(20000).__next__), 1)
+    for topic in ("default", "offsets.topic", "transaction.state.log"):
+        assert config[f"{topic}.replication.factor"] == replicas
+    assert config["min.insync.replicas"] == config["transaction.state.log.min.isr"] == least

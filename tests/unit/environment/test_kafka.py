@@ -3,7 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.environment.jvm import LOGGING
 from harness.environment.kafka import Jar, fetch, kafka, pinned, versions
+from harness.environment.kafka_versions import kafka_version
 from harness.errors import FetchFailed, UsageError
 
 GOOD = b"the jar"
@@ -70,7 +72,7 @@ def test_a_fetch_that_fails_says_what_was_tried_and_what_to_do_without_a_network
 
 def test_an_unknown_version_is_told_with_those_that_are_pinned(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"4\.3\.1"):
-        kafka("3.9.0", tmp_path)
+        kafka("newest", tmp_path)
 
 
 @pytest.mark.parametrize("version", versions())
@@ -79,3 +81,29 @@ def test_a_lock_never_mixes_two_versions_of_kafka(version: str) -> None:
     assert {jar.version for jar in jars if jar.group == "org.apache.kafka"} == {version}
     assert len({(jar.group, jar.artifact) for jar in jars}) == len(jars)
     assert all(len(jar.sha256) == 64 for jar in jars)
+
+
+def test_something_is_known_of_every_version_that_is_pinned() -> None:
+    known = {one: kafka_version(one) for one in versions()}
+    assert {one.logging for one in known.values()} <= set(LOGGING)
+    assert all(one.transaction_default in one.transaction_versions for one in known.values())
+    assert [one.line for one in known.values()] == ["4.3", "4.2", "4.1", "4.0", "3.9"]
+    with pytest.raises(UsageError, match=r"4\.3\.1"):
+        kafka_version("newest")
+
+
+@pytest.mark.parametrize("version", versions())
+def test_a_broker_has_the_library_that_it_logs_by(version: str) -> None:
+    binding = {"log4j1": "slf4j-reload4j", "log4j2": "log4j-slf4j-impl"}[kafka_version(version).logging]
+    assert binding in {jar.artifact for jar in pinned(version)}
+
+
+def test_what_a_version_does_not_have_is_refused() -> None:
+    old = kafka_version("3.9.2")
+    old.require(None, "classic")
+    old.require(0, "classic")
+    with pytest.raises(UsageError, match=r"3\.9\.2 has transaction version 0 only, not 2"):
+        old.require(2, "classic")
+    with pytest.raises(UsageError, match=r"preview only: use --group-protocol classic"):
+        old.require(None, "consumer")
+    kafka_version("4.3.1").require(1, "consumer")

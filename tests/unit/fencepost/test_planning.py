@@ -59,3 +59,47 @@ def test_a_shape_that_a_workload_cannot_have_is_refused(
     facts = WORKLOADS[workload].facts(options)
     with pytest.raises(UsageError, match=wanted):
         shaped(facts, options, WORKLOADS[workload])
+
+
+@pytest.mark.parametrize("name", sorted(WORKLOADS))
+def test_on_a_shared_cluster_all_that_a_run_makes_begins_with_its_tag(name: str, tmp_path: Path) -> None:
+    options = Options(workload=name, cluster="external", bootstrap="kafka:9092", brokers=3)
+    tag = planning.tag_for(options)
+    assert tag.startswith("fencepost-")
+    assert planning.tag_for(options) != tag
+    test = planning.plan_test(options, WORKLOADS[name], Schedule(()), tmp_path, tag=tag)
+    facts = test.pipeline
+    ids = [one for stage in facts.stages for one in stage.transactional_ids.values()]
+    groups = [stage.group for stage in facts.stages if stage.group is not None]
+    names = [*(topic.name for topic in facts.topics), *groups, *ids]
+    assert [one for one in names if not one.startswith(f"{tag}-")] == []
+    promised = planning.promises_of(options, test)
+    assert (promised.witness, promised.replicas, promised.one_clock) == ("fetch", False, False)
+
+
+def test_a_cluster_of_its_own_needs_no_tag() -> None:
+    assert planning.tag_for(Options()) == ""
+
+
+def test_the_local_cluster_is_witnessed_as_asked(tmp_path: Path) -> None:
+    for asked, witness, replicas in ((None, "segments", True), ("fetch", "fetch", False)):
+        options = Options(witness=asked)
+        test = planning.plan_test(options, WORKLOADS["shop"], Schedule(()), tmp_path)
+        promised = planning.promises_of(options, test)
+        assert (promised.witness, promised.replicas) == (witness, replicas)
+        assert promised.internal_logs == test.pipeline.internal_topics
+
+
+def test_segments_of_an_external_cluster_cannot_be_asked_for() -> None:
+    options = Options(cluster="external", bootstrap="kafka:9092", witness="segments", seed=1)
+    with pytest.raises(UsageError, match="leave out witness=segments"):
+        planning.draw(options, WORKLOADS["shop"])
+
+
+def test_on_an_external_cluster_workers_are_struck_and_nothing_else() -> None:
+    options = Options(cluster="external", bootstrap="kafka:9092", seed=1, time_limit_s=120)
+    drawn = planning.draw(options, WORKLOADS["shop"])
+    assert {one.fault for one in drawn.injections} == {"kill-worker", "pause-worker"}
+    for fault, lacks in (("kill-broker", "kill"), ("partition", "links")):
+        with pytest.raises(UsageError, match=f"{fault} needs a cluster on which one can {lacks}"):
+            planning.draw(replace(options, nemesis=(fault,)), WORKLOADS["shop"])

@@ -135,6 +135,29 @@ def test_one_broker_can_still_be_cut_from_a_client() -> None:
     assert {strike.target.role for strike in schedule.injections} == {"client"}
 
 
+@pytest.mark.parametrize("brokers", [(1,), (1, 2)])
+def test_a_fault_that_needs_a_failover_is_refused_where_nobody_can_take_over(
+    brokers: tuple[int, ...],
+) -> None:
+    few = FaultTargets(**{**vars(GROUNDS), "brokers": brokers})
+    schedule = draw(list(NEMESES.values()), few, 300, Random(1), named=False)
+    left_out = {name for name, why in schedule.unscheduled.items() if why.startswith("needs 3 brokers")}
+    assert left_out == {
+        *(
+            "kill-broker",
+            "pause-broker",
+            "kill-txn-coordinator",
+            "kill-group-coordinator",
+            "kill-leader-ahead",
+        )
+    }
+    assert not left_out & {strike.fault for strike in schedule.injections}
+    with pytest.raises(
+        UsageError, match="kill-broker needs 3 brokers or more, so that another can take over"
+    ):
+        draw([NEMESES["kill-broker"]], few, 300, Random(1), named=True)
+
+
 @given(SEEDS)
 def test_a_step_that_the_loop_never_comes_to_is_not_drawn(seed: int) -> None:
     steps = {"shop": ("before-poll", "after-commit"), "payments": ("after-commit",)}

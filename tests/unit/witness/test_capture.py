@@ -33,7 +33,7 @@ def read(
     names = PartitionIds()
     sources = [ReplicaSource(n, tmp_path / str(n)) for n in range(1, brokers + 1)]
     ops = {"shop-1.0:8": 8}
-    capture(3, sources, names, leaders or {}, ops.get, tmp_path / "log", ["out"])
+    capture(3, sources, names, leaders or {}, ops.get, tmp_path / "log", ["out", "in"])
     tables = {name: pq.read_table(tmp_path / "log" / f"{name}.parquet") for name in LOG}
     assert all(table.schema == LOG[name] for name, table in tables.items())
     return {name: table.to_pylist() for name, table in tables.items()}, names
@@ -177,3 +177,11 @@ def test_a_failure_leaves_no_table_that_looks_complete(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFailure, match="checkpoint"):
         read(tmp_path)
     assert not list(tmp_path.glob("log/*.parquet"))
+
+
+def test_offsets_of_other_topics_are_left_out(tmp_path: Path) -> None:
+    value = commit_value(3, 42, "")
+    pairs = [(commit_key("g", "in", 0), value), (commit_key("theirs", "theirs", 0), value)]
+    write_log(tmp_path / "1", "__consumer_offsets-4", batch(0, pairs))
+    rows, names = read(tmp_path)
+    assert [(row["group"], row["tp"]) for row in rows["offsets"]] == [("g", names.id("in", 0))]

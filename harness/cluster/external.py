@@ -1,0 +1,246 @@
+"""A cluster that is already there, and that others may use as well.
+
+Its topics, groups and transactional ids that begin with the run's tag are the run's own; nothing else of it is touched,
+asked for or judged. Its brokers cannot be struck. A context manager: entered, every broker has answered; left, what the
+run made is removed, unless its topics are to stay.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from types import TracebackType
+from typing import TypeVar
+
+from harness.clients.client_properties import connect_with
+from harness.clients.security import Security
+from harness.clients.wire import Address, Target, WireError
+from harness.cluster import Ability, Broker, ClusterSpec, PartitionView, admin, topics
+from harness.cluster.admin import NONE, Refused
+from harness.cluster.coordinators import partition_for
+from harness.cluster.forbidden import Forbidden, explained
+from harness.cluster.questions import CONSUMER_OFFSETS, TRANSACTION_STATE, Questions, persist
+from harness.errors import EnvironmentFailure, UsageError
+from harness.network.none import NoNetwork
+from harness.pipeline import Place, TopicFacts
+from harness.witness.fetch_witness import FetchWitness
+from harness.witness.own_batches import OwnBatches
+from harness.witness.request_log import Spoken
+
+ANSWER_TIMEOUT_S = 5.0
+CLEAN_UP_TIMEOUT_S = 30.0
+INTERNAL = (TRANSACTION_STATE, CONSUMER_OFFSETS)
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+def addresses_of(bootstrap: str, security: Security) -> list[Address]:
+    """`HOST:PORT,...` as addresses. Raises `UsageError`."""
+    found = []
+    for one in filter(None, (part.strip() for part in bootstrap.split(","))):
+        host, colon, port = one.rpartition(":")
+        if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise UsageError(f"bootstrap must be HOST:PORT,... and has {one!r}")
+        found.append(Address(host.strip("[]"), int(port), security))
+    if not found:
+        raise UsageError("bootstrap must be HOST:PORT,..., and names no server")
+    return found
+
+
+def first_view(servers: Sequence[Address]) -> admin.View:
+    """What the first server that answers knows, without topics. Raises `EnvironmentFailure`."""
+    refusals: list[str] = []
+    for server in servers:
+        try:
+            return admin.view_of(server, ANSWER_TIMEOUT_S, topics=())
+        except WireError as error:
+            refusals.append(str(error))
+    raise EnvironmentFailure(f"no bootstrap server answers: {'; '.join(refusals)}")
+
+
+def look(bootstrap: str | None, client_config: str | None) -> admin.View:
+    """The cluster that a user means, before anything is made. Raises `FencepostError`."""
+    told = connect_with(client_config)
+    return first_view(addresses_of(bootstrap or told.bootstrap or "", told.security))
+
+
+class ExternalCluster(Questions):
+    """A `Cluster` that a run is a guest of."""
+
+    can: frozenset[Ability] = frozenset()
+    network = NoNetwork()
+    brokers: Sequence[Broker] = ()  # that one could strike
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        super().__init__({}, {}, lambda broker: True)
+        self._spec = spec
+        self._made: list[str] = []
+        self._since: dict[Place, int] = {}  # where the internal topics ended before the run
+        self._refused: dict[str, str] = {}
+        self._witness: FetchWitness | None = None
+        self.bootstrap = spec.bootstrap or ""
+
+    def __enter__(self) -> "ExternalCluster":
+        told = connect_with(self._spec.client_config)
+        servers = addresses_of(self.bootstrap or told.bootstrap or "", told.security)
+        self.bootstrap = ",".join(map(str, servers))
+        view = first_view(servers)
+        self._brokers = {
+            broker: Address(host, port, told.security) for broker, (host, port) in view.listens.items()
+        }
+        for broker, address in self._brokers.items():
+            try:
+                admin.view_of(address, ANSWER_TIMEOUT_S, topics=())
+            except WireError as error:
+                raise EnvironmentFailure(
+                    f"broker {broker} advertises {address}, which does not answer from here: {error}"
+                ) from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Remove what the run made; what fails is logged."""
+        if self._spec.keep_topics:
+            return
+        acts: list[tuple[str, Callable[[], None]]] = []
+        if self._made:
+            delete = partial(topics.delete_topics, timeout_s=CLEAN_UP_TIMEOUT_S)
+            acts.append(("topics", lambda: self._ask_any(lambda at: delete(at, self._made))))
+        acts += [(group, partial(self._delete_group, group)) for group in self._spec.groups]
+        for what, act in acts:
+            try:
+                act()
+            except EnvironmentFailure as failure:
+                _log.error("%s of the run are left on the cluster: %s", what, failure)
+
+    def witness(self) -> FetchWitness:
+        """What the leaders give; of the internal topics, what is the run's."""
+        if self._witness is None:
+            own = OwnBatches(self._spec.tag, self._spec.groups)
+            self._witness = FetchWitness(self._brokers, own, self._refused)
+        return self._witness
+
+    def bootstrap_for(self, slot: str) -> str:
+        """The same for all."""
+        return self.bootstrap
+
+    def controller(self) -> int:
+        """Whoever takes what is meant for the controller, as the cluster says."""
+        return self._view(()).controller
+
+    def describe(self, topic: str) -> Mapping[int, PartitionView]:
+        """By partition; empty if there is no such topic, or it may not be seen."""
+        return self._view((topic,)).topics.get(topic, {})
+
+    def create_topics(self, wanted: Sequence[TopicFacts], timeout_s: float) -> None:
+        """Create them, and have both internal topics made; notes where those end. Raises `EnvironmentFailure`."""
+        names = [topic.name for topic in wanted]
+        if there := sorted(self._view(names).topics):
+            raise EnvironmentFailure(f"the topic {there[0]} exists already, and is not this run's: run again")
+        self._made = names  # whatever becomes of the request
+        create = partial(topics.create_topics, topics=wanted, timeout_s=timeout_s)
+        try:
+            self._allowed(create, "Create", self._spec.tag)
+        except Forbidden:
+            self._made = []
+            raise
+        keys = [(admin.TRANSACTION, self._spec.tag), *((admin.GROUP, group) for group in self._spec.groups)]
+        for kind, key in keys:
+            self._allowed(partial(admin.find_coordinator, key=key, kind=kind), "Describe", key)
+        self.await_in_sync(timeout_s, names)
+        told = self._view(INTERNAL)
+        for topic in INTERNAL:
+            if topic not in told.topics:
+                self._refused[topic] = f"the cluster's ACLs keep {topic} from this user"
+        for place, (_, _, high) in self.last_stable([t for t in INTERNAL if t in told.topics]).items():
+            self._since[place] = high
+
+    def txn_coordinator(self, transactional_id: str) -> int:
+        """As the cluster says; -1: none."""
+        return self._coordinator(transactional_id, admin.TRANSACTION)
+
+    def group_coordinator(self, group: str) -> int:
+        """As the cluster says; -1: none."""
+        return self._coordinator(group, admin.GROUP)
+
+    def offsets_place(self, group: str) -> Place:
+        """Where the group's offsets stand; a guess, if the topic may not be seen."""
+        return CONSUMER_OFFSETS, partition_for(group, max(1, len(self.describe(CONSUMER_OFFSETS))))
+
+    def out_of_sync(self, topics: Collection[str] | None = None) -> list[str]:
+        """What is not as it should be with the run's own topics; the rest of the cluster is not looked at."""
+        view = self._view(topics or self._made)
+        found = [f"{topic} is not there" for topic in sorted(set(topics or self._made) - view.topics.keys())]
+        for topic, partitions in sorted(view.topics.items()):
+            for number, partition in sorted(partitions.items()):
+                if partition.leader == NONE:
+                    found.append(f"{topic}/{number} has no leader")
+                lacking = sorted(set(partition.replicas) - set(partition.isr))
+                found += [f"{topic}/{number} lacks broker {broker}" for broker in lacking]
+        return found
+
+    def last_stable(self, topics: Sequence[str]) -> Mapping[Place, tuple[int, int, int]]:
+        """By partition: log start, last stable offset, high watermark. Of the internal topics, from where the run found
+        them; what others have open there is no matter of the run.
+        """
+        told = super().last_stable([topic for topic in topics if topic not in self._refused])
+        return {
+            place: (max(start, self._since.get(place, start)), high, high)
+            if place[0] in INTERNAL
+            else (start, stable, high)
+            for place, (start, stable, high) in told.items()
+        }
+
+    def compacted(self, topics: Sequence[str]) -> Mapping[str, bool]:
+        """The internal topics are; those of the run were made otherwise."""
+        return {topic: topic in INTERNAL for topic in topics}
+
+    def record_requests(self, on: bool) -> None:
+        """Their log is not ours to turn on."""
+
+    def spoken(self, slots: Sequence[str]) -> Spoken:
+        """Nothing was written down."""
+        return Spoken()
+
+    def _current(self) -> admin.View:
+        return self._view((*self._made, *INTERNAL))
+
+    def _view(self, topics: Collection[str]) -> admin.View:
+        return persist(
+            lambda: self._ask_any(lambda at: admin.view_of(at, ANSWER_TIMEOUT_S, topics)), "a broker's view"
+        )
+
+    def _ask_any(self, question: Callable[[Target], T]) -> T:
+        """The answer of the first broker that has one. Raises `WireError`."""
+        failed: WireError | None = None
+        for address in self._brokers.values():
+            try:
+                return question(address)
+            except Refused:
+                raise
+            except WireError as error:
+                failed = error
+        raise failed or WireError("there is no broker to ask")
+
+    def _allowed(self, question: Callable[[Target], T], operation: str, name: str) -> T:
+        """Ask until it is answered; what ACLs or policies forbid ends it at once. Raises `EnvironmentFailure`."""
+
+        def answer() -> T:
+            try:
+                return self._ask_any(question)
+            except Refused as error:
+                forbidden = explained(error, operation, name)
+                raise (forbidden or error) from error
+
+        return persist(answer, f"{operation} of {name}", CLEAN_UP_TIMEOUT_S)
+
+    def _coordinator(self, key: str, kind: int) -> int:
+        try:
+            return self._ask_any(lambda at: admin.find_coordinator(at, key, kind))
+        except WireError:
+            return NONE
+
+    def _delete_group(self, group: str) -> None:
+        coordinator = self.group_coordinator(group)
+        if coordinator != NONE:
+            topics.delete_group(self._brokers[coordinator], group)

@@ -1,0 +1,61 @@
+"""Making topics, and removing what a run has made."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from kafka.protocol.admin import CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest
+
+from harness.clients.wire import Target, ask
+from harness.cluster.admin import ASK_TIMEOUT_S, NO_ERROR, Refused
+from harness.pipeline import TopicFacts
+
+UNKNOWN_TOPIC = 3
+TOPIC_ALREADY_EXISTS = 36
+GROUP_NOT_FOUND = 69
+
+
+def create_topics(port: Target, topics: Sequence[TopicFacts], timeout_s: float) -> list[str]:
+    """Create topics; returns those that exist already, which are left as they are. Raises `Refused`."""
+    kind: Any = CreateTopicsRequest.CreatableTopic
+    wanted = [
+        kind(
+            name=topic.name,
+            num_partitions=topic.partitions,
+            replication_factor=topic.replication,
+            assignments=[],
+            configs=[
+                kind.CreatableTopicConfig(name=name, value=value) for name, value in topic.config.items()
+            ],
+        )
+        for topic in topics
+    ]
+    request = CreateTopicsRequest(
+        topics=wanted, timeout_ms=int(timeout_s * 1000), validate_only=False, version=7
+    )
+    existing = []
+    for answer in ask(port, request, timeout_s).topics:
+        if answer.error_code == TOPIC_ALREADY_EXISTS:
+            existing.append(answer.name)
+        elif answer.error_code != NO_ERROR:
+            raise Refused(f"creating the topic {answer.name}", answer.error_code, answer.error_message)
+    return existing
+
+
+def delete_topics(port: Target, topics: Sequence[str], timeout_s: float) -> None:
+    """Delete topics; one that is not there is no error. Raises `Refused`."""
+    kind: Any = DeleteTopicsRequest.DeleteTopicState
+    request = DeleteTopicsRequest(
+        topics=[kind(name=name, topic_id=None) for name in topics],
+        timeout_ms=int(timeout_s * 1000),
+        version=6,
+    )
+    for answer in ask(port, request, timeout_s).responses:
+        if answer.error_code not in (NO_ERROR, UNKNOWN_TOPIC):
+            raise Refused(f"deleting the topic {answer.name}", answer.error_code, answer.error_message)
+
+
+def delete_group(port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S) -> None:
+    """Delete a group without members at its coordinator; one that is not there is no error. Raises `Refused`."""
+    (answer,) = ask(port, DeleteGroupsRequest(groups_names=[group], version=2), timeout_s).results
+    if answer.error_code not in (NO_ERROR, GROUP_NOT_FOUND):
+        raise Refused(f"deleting the group {group}", answer.error_code)

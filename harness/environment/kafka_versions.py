@@ -1,0 +1,80 @@
+"""What differs from one pinned version of Kafka to another. `kafka-versions.toml` has it; no code asks for a number."""
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.names import unknown
+
+_TABLE = Path(__file__).with_name("kafka-versions.toml")
+
+
+@dataclass(frozen=True)
+class KafkaVersion:
+    """One pinned version."""
+
+    version: str
+    java: int  # the oldest Java that its brokers run on
+    logging: str  # log4j2, or log4j1
+    transaction_versions: tuple[int, ...]  # levels of the feature transaction.version (KIP-890)
+    transaction_default: int  # the level of a new cluster where none is asked for
+    consumer_protocol: bool  # whether the consumer group protocol (KIP-848) is finished in it
+    notes: str = ""
+
+    @property
+    def line(self) -> str:
+        """The release line: `4.3` of `4.3.1`."""
+        return self.version.rpartition(".")[0]
+
+    @property
+    def summary(self) -> str:
+        """In one line, for `fencepost list kafka`."""
+        levels = ", ".join(map(str, self.transaction_versions))
+        only = f"transaction version {levels}" if len(self.transaction_versions) == 1 else None
+        parts = (
+            f"release line {self.line}",
+            only or f"transaction versions {levels} (default {self.transaction_default})",
+            "group protocols classic and consumer (KIP-848)"
+            if self.consumer_protocol
+            else "group protocol classic alone",
+            f"Java {self.java} or newer",
+            *([self.notes] if self.notes else []),
+        )
+        return "; ".join(parts)
+
+    def require(self, transaction_version: int | None, group_protocol: str) -> None:
+        """Raise `UsageError` for what a cluster of this version does not have."""
+        levels = self.transaction_versions
+        if transaction_version is not None and transaction_version not in levels:
+            there = "transaction versions " if len(levels) > 1 else "transaction version "
+            raise UsageError(
+                f"Kafka {self.version} has {there}{', '.join(map(str, levels))} only, not {transaction_version}: "
+                "leave transaction-version out, or choose another --kafka"
+            )
+        if group_protocol == "consumer" and not self.consumer_protocol:
+            raise UsageError(
+                f"Kafka {self.version} has the consumer group protocol (KIP-848) as a preview only: "
+                "use --group-protocol classic, or choose --kafka 4.0.2 or newer"
+            )
+
+
+def kafka_version(version: str) -> KafkaVersion:
+    """What is known of a version; raises `UsageError` for one that is not pinned."""
+    known = _all()
+    if version not in known:
+        raise UsageError(unknown("pinned Kafka version", version, tuple(known)))
+    return known[version]
+
+
+@cache
+def _all() -> dict[str, KafkaVersion]:
+    return {name: _read(name, told) for name, told in tomllib.loads(_TABLE.read_text()).items()}
+
+
+def _read(name: str, told: dict[str, object]) -> KafkaVersion:
+    levels = told["transaction_versions"]
+    assert isinstance(levels, Sequence)
+    return KafkaVersion(version=name, **{**told, "transaction_versions": tuple(levels)})  # type: ignore[arg-type]

@@ -1,0 +1,203 @@
+"""What the leaders of a cluster give to a Fetch at read_uncommitted: whole batches, markers included.
+
+One replica of each partition, of any cluster that may be read. The batches are written as they come into a folder like
+a broker's own, and no more of a partition than one answer is in memory. Of internal topics that others use as well,
+what is not of the run is not written down.
+"""
+
+import base64
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+from uuid import UUID
+
+from kafka.protocol.consumer import FetchRequest
+
+from harness.clients.wire import Connection, Target
+from harness.errors import EnvironmentFailure
+from harness.promises import FETCH
+from harness.waiting import wait_for
+from harness.witness import FETCHED, Edge, Place
+from harness.witness.own_batches import EVERYTHING, OwnBatches
+from harness.witness.segments import HEADER, Batch
+
+VERSION = 12  # the last that names topics
+ANSWER_BYTES = 4 * 1024 * 1024
+"""Of one answer; a single batch that is larger comes whole all the same (KIP-74)."""
+TIMEOUT_S = 20.0
+NO_ERROR, NOT_AUTHORIZED = 0, 29
+_LENGTH_END = 12  # base offset and length: what the length does not count
+
+
+class FetchWitness:
+    """A `Witness` of one replica, the leader's."""
+
+    kind = FETCH
+
+    def __init__(
+        self,
+        brokers: Mapping[int, Target],
+        own: OwnBatches = EVERYTHING,
+        refused: Mapping[str, str] | None = None,
+    ) -> None:
+        """`brokers`: where each listens; `own`: what is written down of topics that others use as well; `refused`: the
+        topics of which it is known already that they may not be seen.
+        """
+        self._brokers = brokers
+        self._own = own
+        self._refused: dict[str, str] = dict(refused or {})
+        self._broken: set[str] = set()
+        self._seen: set[str] = set()
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """The topics that the cluster's ACLs keep from us."""
+        return self._refused
+
+    @property
+    def unbroken(self) -> frozenset[str]:
+        """The topics in which each offset had its record."""
+        return frozenset(self._seen - self._broken)
+
+    def take(self, edges: Mapping[Place, Edge], folder: Path) -> None:
+        """Fetch every partition from its leader. The transaction log comes before the committed offsets: it says
+        which producers are the run's.
+        """
+        by_leader: dict[int, list[Place]] = defaultdict(list)
+        for place, edge in edges.items():
+            by_leader[edge.leader].append(place)
+        for places in _in_order(by_leader):
+            leader = edges[places[0]].leader
+            if leader not in self._brokers:
+                raise EnvironmentFailure(
+                    f"nobody leads {places[0][0]}/{places[0][1]}, so it cannot be fetched"
+                )
+            data = folder / FETCHED / str(leader) / "data"
+            with Connection(self._brokers[leader], TIMEOUT_S) as connection:
+                for place in places:
+                    if place[0] not in self._refused:
+                        self._take(connection, place, edges[place], data)
+        for leader, led in by_leader.items():
+            taken = {place: edges[place] for place in led if place[0] not in self._refused}
+            data = folder / FETCHED / str(leader) / "data"
+            data.mkdir(parents=True, exist_ok=True)
+            _checkpoint(
+                data / "replication-offset-checkpoint", {p: e.high_watermark for p, e in taken.items()}
+            )
+            _checkpoint(data / "log-start-offset-checkpoint", {p: e.start for p, e in taken.items()})
+
+    def _take(self, connection: Connection, place: Place, edge: Edge, data: Path) -> None:
+        topic, number = place
+        partition = data / f"{topic}-{number}"
+        partition.mkdir(parents=True)
+        (partition / "partition.metadata").write_text(f"version: 0\ntopic_id: {_as_kafka(edge.topic_id)}\n")
+        self._seen.add(topic)
+        with (partition / f"{edge.start:020}.log").open("wb") as file:
+            read = self._stream(connection, place, edge, file)
+        if not read:
+            (partition / f"{edge.start:020}.log").unlink()
+            (partition / "partition.metadata").unlink()
+            partition.rmdir()
+
+    def _stream(self, connection: Connection, place: Place, edge: Edge, file: BinaryIO) -> bool:
+        """Write all batches from the start to the high watermark; False: they may not be read."""
+        at = edge.start
+        while at < edge.high_watermark:
+            records = self._records(connection, place, at)
+            if records is None:
+                return False
+            before = at
+            for batch in batches_in(records):
+                if batch.base_offset >= edge.high_watermark:
+                    break
+                if batch.base_offset > at or batch.records != batch.last_offset_delta + 1:
+                    self._broken.add(place[0])
+                if self._own.holds(place[0], batch):
+                    file.write(batch.source[batch.at : batch.end])
+                at = max(at, batch.last_offset + 1)
+            if at == before:
+                raise EnvironmentFailure(
+                    f"what was fetched of {place[0]}/{place[1]} at offset {at} is no whole batch of records"
+                )
+        return True
+
+    def _records(self, connection: Connection, place: Place, at: int) -> bytes | None:
+        """What the leader gives from an offset on; None: it may not be read."""
+
+        def given() -> tuple[bytes | None] | None:
+            answer = _fetch(connection, place, at)
+            if answer.error_code == NOT_AUTHORIZED:
+                self._refuse(place[0])
+                return (None,)
+            if answer.error_code != NO_ERROR:
+                raise EnvironmentFailure(
+                    f"fetching {place[0]}/{place[1]} from offset {at} was refused with error {answer.error_code}"
+                )
+            return (bytes(answer.records),) if answer.records else None
+
+        return wait_for(given, f"the records of {place[0]}/{place[1]} at offset {at}", TIMEOUT_S)[0]
+
+    def _refuse(self, topic: str) -> None:
+        self._refused[topic] = f"the cluster's ACLs keep the log of {topic} from this user"
+
+
+def batches_in(records: bytes) -> Iterator[Batch]:
+    """The whole batches of an answer; the last may be cut, and comes again in the next one."""
+    at = 0
+    while len(records) - at >= HEADER.size:
+        batch: Any = Batch._make((*HEADER.unpack_from(records, at), records, at))
+        if batch.end > len(records) or batch.length < HEADER.size - _LENGTH_END:
+            return
+        yield batch
+        at = batch.end
+
+
+def _as_kafka(topic_id: str) -> str:
+    """A topic's id as brokers write it into its folder."""
+    try:
+        return base64.urlsafe_b64encode(UUID(topic_id).bytes).rstrip(b"=").decode()
+    except ValueError:
+        return topic_id  # it is none
+
+
+def _in_order(by_leader: Mapping[int, list[Place]]) -> Iterator[list[Place]]:
+    """Of each leader in turn the pipeline's topics, then the transaction log, then what is left."""
+    for wanted in (0, 1, 2):
+        for places in by_leader.values():
+            if led := sorted(place for place in places if _turn(place[0]) == wanted):
+                yield led
+
+
+def _turn(topic: str) -> int:
+    return {"__transaction_state": 1, "__consumer_offsets": 2}.get(topic, 0)
+
+
+def _fetch(connection: Connection, place: Place, offset: int) -> Any:
+    kind: Any = FetchRequest.FetchTopic
+    partition = kind.FetchPartition(
+        partition=place[1], fetch_offset=offset, partition_max_bytes=ANSWER_BYTES, log_start_offset=-1
+    )
+    request = FetchRequest(
+        replica_id=-1,
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=ANSWER_BYTES,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[kind(topic=place[0], partitions=[partition])],
+        forgotten_topics_data=[],
+        rack_id="",
+        version=VERSION,
+    )
+    answer = connection.ask(request, TIMEOUT_S)
+    if answer.error_code != NO_ERROR:
+        raise EnvironmentFailure(f"fetching {place[0]}/{place[1]} was refused with error {answer.error_code}")
+    return answer.responses[0].partitions[0]
+
+
+def _checkpoint(path: Path, offsets: Mapping[Place, int]) -> None:
+    """As Kafka writes it."""
+    lines = [f"{topic} {number} {offset}" for (topic, number), offset in sorted(offsets.items())]
+    path.write_text("\n".join(["0", str(len(lines)), *lines, ""]))

@@ -1,0 +1,125 @@
+"""A cluster of the local cluster's parts whose one client listener asks for TLS, SASL and ACLs."""
+
+import subprocess
+from pathlib import Path
+
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from harness.cluster.local import LocalCluster
+from harness.cluster.node import LocalBroker
+
+LISTENER = "SLOT_0"
+USER, PASSWORD = "guest", "pass=wo,rd-4711"
+WITHIN_S = 30
+EC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+
+
+class SecuredCluster(LocalCluster):
+    """Its first client slot speaks SASL_SSL alone; whoever comes over the others may do everything."""
+
+    authority: "Authority"
+
+    def _make_nodes(self) -> list[LocalBroker]:
+        self.authority = Authority(self._folder)
+        store = self.authority.issue("broker")
+        nodes = super()._make_nodes()
+        for node in nodes:
+            config = node.data_dir.parent / "server.properties"
+            scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+            plain = (
+                "org.apache.kafka.common.security.plain.PlainLoginModule required "
+                f'username="x" password="x" user_{USER}="{PASSWORD}";'
+            )
+            prefix = f"listener.name.{LISTENER.lower()}."
+            more = {
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users": "User:ANONYMOUS",
+                f"{prefix}sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN",
+                f"{prefix}scram-sha-256.sasl.jaas.config": scram,
+                f"{prefix}scram-sha-512.sasl.jaas.config": scram,
+                f"{prefix}plain.sasl.jaas.config": plain,
+                f"{prefix}ssl.keystore.type": "PEM",
+                f"{prefix}ssl.keystore.location": str(store),
+            }
+            text = config.read_text().replace(f"{LISTENER}:PLAINTEXT", f"{LISTENER}:SASL_SSL")
+            config.write_text(text + "".join(f"{name}={value}\n" for name, value in more.items()))
+        return nodes
+
+    def admit(self, *allowed: tuple[ResourceType, str, ResourcePatternType, AclOperation]) -> None:
+        """Make the user known, with SCRAM as well, and allow it these things."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        told = [
+            UserScramCredentialUpsertion(USER, ScramCredentialInfo(mechanism, 4096), PASSWORD.encode())
+            for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
+        ]
+        for upsertion in told:
+            for done in admin.alter_user_scram_credentials([upsertion]).values():
+                done.result(WITHIN_S)
+        bindings = [
+            AclBinding(kind, name, pattern, f"User:{USER}", "*", operation, AclPermissionType.ALLOW)
+            for kind, name, pattern, operation in allowed
+        ]
+        for done in admin.create_acls(bindings).values() if bindings else ():
+            done.result(WITHIN_S)
+
+    def client_config(
+        self, path: Path, *, mechanism: str = "SCRAM-SHA-512", password: str = PASSWORD
+    ) -> Path:
+        """A file that lets a client in."""
+        module = "scram.Scram" if mechanism.startswith("SCRAM") else "plain.Plain"
+        path.write_text(
+            "# how to connect\n"
+            "security.protocol=SASL_SSL\n"
+            f"sasl.mechanism={mechanism}\n"
+            f"sasl.jaas.config=org.apache.kafka.common.security.{module}LoginModule required \\\n"
+            f'    username="{USER}" password="{password}";\n'
+            "ssl.truststore.type=PEM\n"
+            f"ssl.truststore.location={self.authority.certificate}\n"
+        )
+        return path
+
+
+class Authority:
+    """Signs certificates, by openssl."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self.certificate = folder / "ca.pem"
+        self._key = folder / "ca.key"
+        _openssl(
+            *("req", "-x509", *EC, "-nodes", "-subj", "/CN=test authority", "-days", "2"),
+            *("-keyout", str(self._key), "-out", str(self.certificate)),
+        )
+
+    def issue(self, name: str, *, days: int = 2, host: str = "IP:127.0.0.1,DNS:localhost") -> Path:
+        """Key and certificate of a name, for a host, in one PEM file; `days` below 0: it has expired."""
+        request, key, signed, store = (
+            self._folder / f"{name}.{kind}" for kind in ("csr", "key", "crt", "pem")
+        )
+        extension = self._folder / f"{name}.ext"
+        extension.write_text(f"subjectAltName={host}\n")
+        _openssl(
+            *("req", *EC, "-nodes", "-subj", f"/CN={name}"),
+            *("-keyout", str(key), "-out", str(request)),
+        )
+        _openssl(
+            *("x509", "-req", "-in", str(request), "-CA", str(self.certificate), "-CAkey", str(self._key)),
+            *("-CAcreateserial", "-days", str(days), "-extfile", str(extension), "-out", str(signed)),
+        )
+        store.write_text(key.read_text() + signed.read_text() + self.certificate.read_text())
+        return store
+
+
+def _openssl(*words: str) -> None:
+    subprocess.run(["openssl", *words], check=True, capture_output=True)

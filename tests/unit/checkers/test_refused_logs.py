@@ -1,0 +1,37 @@
+"""What stands in `not_checked` where a cluster does not give the logs of its internal topics."""
+
+from checkers.judging.completeness import missing_needs
+from checkers.judging.gathered import Facts
+
+REFUSED = {"__transaction_state": "ACLs keep it", "__consumer_offsets": "ACLs keep it too"}
+
+
+def facts(*logged: str) -> Facts:
+    """A run with these logs."""
+    told = Facts()
+    for tp, topic in enumerate(("in", "__transaction_state", "__consumer_offsets")):
+        row = {"topic": topic, "partition": 0, "internal": topic != "in", "logged": topic in logged}
+        told.partitions[tp] = {**row, "followers": 0}
+    return told
+
+
+def test_a_refused_log_is_told_with_the_acl_that_would_help() -> None:
+    missing = missing_needs(facts("in"), refused_logs=REFUSED)
+    assert missing["transactions"].text.startswith("ACLs keep it: allow this user Read and Describe")
+    assert "--operation Describe --topic __transaction_state" in missing["transactions"].remedy
+    assert missing["offsets"].subject == "__consumer_offsets"
+    assert missing["offsets-within"] == missing["offsets"]
+    assert missing["replicas"].code == "one-replica"
+    assert "log" not in missing
+
+
+def test_a_log_that_is_gone_without_a_refusal_is_told_as_before() -> None:
+    missing = missing_needs(facts("in"))
+    assert missing["transactions"].code == "no-transactions-log"
+    assert missing["offsets-within"].code == "no-offsets-within"
+
+
+def test_a_refusal_of_one_log_says_nothing_of_the_other() -> None:
+    missing = missing_needs(facts("in", "__consumer_offsets"), refused_logs={"__transaction_state": "no"})
+    assert missing["transactions"].code == "log-refused"
+    assert "offsets" not in missing

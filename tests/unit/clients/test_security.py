@@ -1,0 +1,130 @@
+"""Who is not let in, and why: TLS servers of our own, with certificates by openssl."""
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
+
+from harness.clients.security import Security, Unwelcome
+from harness.clients.wire import Address, WireError, ask
+from tests.support.secured_cluster import Authority
+
+CLIENTS = r"has expired|this client's certificate"
+"""The alert that says why may be lost with the connection."""
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("certificates"))
+
+
+@contextmanager
+def server(store: Path, authority: Authority | None = None) -> Iterator[int]:
+    """A broker that knows ApiVersions alone, and takes one connection; `authority`: it wants a client's certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(store)
+    if authority is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(authority.certificate)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            plain, _ = listener.accept()
+            with plain, suppress(OSError), context.wrap_socket(plain, server_side=True) as connection:
+                for correlation in (1, 2):
+                    connection.recv(1024)
+                    kind = ApiVersionsResponse.ApiVersion
+                    known = [kind(api_key=18, min_version=0, max_version=4)]
+                    response = ApiVersionsResponse(error_code=0, api_keys=known, version=0)
+                    response.with_header(correlation)
+                    connection.sendall(response.encode(header=True, framed=True))
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join(10)
+
+
+def dial(port: int, security: Security, host: str = "127.0.0.1") -> int:
+    answer = ask(Address(host, port, security), ApiVersionsRequest(version=0), 10)
+    return int(answer.error_code)
+
+
+def trusting(authority: Authority, client: Path | None = None) -> Security:
+    return Security(
+        "SSL",
+        ca_file=str(authority.certificate),
+        certificate_file=str(client) if client else None,
+    )
+
+
+def test_a_server_whose_authority_is_trusted_is_asked(authority: Authority) -> None:
+    with server(authority.issue("right")) as port:
+        assert dial(port, trusting(authority)) == 0
+
+
+def test_a_client_shows_its_certificate(authority: Authority) -> None:
+    with server(authority.issue("right"), authority) as port:
+        assert dial(port, trusting(authority, authority.issue("client"))) == 0
+
+
+def test_a_client_without_a_certificate_is_told_what_to_set(authority: Authority) -> None:
+    with (
+        server(authority.issue("right"), authority) as port,
+        pytest.raises(Unwelcome, match=r"ssl\.keystore"),
+    ):
+        dial(port, trusting(authority))
+
+
+def test_a_clients_certificate_that_has_expired_is_told(authority: Authority) -> None:
+    client = authority.issue("old-client", days=-1)
+    with server(authority.issue("right"), authority) as port, pytest.raises(Unwelcome, match=CLIENTS):
+        dial(port, trusting(authority, client))
+
+
+def test_a_servers_certificate_that_has_expired_is_told(authority: Authority) -> None:
+    with (
+        server(authority.issue("old", days=-1)) as port,
+        pytest.raises(Unwelcome, match="certificate has expired; have it renewed"),
+    ):
+        dial(port, trusting(authority))
+
+
+def test_an_unknown_authority_is_told_with_what_to_set(authority: Authority) -> None:
+    with (
+        server(authority.issue("right")) as port,
+        pytest.raises(Unwelcome, match=r"set ssl\.truststore\.location"),
+    ):
+        dial(port, Security("SSL"))
+
+
+def test_a_certificate_for_another_host_is_refused_unless_the_user_says_otherwise(
+    authority: Authority, tmp_path: Path
+) -> None:
+    store = Authority(tmp_path).issue("other", host="DNS:elsewhere.example")
+    ca = str(tmp_path / "ca.pem")
+    with server(store) as port, pytest.raises(Unwelcome, match="dial a name that it has"):
+        dial(port, Security("SSL", ca_file=ca))
+    with server(store) as port:
+        assert dial(port, Security("SSL", ca_file=ca, check_name=False)) == 0
+
+
+def test_a_file_that_is_no_certificate_is_told(tmp_path: Path, authority: Authority) -> None:
+    nothing = tmp_path / "nothing.pem"
+    nothing.write_text("not a certificate")
+    with pytest.raises(Unwelcome, match=r"nothing\.pem cannot be used"):
+        Security("SSL", ca_file=str(nothing)).context()
+
+
+def test_a_request_that_a_broker_does_not_speak_is_told_with_the_version_needed(authority: Authority) -> None:
+    with server(authority.issue("right")) as port:
+        address = Address("127.0.0.1", port, trusting(authority))
+        request = ApiVersionsRequest(version=4)
+        object.__setattr__(request, "_version", 9)
+        with pytest.raises(WireError, match=r"in versions 0 to 4, and is asked in version 9: .* Kafka 3\.0"):
+            ask(address, request, 10)

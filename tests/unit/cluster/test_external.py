@@ -1,0 +1,121 @@
+from collections.abc import Collection
+
+import pytest
+
+from harness.clients.security import Security
+from harness.cluster import ClusterSpec, PartitionView, admin
+from harness.cluster.admin import Refused
+from harness.cluster.external import ExternalCluster, addresses_of
+from harness.cluster.forbidden import explained
+from harness.errors import FaultFailed, UsageError
+from harness.network import LinkEffect
+from harness.settings.clusters import check_external
+
+
+def test_servers_are_read_with_their_ports() -> None:
+    told = addresses_of("kafka-1:9092, [::1]:9093", Security("SSL"))
+    assert [(one.host, one.port, one.security.protocol) for one in told] == [
+        ("kafka-1", 9092, "SSL"),
+        ("::1", 9093, "SSL"),
+    ]
+    assert str(told[1]) == "[::1]:9093"
+
+
+@pytest.mark.parametrize("text", ["", "kafka", "kafka:", ":9092", "kafka:0", "kafka:99999", "a:1,b"])
+def test_what_names_no_server_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="bootstrap must be HOST:PORT"):
+        addresses_of(text, Security())
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("external", None, None, "none", {}), "needs --set bootstrap=HOST:PORT"),
+        (("external", "a:1", None, "none", {"x": "1"}), "has its own broker settings"),
+        (("external", "a:1", None, "logs", {}), "leave out --keep logs"),
+        (("local", "a:1", None, "none", {}), "--set bootstrap needs --cluster external"),
+        (("local", None, "file", "none", {}), "--set client-config needs --cluster external"),
+        (("local", None, None, "topics", {}), "--keep topics needs --cluster external"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(given: tuple[object, ...], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        check_external(*given)  # type: ignore[arg-type]
+
+
+def test_options_that_go_together_pass() -> None:
+    check_external("external", None, "file", "topics", {})
+    check_external("local", None, None, "logs", {"x": "1"})
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(29, "topic"), (30, "group"), (53, "transactional-id"), (31, "topic")]
+)
+def test_what_acls_forbid_is_told_with_what_allows_it(code: int, kind: str) -> None:
+    told = str(explained(Refused("asking", code), "Create", "fencepost-1"))
+    assert f"--{kind} fencepost- --resource-pattern-type prefixed" in told
+
+
+def test_an_error_that_may_pass_is_no_refusal() -> None:
+    assert explained(Refused("asking", 15), "Describe", "x") is None
+
+
+@pytest.fixture
+def guest(monkeypatch: pytest.MonkeyPatch) -> ExternalCluster:
+    """On a cluster where a stranger's topic has no leader, and one of the run's lacks a replica."""
+    well, lacking = PartitionView(1, (1, 2), (1, 2), "id"), PartitionView(1, (1, 2), (1,), "id")
+    lost = PartitionView(-1, (1, 2), (), "id")
+    all_topics = {
+        "fencepost-a-in": {0: well, 1: lacking},
+        "theirs": {0: lost},
+        "__consumer_offsets": {0: well},
+    }
+
+    def view_of(at: object, timeout_s: float, topics: Collection[str]) -> admin.View:
+        known = {topic: all_topics[topic] for topic in topics if topic in all_topics}
+        return admin.View((1, 2), known, {}, {1: ("kafka", 9092)}, 1)
+
+    def list_offsets(
+        at: object, places: Collection[tuple[str, int]], timestamp: int, isolation: int
+    ) -> dict[tuple[str, int], int]:
+        told = {admin.EARLIEST: 0, admin.LATEST: 90 if isolation else 100}
+        return dict.fromkeys(places, told[timestamp])
+
+    monkeypatch.setattr(admin, "view_of", view_of)
+    monkeypatch.setattr(admin, "list_offsets", list_offsets)
+    return ExternalCluster(ClusterSpec(bootstrap="kafka:9092", tag="fencepost-a"))
+
+
+def test_what_is_wrong_with_strangers_topics_is_no_matter_of_a_run(guest: ExternalCluster) -> None:
+    with guest:
+        assert guest.out_of_sync(["fencepost-a-in"]) == ["fencepost-a-in/1 lacks broker 2"]
+        assert guest.out_of_sync(["fencepost-a-gone"]) == ["fencepost-a-gone is not there"]
+        assert guest.describe("theirs")[0].leader == -1
+
+
+def test_what_strangers_have_open_in_internal_topics_is_no_matter_of_a_run(guest: ExternalCluster) -> None:
+    with guest:
+        guest._made = ["fencepost-a-in"]
+        guest._since["__consumer_offsets", 0] = 70
+        ends = guest.last_stable(["fencepost-a-in", "__consumer_offsets"])
+        assert ends["fencepost-a-in", 0] == (0, 90, 100)
+        assert ends["__consumer_offsets", 0] == (70, 100, 100)
+        guest._refused["__consumer_offsets"] = "ACLs"
+        assert ("__consumer_offsets", 0) not in guest.last_stable(["fencepost-a-in", "__consumer_offsets"])
+        guest._made = []  # nothing to remove
+
+
+def test_nothing_of_it_can_be_struck(guest: ExternalCluster) -> None:
+    with guest:
+        assert guest.can == frozenset()
+        assert not guest.brokers
+        assert guest.network.alive
+        guest.network.heal()
+        with pytest.raises(FaultFailed, match="cannot be struck"):
+            guest.network.impose(["a"], LinkEffect.SILENT)
+        guest.record_requests(True)
+        assert not guest.spoken(["w0"]).versions
+        assert guest.compacted(["fencepost-a-in", "__consumer_offsets"]) == {
+            "fencepost-a-in": False,
+            "__consumer_offsets": True,
+        }
