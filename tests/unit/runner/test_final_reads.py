@@ -9,6 +9,7 @@ from harness.errors import EnvironmentFailure, StartFailed
 from harness.history import Isolation, Role
 from harness.runner.final_reads import MANY_RECORDS, MOST_STARTS, dealt_out, read_all
 from harness.runner.processes import Member
+from harness.waiting import wait_for
 from tests.support.fake_run import DIES_LATER, READS, Script, fake_run
 
 PLACES = [(topic, partition) for topic in ("in", "out") for partition in range(3)]
