@@ -8,11 +8,16 @@ import pytest
 from harness.errors import EnvironmentFailure, StartFailed
 from harness.history import Isolation, Role
 from harness.runner.final_reads import MANY_RECORDS, MOST_STARTS, dealt_out, read_all
-from harness.runner.processes import Member
+from harness.runner.processes import Member, Processes
 from harness.waiting import wait_for
 from tests.support.fake_run import DIES_LATER, READS, Script, fake_run
 
 PLACES = [(topic, partition) for topic in ("in", "out") for partition in range(3)]
+
+
+def await_gone(processes: Processes) -> None:
+    """They have ended; the last words of each may still be on their way."""
+    wait_for(lambda: not list(processes.others(Role.FINAL)), "the readers to be gone", 5.0, every_s=0.01)
 
 
 def dies_first(folder: Path, times: int) -> str:
@@ -58,7 +63,7 @@ def test_one_that_dies_again_and_again_is_given_up(tmp_path: Path) -> None:
         with pytest.raises(EnvironmentFailure, match="Segmentation fault"):
             read_all(run.processes, PLACES, 0, patience_s=5.0, every_s=0.01)
         assert len(run.processes.members) == 2 * MOST_STARTS
-        assert not list(run.processes.others(Role.FINAL))
+        await_gone(run.processes)
 
 
 def test_if_one_cannot_be_started_again_the_others_are_stopped(
@@ -77,4 +82,4 @@ def test_if_one_cannot_be_started_again_the_others_are_stopped(
         monkeypatch.setattr(run.processes, "start_other", start_twice)
         with pytest.raises(StartFailed):
             read_all(run.processes, PLACES, 0, patience_s=20.0, every_s=0.01)
-        assert not list(run.processes.others(Role.FINAL))
+        await_gone(run.processes)
