@@ -39,7 +39,7 @@ from harness.secrets import redact_text
 from harness.settings.options import Options
 from harness.settings.test_toml import Plan
 from harness.stores.backlog import StoreBacklog
-from harness.stores.interface import StoreParts
+from harness.stores.interface import Service, StoreParts
 from harness.stores.registry import STORES
 from harness.verdict import Verdict
 from harness.witness import FETCHED
@@ -171,15 +171,7 @@ def perform_run(
     with ExitStack() as up:
         with run_log.phase("stores"):
             made = StoreParts(folder, supervisor, ports.take, prepared.postgres)
-            ups = {kind: up.enter_context(STORES[kind].up(made)) for kind in test.pipeline.stores}
-        services = {kind: service for kind, service in ups.items() if service is not None}
-        backlog = StoreBacklog(
-            {
-                table.name: STORES[table.store].inputs(STORES[table.store].address(folder))
-                for table in test.pipeline.stored_inputs
-            }
-        )
-        up.callback(backlog.close)
+            services, backlog = _stores_up(test, made, up)
         with run_log.phase("cluster"):
             parts = ClusterParts(_cluster_of(options, test, tag), folder, prepared, supervisor, ports.take)
             cluster = up.enter_context(CLUSTERS[options.cluster].open(parts))
@@ -199,6 +191,18 @@ def perform_run(
     _tabulate(folder, plan, run_log, quiet, keep=options.keep == "logs")
     facts().save(folder / "facts.json")
     return Performed(folder, plan, run_log, facts)
+
+
+def _stores_up(test: Test, parts: StoreParts, up: ExitStack) -> tuple[dict[str, Service], StoreBacklog]:
+    """The servers of the pipeline's stores, by kind, and what asks its tables how many inputs are left."""
+    ups = {kind: up.enter_context(STORES[kind].up(parts)) for kind in test.pipeline.stores}
+    inputs = {
+        table.name: STORES[table.store].inputs(STORES[table.store].address(parts.folder))
+        for table in test.pipeline.stored_inputs
+    }
+    backlog = StoreBacklog(inputs)
+    up.callback(backlog.close)
+    return {kind: service for kind, service in ups.items() if service is not None}, backlog
 
 
 BYTES_AN_INPUT = 6_000

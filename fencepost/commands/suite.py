@@ -2,6 +2,7 @@
 
 import re
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 @click.command("suite")
 @click.argument("file", metavar="SUITE.toml", required=False)
-@click.option("--resume", metavar="FOLDER", help="go on with a suite that was interrupted or killed")
+@click.option("--resume", metavar="FOLDER", help="resume a suite that was interrupted or killed")
 @click.option("--jobs", metavar="N", help="runs side by side, at most  [default: as memory and cores permit]")
 @click.option(
     "--judge", metavar="WHEN", help="together: all runs in one job at the end; each: each as it ends"
@@ -30,7 +31,7 @@ UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 @click.option(
     "--limit",
     metavar="TIME",
-    help="begin no run that would not be over by then (90m, 2h): least lately run first",
+    help="start only runs that can end within this time (90m, 2h); the longest not run come first",
 )
 @asking.option_flags("seed", "store", "master", "spark-conf")
 @click.option("--plan", "only_plan", is_flag=True, help="list the runs, and start none")
@@ -84,13 +85,11 @@ def command(
         f"suite {book.suite.name}, seed {book.suite.seed}: {len(book.suite.cells)} runs, {at_once} side by side, in "
         f"{book.folder}"
     )
-    with alone(book.folder):
-        try:
-            book.change()
-            suite = conduct(book, planned, how, progress)
-        except BaseException:
-            print(f"fencepost: go on with `{repeat_words(book.folder)}`", file=sys.stderr)
-            raise
+    with alone(book.folder), ExitStack() as cut_off:
+        cut_off.callback(print, f"fencepost: resume it with `{repeat_words(book.folder)}`", file=sys.stderr)
+        book.change()
+        suite = conduct(book, planned, how, progress)
+        cut_off.pop_all()  # it came to its end
     _tell(suite, book.folder, repeat_words(book.folder), as_json=as_json)
     return suite.exit_status
 
@@ -138,7 +137,7 @@ def _tell_plan(planned: "Planned", *, as_json: bool) -> ExitStatus:
 
 
 def _tell(suite: "Suite", folder: Path, resume: str, *, as_json: bool) -> None:
-    """The last lines: each run that somebody has to look at, what is to be known, the counts, and where all is."""
+    """The last lines: each run that somebody has to look at, remarks, the counts, and where all is."""
     import json
 
     from harness.suite import State
@@ -151,12 +150,12 @@ def _tell(suite: "Suite", folder: Path, resume: str, *, as_json: bool) -> None:
         print(f"  {cell.state}{new}: {printable(cell.name, 200)}: {printable(cell.reason, 300)}", file=words)
         print(f"    repeat: {printable(cell.command, 4000)}", file=words)
     for remark in suite.remarks:
-        print(f"  to be known: {printable(remark, 400)}", file=words)
+        print(f"  note: {printable(remark, 400)}", file=words)
     print(f"suite    {suite.name}: {headline(suite)}", file=words)
     print(f"page     {folder / 'index.html'}", file=words)
     left = sum(cell.state in (State.NOT_RUN, State.NOT_JUDGED) for cell in suite.cells)
     if left:
-        print(f"go on    {resume}", file=words)
+        print(f"resume   {resume}", file=words)
     if as_json:
         print(json.dumps(suite.as_json(), ensure_ascii=False))
 

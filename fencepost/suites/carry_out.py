@@ -117,7 +117,7 @@ class Runs:
         child = self._spawned(cell, asked)
         cell = replace(cell, started=datetime.now(UTC).isoformat(timespec="seconds"))
         self._going.append(Going(cell, child, time.monotonic()))
-        self._progress.say(f"begun: {printable(cell.name, 200)}, seed {cell.seed}")
+        self._progress.say(f"started: {printable(cell.name, 200)}, seed {cell.seed}")
 
     def _spawned(self, cell: Cell, asked: bytes) -> Child:
         """The process of a cell, which is told what to do by a pipe."""

@@ -5,12 +5,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.telling import words
 from reports.charts.lines import Dot, Line, lines
 from reports.html.page import WIDTHS, Drawings, policy
+from reports.html.template import template
 
 _HERE = Path(__file__).parent
 _KINDS = {"at-least-once": "first", "idempotent": "second", "transactions": "third"}
@@ -29,21 +29,14 @@ BARE = "without journal"
 def draw(figures: Mapping[str, Any]) -> str:
     """The page, from what `--json` prints."""
     style = (_HERE / "report.css").read_text()
-    environment = Environment(
-        loader=FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
+    filters = {
         "show": words.printable,
         "number": lambda value: "" if value is None else words.number(value),
         "ms": lambda value: "too few" if value is None else words.milliseconds(value),
         "times": lambda value: f"{value:.2f}",
     }
     points = figures["points"]
-    return environment.get_template("bench.html").render(
+    return template("bench.html", filters).render(
         figures=figures,
         style=Markup(style),
         policy=policy(style, ""),

@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.reasons import Reason
@@ -24,6 +23,7 @@ from harness.telling.example import Example, fate, named_offset, named_operation
 from harness.verdict import FaultReport, Found, Validity, Verdict, lacking
 from reports.charts import gantt, over_time, series
 from reports.html import excerpts, folder
+from reports.html.template import template
 from reports.summary import causes_first
 from reports.told import counted, meaning, permitted, sentences, unsettled
 
@@ -80,14 +80,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
     measured = series.read(folder_path, at_least_s=max(ends, default=1.0))
     findings = [_finding(name, found, faults) for name, found in ordered]
     style, script = ((_HERE / f"report.{kind}").read_text() for kind in ("css", "js"))
-    environment = Environment(
-        loader=FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
+    filters = {
         "show": words.printable,
         "number": _number,
         "seconds": words.seconds,
@@ -99,7 +92,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         "moment": partial(_moment, wall_ms=_wall_ms(contents)),
         "clock": _clock,
     }
-    return environment.get_template("report.html").render(
+    return template("report.html", filters).render(
         verdict=verdict,
         word={True: "valid", False: "invalid", "unknown": "unknown"}[verdict.valid.json],
         policy=policy(style, script),

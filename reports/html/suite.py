@@ -10,13 +10,13 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.suite import Cell, State, Suite
 from harness.telling import words
 from harness.verdict import Validity
 from reports.html.page import policy
+from reports.html.template import template
 from reports.suites.junit import report_of
 from reports.suites.summary import MARKS, better, flaky, headline, worst_first
 
@@ -53,18 +53,11 @@ def draw(suite: Suite) -> str:
     """The page: `index.html`."""
     style = "".join((_HERE / name).read_text() for name in ("report.css", "suite.css"))
     script = "".join((_HERE / name).read_text() for name in ("report.js", "suite.js"))
-    environment = Environment(
-        loader=FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"show": words.printable, "clock": _clock, "length": _length}
+    filters = {"show": words.printable, "clock": _clock, "length": _length}
     shown = {cell.name: _shown(n, cell, suite) for n, cell in enumerate(suite.cells, 1)}
     columns = _columns(suite)
     bad = worst_first(suite.cells)
-    return environment.get_template("suite.html").render(
+    return template("suite.html", filters).render(
         suite=suite,
         colour=_colour(suite),
         title=_title(suite),
