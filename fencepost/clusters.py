@@ -1,5 +1,6 @@
 """The kinds of cluster: a new one is an entry here, and a word of the option `cluster`."""
 
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -44,6 +45,12 @@ def _local(parts: ClusterParts) -> AbstractContextManager[Cluster]:
     return LocalCluster(parts.spec, parts.folder, parts.prepared, parts.supervisor, parts.next_port)
 
 
+def _docker(parts: ClusterParts) -> AbstractContextManager[Cluster]:
+    from harness.cluster.docker import DockerCluster
+
+    return DockerCluster(parts.spec, parts.folder, parts.prepared, parts.supervisor, parts.next_port)
+
+
 def _external(parts: ClusterParts) -> AbstractContextManager[Cluster]:
     from harness.cluster.external import ExternalCluster
 
@@ -60,9 +67,16 @@ _ALL = (
     ClusterKind(
         name="local",
         summary="Kafka nodes as processes of this machine, three or --brokers, no root and no Docker",
-        can=frozenset(Ability),
+        can=frozenset({Ability.KILL, Ability.PAUSE, Ability.LINKS, Ability.SEGMENTS}),
         one_clock=True,
         open=_local,
+    ),
+    ClusterKind(
+        name="docker",
+        summary="Kafka nodes as containers of this machine's Docker: --set image=auto|bundled|NAME",
+        can=frozenset(Ability),
+        one_clock=sys.platform == "linux",  # elsewhere Docker runs in a virtual machine
+        open=_docker,
     ),
     ClusterKind(
         name="external",

@@ -33,6 +33,7 @@ def prepare_cluster(
         *(options.kafka, options.java, options.toxiproxy, cache, say),
         mirror=options.mirror,
         postgres_choice=options.postgres if "postgres" in stores else None,
+        image_choice=options.image if options.cluster == "docker" else None,
     )
 
     def tool(folder: Path) -> Sequence[str]:

@@ -137,6 +137,7 @@ def perform_run(
     judge: Judge,
 ) -> Performed:
     """Run the pipeline under faults, and turn what it left into tables. Nothing is judged."""
+    from harness.containers.leftovers import sweep
     from harness.environment.cache import cache_folder
     from harness.environment.doctor import DISK_MB, memory_mb
     from harness.environment.ports import PortBlock
@@ -150,7 +151,7 @@ def perform_run(
     started = datetime.now(UTC)
     folder = store.create(root, options.run_name, started)
     require(memory_mb(options.brokers), DISK_MB + planned_mb(options), folder)
-    for left in sweep_leftovers():
+    for left in [*sweep_leftovers(), *sweep(cache)]:
         progress.say(f"ended what an earlier run had left: {left}")
     tag = tag_for(options)
     test = plan_test(options, workload, drawn, folder, prepared, tag)

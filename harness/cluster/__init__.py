@@ -25,6 +25,8 @@ class Ability(StrEnum):
     PAUSE = "pause"  # stop a broker in its tracks, and let it go on
     LINKS = "links"  # every link can be struck alone
     SEGMENTS = "segments"  # the segment files of every replica can be read
+    PACKETS = "drop packets"  # a broker's packets can be dropped, connection requests among them
+    DISCONNECT = "disconnect"  # a broker can be taken from the network
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class ClusterSpec:
     tag: str = ""  # what the run's topics and transactional ids begin with
     groups: tuple[str, ...] = ()  # the run's consumer groups
     keep_topics: bool = False
+    image: str = "auto"  # of containers: auto, bundled, or a name
     transaction_version: int | None = None  # of the feature transaction.version (KIP-890); None: Kafka's own
 
 

@@ -12,9 +12,9 @@ leader's own address from its answers, and go round the proxies a few seconds in
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
+from pathlib import PurePath
 
-from harness.network.links import client_link, peer_link, proxy_of
+from harness.network.links import client_link, peer_link, proxy_name
 from harness.network.toxiproxy import HOST, Proxy
 
 HARNESS = "HARNESS"
@@ -86,6 +86,19 @@ def replication(brokers: int) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
+class Hosts:
+    """By which names brokers and proxies reach each other. Clients and the harness come to all of them by `HOST`."""
+
+    bind: str = HOST  # what brokers and proxies listen on
+    proxies: str = HOST  # by which a broker dials a proxy
+    brokers: str = HOST  # by which a proxy dials a broker; may hold `{broker}`
+
+    def of(self, broker: int) -> str:
+        """By which one broker is dialed."""
+        return self.brokers.format(broker=broker)
+
+
+@dataclass(frozen=True)
 class Layout:
     """The ports of one cluster: of listeners by (broker, listener name), and of proxies by link."""
 
@@ -95,6 +108,7 @@ class Layout:
     listeners: Mapping[tuple[int, str], int]
     links: Mapping[str, Proxy]
     toxiproxy: int
+    hosts: Hosts = Hosts()
 
     def harness_port(self, broker: int) -> int:
         """Where the harness asks a broker, with no proxy between."""
@@ -118,8 +132,11 @@ class Layout:
         return ",".join(f"{HOST}:{port}" for port in ports)
 
 
-def lay_out(brokers: int, slots: Sequence[str], next_port: Callable[[], int]) -> Layout:
-    """Give every listener and every proxy a port."""
+def lay_out(
+    brokers: int, slots: Sequence[str], next_port: Callable[[], int], hosts: Hosts | None = None
+) -> Layout:
+    """Give every listener and every proxy a port. `hosts`: where they are not all on one address."""
+    hosts = hosts or Hosts()
     ids = tuple(range(1, brokers + 1))
     voters = voters_of(ids)
     shared = [_slot_listener(place) for place in range(len(slots))] + [HARNESS]
@@ -127,19 +144,22 @@ def lay_out(brokers: int, slots: Sequence[str], next_port: Callable[[], int]) ->
     names = {broker: [f"{kind}_{peer}" for kind in kinds[broker] for peer in ids] + shared for broker in ids}
     listeners = {(broker, name): next_port() for broker in ids for name in names[broker]}
     upstreams = {
-        peer_link(source, target, kind.lower()): listeners[target, f"{kind}_{source}"]
+        peer_link(source, target, kind.lower()): (target, f"{kind}_{source}")
         for kind in ("INT", "CTL")
         for target in (ids if kind == "INT" else voters)
         for source in ids
         if source != target
     }
     upstreams |= {
-        client_link(slot, broker): listeners[broker, _slot_listener(place)]
+        client_link(slot, broker): (broker, _slot_listener(place))
         for place, slot in enumerate(slots)
         for broker in ids
     }
-    links = {link: proxy_of(link, next_port(), upstream) for link, upstream in upstreams.items()}
-    return Layout(ids, voters, tuple(slots), listeners, links, toxiproxy=next_port())
+    links = {
+        link: Proxy(proxy_name(link), next_port(), listeners[behind], hosts.bind, hosts.of(behind[0]))
+        for link, behind in upstreams.items()
+    }
+    return Layout(ids, voters, tuple(slots), listeners, links, toxiproxy=next_port(), hosts=hosts)
 
 
 def ports_of(brokers: int, slots: int) -> int:
@@ -168,21 +188,27 @@ def _slot_listener(place: int) -> str:
     return f"SLOT_{place}"
 
 
-def properties(layout: Layout, broker: int, data_dir: Path, settings: Mapping[str, str]) -> str:
+def properties(layout: Layout, broker: int, data_dir: PurePath, settings: Mapping[str, str]) -> str:
     """The broker's `server.properties`; `settings` are the user's, none of `FIXED`, and win over `SETTINGS`."""
     own = {name: port for (owner, name), port in layout.listeners.items() if owner == broker}
     peers = [peer for peer in layout.brokers if peer != broker]
-    advertised = dict(own)
+    itself, proxies = layout.hosts.of(broker), layout.hosts.proxies
+    advertised = {name: f"{itself}:{port}" for name, port in own.items()}
+    advertised[HARNESS] = f"{HOST}:{own[HARNESS]}"
     for peer in peers:
-        advertised[f"INT_{peer}"] = layout.links[peer_link(peer, broker, "int")].listen_port
+        advertised[f"INT_{peer}"] = f"{proxies}:{layout.links[peer_link(peer, broker, 'int')].listen_port}"
         if broker in layout.voters:
-            advertised[f"CTL_{peer}"] = layout.links[peer_link(peer, broker, "ctl")].listen_port
+            advertised[f"CTL_{peer}"] = (
+                f"{proxies}:{layout.links[peer_link(peer, broker, 'ctl')].listen_port}"
+            )
     for place, slot in enumerate(layout.slots):
-        advertised[_slot_listener(place)] = layout.links[client_link(slot, broker)].listen_port
+        advertised[_slot_listener(place)] = f"{HOST}:{layout.links[client_link(slot, broker)].listen_port}"
     votes = broker in layout.voters
     voters = {
-        voter: layout.links[peer_link(broker, voter, "ctl")].listen_port if voter != broker else own_port
-        for voter, own_port in ((voter, layout.controller_port(voter)) for voter in layout.voters)
+        voter: f"{itself}:{layout.controller_port(voter)}"
+        if voter == broker
+        else f"{proxies}:{layout.links[peer_link(broker, voter, 'ctl')].listen_port}"
+        for voter in layout.voters
     }
     said = {
         **SETTINGS,
@@ -190,7 +216,7 @@ def properties(layout: Layout, broker: int, data_dir: Path, settings: Mapping[st
         **settings,
         "node.id": str(broker),
         "process.roles": "broker,controller" if votes else "broker",
-        "listeners": _addresses(own),
+        "listeners": _addresses({name: f"{layout.hosts.bind}:{port}" for name, port in own.items()}),
         "advertised.listeners": _addresses(advertised),
         "listener.security.protocol.map": ",".join(
             f"{name}:PLAINTEXT" for name in {**own, f"CTL_{broker}": 0}
@@ -198,14 +224,14 @@ def properties(layout: Layout, broker: int, data_dir: Path, settings: Mapping[st
         "inter.broker.listener.name": f"INT_{broker}",
         # The first is the one that it dials by; who is no controller has no other.
         "controller.listener.names": ",".join(f"CTL_{peer}" for peer in [broker, *(peers if votes else [])]),
-        "controller.quorum.voters": ",".join(f"{id_}@{HOST}:{port}" for id_, port in voters.items()),
+        "controller.quorum.voters": ",".join(f"{id_}@{address}" for id_, address in voters.items()),
         "log.dirs": str(data_dir),
     }
     return "".join(f"{name}={_escaped(value)}\n" for name, value in said.items())
 
 
-def _addresses(ports: Mapping[str, int]) -> str:
-    return ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items())
+def _addresses(listeners: Mapping[str, str]) -> str:
+    return ",".join(f"{name}://{address}" for name, address in listeners.items())
 
 
 def _escaped(value: str) -> str:

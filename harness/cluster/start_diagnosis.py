@@ -3,7 +3,7 @@
 import re
 
 _KNOWN = (
-    (r"address already in use|failed to bind", "a port is taken"),
+    (r"address already in use|failed to bind|port is already allocated", "a port is taken"),
     (
         r"insufficient memory|could not reserve|cannot allocate memory|outofmemoryerror|native thread",
         "there is too little memory: close other programs, or lower --set heap-mb",

@@ -82,10 +82,14 @@ def _make(folder: Path, storage_tool: Callable[[Path], Sequence[str]], chosen: S
         made.rename(folder / CHECKPOINT)
 
 
+def node_files(cluster_id: str, node: int, checkpoint: bytes) -> dict[str, bytes]:
+    """What StorageTool would have put into a node's data folder, by name."""
+    properties = f"version=1\ncluster.id={cluster_id}\nnode.id={node}\ndirectory.id={new_id()}\n"
+    return {CHECKPOINT: checkpoint, "meta.properties": properties.encode()}
+
+
 def format_node(data_dir: Path, cluster_id: str, node: int, checkpoint: bytes) -> None:
     """Make a node's data folder what StorageTool would have made it."""
     data_dir.mkdir(parents=True)
-    (data_dir / CHECKPOINT).write_bytes(checkpoint)
-    (data_dir / "meta.properties").write_text(
-        f"version=1\ncluster.id={cluster_id}\nnode.id={node}\ndirectory.id={new_id()}\n"
-    )
+    for name, content in node_files(cluster_id, node, checkpoint).items():
+        (data_dir / name).write_bytes(content)

@@ -15,11 +15,14 @@ BROKER = "kafka.Kafka"
 STORAGE_TOOL = "kafka.tools.StorageTool"
 NO_REQUESTS = "-Dfencepost.requests=/dev/null"
 """Where the requests go that are recorded, unless a later flag says otherwise: log4j 1 opens the file at once."""
-LOGGING: Mapping[str, tuple[str, ...]] = {
-    "log4j2": (f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.xml')}",),
-    "log4j1": (f"-Dlog4j.configuration={Path(__file__).with_name('log4j1.properties').as_uri()}",),
+LOGGING: Mapping[str, tuple[str, str]] = {
+    "log4j2": ("log4j2.configurationFile", "log4j2.xml"),
+    "log4j1": ("log4j.configuration", "log4j1.properties"),
 }
-"""Brokers log at INFO to standard output, state changes left out: flags by the library that they log by."""
+"""Brokers log at INFO to standard output, state changes left out: a property and a file of ours, by the library that
+they log by.
+"""
+HERE = Path(__file__).parent
 
 _QUIET_NATIVE_ACCESS = 22  # since when the JVM warns of it
 _QUIET_UNSAFE = 23
@@ -50,12 +53,16 @@ def broker_command(
     folder: Path,
     heap_mb: int = 256,
     archive_flags: Sequence[str] = (),
+    configured_in: Path = HERE,
 ) -> list[str]:
     """The command that runs one of Kafka's main classes.
+
+    `configured_in`: the folder with the files of `LOGGING`, where it will run.
 
     `folder` takes what the JVM writes beside its data: unpacked native libraries, the report of a
     crash. It must exist, and go when the run goes.
     """
+    logged_by, logging = LOGGING[kafka_version(kafka.version).logging]
     return [
         str(java.executable),
         *jvm_flags(java),
@@ -64,7 +71,7 @@ def broker_command(
         *archive_flags,
         f"-Djava.io.tmpdir={folder}",
         f"-XX:ErrorFile={folder}/hs_err_%p.log",
-        *LOGGING[kafka_version(kafka.version).logging],
+        f"-D{logged_by}={(configured_in / logging).as_uri()}",
         "-cp",
         ":".join(map(str, kafka.class_path)),
         main,

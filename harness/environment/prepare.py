@@ -4,9 +4,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from harness.containers.daemon import connect
 from harness.environment import Prepared
 from harness.environment.archive import archive_flags, archive_place
 from harness.environment.builder import Builder
+from harness.environment.container_image import container_image
 from harness.environment.java import java
 from harness.environment.kafka import kafka, located
 from harness.environment.postgres import postgres
@@ -22,14 +24,17 @@ def prepare(
     *,
     mirror: str | None = None,
     postgres_choice: str | None = None,
+    image_choice: str | None = None,
 ) -> Prepared:
-    """Prepare; `say` is told of everything that takes time. Without a `postgres_choice` there is no PostgreSQL.
+    """Prepare; `say` is told of everything that takes time. Without a `postgres_choice` there is no PostgreSQL,
+    without an `image_choice` no image for containers.
 
     Raises `UsageError` for a choice that cannot be, `FetchFailed`, or another `EnvironmentFailure`.
     """
     jars = located(kafka_version, cache)
     found = java(java_choice)
     database = None if postgres_choice is None else postgres(postgres_choice)
+    daemon = None if image_choice is None else connect()  # before anything is fetched for nothing
     # The builder is left first: an interruption ends what the threads wait for.
     with ThreadPoolExecutor(1, thread_name_prefix="prepare") as pool, Builder() as builder:
         proxies = pool.submit(_proxies, toxiproxy_choice, cache, say, builder)
@@ -39,7 +44,12 @@ def prepare(
         if not archive_place(found, distribution, cache).exists():
             say(f"making an archive of Kafka's classes for Java {found.version} (once)")
         flags = archive_flags(found, distribution, cache, builder=builder)
-        return Prepared(distribution, found, proxies.result(), tuple(flags), cache, database)
+        image = (
+            container_image(daemon, image_choice, distribution, cache, say)
+            if daemon and image_choice
+            else None
+        )
+        return Prepared(distribution, found, proxies.result(), tuple(flags), cache, database, image)
 
 
 def _proxies(choice: str, cache: Path, say: Callable[[str], None], builder: Builder) -> Path:

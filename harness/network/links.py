@@ -8,8 +8,6 @@ dials broker 2. Each is a proxy of its own, so cutting one leaves the others alo
 from collections.abc import Sequence
 from itertools import permutations
 
-from harness.network.toxiproxy import Proxy
-
 KINDS = ("int", "ctl")
 
 
@@ -36,8 +34,3 @@ def around(broker: int, brokers: Sequence[int]) -> list[str]:
 def proxy_name(link: str) -> str:
     """A link's name as toxiproxy has it, where names stand in URLs."""
     return link.replace("->", "-to-").replace(":", ".")
-
-
-def proxy_of(link: str, listen_port: int, upstream_port: int) -> Proxy:
-    """The proxy that stands in a link."""
-    return Proxy(proxy_name(link), listen_port, upstream_port)

@@ -27,15 +27,48 @@ _STREAMS = {LinkEffect.SILENT: ("upstream", "downstream"), LinkEffect.ANSWERS_LO
 _log = logging.getLogger(__name__)
 
 
-class LocalNetwork:
-    """The proxies of one cluster, which one toxiproxy server (process `pid`) runs."""
+class ProxyServer(Protocol):
+    """Where toxiproxy runs."""
 
-    def __init__(
-        self, toxiproxy: Toxiproxy, pid: int, brokers: Sequence[int], links: Mapping[str, Proxy]
-    ) -> None:
-        self._toxiproxy = toxiproxy
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        ...
+
+    def established(self) -> Counter[int]:
+        """How many connections stand on each port that it listens on."""
+        ...
+
+
+class ProxyProcess:
+    """Toxiproxy as a process of this machine."""
+
+    def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._brokers = tuple(brokers)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        try:
+            return psutil.Process(self._pid).status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+
+    def established(self) -> Counter[int]:
+        """How many connections stand on each port, those that it dials itself among them."""
+        return Counter(
+            connection.laddr.port
+            for connection in psutil.Process(self._pid).net_connections("tcp")
+            if connection.status == psutil.CONN_ESTABLISHED and connection.raddr
+        )
+
+
+class LocalNetwork:
+    """The proxies of one cluster, all of one toxiproxy server."""
+
+    def __init__(self, toxiproxy: Toxiproxy, server: ProxyServer, links: Mapping[str, Proxy]) -> None:
+        self._toxiproxy = toxiproxy
+        self._server = server
         self._links = links
         self._cuts: Counter[tuple[str, str]] = Counter()  # how many cuts are on a stream of a link
         self._lock = Lock()
@@ -43,10 +76,7 @@ class LocalNetwork:
     @property
     def alive(self) -> bool:
         """Whether the server of the proxies still runs."""
-        try:
-            return psutil.Process(self._pid).status() != psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            return False
+        return self._server.alive
 
     @property
     def links(self) -> Sequence[str]:
@@ -64,11 +94,7 @@ class LocalNetwork:
 
     def connections(self, links: Iterable[str]) -> Mapping[str, int]:
         """How many connections stand on each link, from whoever dials it."""
-        ports = Counter(
-            connection.laddr.port
-            for connection in psutil.Process(self._pid).net_connections("tcp")
-            if connection.status == psutil.CONN_ESTABLISHED and connection.raddr
-        )
+        ports = self._server.established()
         return {link: ports[self._links[link].listen_port] for link in links}
 
     def passes(self, link: str, timeout_s: float = PROBE_TIMEOUT_S) -> bool:

@@ -29,11 +29,15 @@ class ToxiproxyError(FaultFailed):
 
 @dataclass(frozen=True)
 class Proxy:
-    """A proxy: who connects to `listen_port` comes to `upstream_port`, both on the local host."""
+    """A proxy: who connects to `listen_port` comes to `upstream_port`. From here both are on the local host; the hosts
+    are what the server itself listens on and dials, which is another thing where it runs in a container.
+    """
 
     name: str
     listen_port: int
     upstream_port: int
+    listen_host: str = HOST
+    upstream_host: str = HOST
 
 
 class Toxiproxy:
@@ -52,8 +56,8 @@ class Toxiproxy:
         body = [
             {
                 "name": proxy.name,
-                "listen": f"{HOST}:{proxy.listen_port}",
-                "upstream": f"{HOST}:{proxy.upstream_port}",
+                "listen": f"{proxy.listen_host}:{proxy.listen_port}",
+                "upstream": f"{proxy.upstream_host}:{proxy.upstream_port}",
                 "enabled": True,
             }
             for proxy in proxies

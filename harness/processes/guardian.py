@@ -18,8 +18,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import harness
 from harness.errors import WaitTimeout
@@ -29,6 +31,7 @@ SCRATCH_PREFIX = "fencepost-"
 SPARK_PREFIX = "fencepost-spark-"
 """Of the folders that `checkers.spark.session` makes; their names bear no mark."""
 SPARK_UNUSED_S = 600.0
+COMMAND_TIMEOUT_S = 120.0
 _IPC_RMID = 0
 _DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # what ends a terminal or a job
 _log = logging.getLogger(__name__)
@@ -73,6 +76,10 @@ class Guardian:
     def register_shared_memory(self, number: int) -> None:
         """A System V segment of shared memory to remove if the run is killed: it outlives whoever made it."""
         self._tell({"shared_memory": number})
+
+    def register_command(self, command: Sequence[str]) -> None:
+        """A command to run if the run is killed, once its processes are gone."""
+        self._tell({"command": list(command)})
 
     def goodbye(self) -> None:
         """The run has cleaned up: the guardian leaves without doing anything."""
@@ -136,34 +143,52 @@ def _sweep_spark() -> list[str]:
     return gone
 
 
+@dataclass
+class _Registered:
+    """What the run has told, so far."""
+
+    folders: list[Path] = field(default_factory=list)
+    processes: list[tuple[int, int]] = field(default_factory=list)
+    segments: list[int] = field(default_factory=list)
+    commands: list[list[str]] = field(default_factory=list)
+
+    def take(self, message: Mapping[str, Any]) -> None:
+        """One more thing."""
+        if "folder" in message:
+            self.folders.append(Path(message["folder"]))
+        elif "shared_memory" in message:
+            self.segments.append(message["shared_memory"])
+        elif "command" in message:
+            self.commands.append(message["command"])
+        elif message.get("start") is not None:
+            self.processes.append((message["pid"], message["start"]))
+
+
 def watch(mark: str, pipe: IO[bytes]) -> None:
     """Read the pipe to its end, and clean up unless the run said goodbye."""
-    folders: list[Path] = []
-    processes: list[tuple[int, int]] = []
-    segments: list[int] = []
+    registered = _Registered()
     for line in pipe:
         if not line.endswith(b"\n"):
             break  # the run was killed while it wrote
         message = json.loads(line)
         if message.get("goodbye"):
             return
-        if "folder" in message:
-            folders.append(Path(message["folder"]))
-        elif "shared_memory" in message:
-            segments.append(message["shared_memory"])
-        elif message.get("start") is not None:
-            processes.append((message["pid"], message["start"]))
-    for pid, start in processes:
+        registered.take(message)
+    for pid, start in registered.processes:
         if start_time(pid) == start:
             os.kill(pid, signal.SIGKILL)
     try:
         end_marked([mark])
     except WaitTimeout as error:
         _log.warning("%s", error)  # and still remove the folders
-    for number in segments:
+    for number in registered.segments:
         remove_shared_memory(number)
-    for folder in folders:
+    for folder in registered.folders:
         shutil.rmtree(folder, ignore_errors=True)
+    for command in registered.commands:
+        subprocess.run(
+            command, stdin=subprocess.DEVNULL, env=_environment(), timeout=COMMAND_TIMEOUT_S, check=False
+        )
 
 
 def remove_shared_memory(number: int) -> None:

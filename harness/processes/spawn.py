@@ -124,6 +124,11 @@ class Supervisor:
         assert self._guardian is not None
         self._guardian.register_folder(folder)
 
+    def guard_by(self, command: Sequence[str]) -> None:
+        """Have the guardian run a command if the run is killed: for what is no process and no folder here."""
+        assert self._guardian is not None
+        self._guardian.register_command(command)
+
     def guard_shared_memory(self, number: int) -> None:
         """Have the guardian remove a System V segment of shared memory if the run is killed."""
         assert self._guardian is not None

@@ -72,7 +72,10 @@ class Options:
         flag=True,
     )
     cluster: str = _option(
-        OneOf(("local", "external")), "local", "the kind of cluster: local or external", flag=True
+        OneOf(("local", "docker", "external")),
+        "local",
+        "the kind of cluster: local, docker or external",
+        flag=True,
     )
     brokers: int = _option(Whole(1, 7), 3, "how many brokers the cluster has, 1 to 7", flag=True)
     kafka: str = _option(Text("a version of Kafka"), "4.3.1", "the version of Kafka", flag=True)
@@ -89,6 +92,9 @@ class Options:
     )
     keep: str = _option(
         OneOf(("logs", "topics", "none")), "none", "keep segment files (logs) or external topics", flag=True
+    )
+    image: str = _option(
+        Text("auto, bundled, or an image"), "auto", "of docker's brokers: auto, bundled, or a name"
     )
     java: str = _option(_TOOL, "auto", "auto, bundled, or a Java home")
     toxiproxy: str = _option(_TOOL, "auto", "auto, bundled, or toxiproxy's binary")

@@ -1,0 +1,217 @@
+"""Kafka nodes in containers; every link between them and to them is a proxy in one container more.
+
+Everything bears the run's mark: the guardian removes it if the run is killed, and the next run does if the guardian is.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+
+from harness.cluster import Ability, ClusterSpec
+from harness.cluster.config import Hosts, properties
+from harness.cluster.docker_broker import DATA, HOME, DockerBroker
+from harness.cluster.start_diagnosis import diagnosis, port_taken
+from harness.cluster.started import REQUESTS, StartedCluster
+from harness.cluster.started_node import PortTaken
+from harness.cluster.storage import new_id, node_files
+from harness.containers.container import Container
+from harness.containers.fleet import EXECUTABLE, READABLE, Fleet, Recipe
+from harness.containers.sockets import TABLES, established
+from harness.environment import Prepared
+from harness.environment.container_image import ContainerImage
+from harness.environment.java import Java
+from harness.environment.jvm import HERE, LOGGING, broker_command
+from harness.environment.kafka import KafkaDistribution
+from harness.environment.rootfs import JARS, JAVA_HOME
+from harness.errors import EnvironmentFailure, StartFailed
+from harness.processes.spawn import Supervisor
+from harness.promises import FETCH
+from harness.witness import Witness
+from harness.witness.copied_segments import CopiedSegments
+from harness.witness.fetch_witness import FetchWitness
+from harness.witness.request_log import Spoken, spoken
+
+TOXIPROXY = "toxiproxy"
+_log = logging.getLogger(__name__)
+
+
+class ProxyContainer:
+    """Toxiproxy in a container."""
+
+    def __init__(self, container: Container) -> None:
+        self._container = container
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._container.state().status == "running"
+
+    def established(self) -> Counter[int]:
+        """How many connections stand on each port."""
+        return Counter(one.local_port for one in established(self._container.ask("cat", *TABLES)))
+
+
+class DockerCluster(StartedCluster[DockerBroker]):
+    """A cluster of containers of one Docker daemon."""
+
+    hosts = Hosts(bind="0.0.0.0", proxies=TOXIPROXY, brokers="broker-{broker}")
+
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        folder: Path,
+        prepared: Prepared,
+        supervisor: Supervisor,
+        next_port: Callable[[], int],
+    ) -> None:
+        super().__init__(spec, folder, prepared, supervisor, next_port)
+        if prepared.image is None:
+            raise EnvironmentFailure("no image was prepared for containers")
+        self._image: ContainerImage = prepared.image
+        self._fleet = Fleet(prepared.image.name, supervisor, prepared.cache)
+        self._toxiproxy: Container | None = None
+        self._read: dict[int, int] = {}  # by broker: how much of its recorded requests was read
+        self._copied = False
+        self._registered = False
+
+    @property
+    def can(self) -> frozenset[Ability]:
+        """All of it; without iptables in the image no packets can be dropped."""
+        return frozenset(Ability) - (frozenset() if self._image.drops_packets else {Ability.PACKETS})
+
+    def __enter__(self) -> "DockerCluster":
+        super().__enter__()
+        self._registered = True
+        return self
+
+    def witness(self) -> Witness:
+        """The segment files of every broker, or what the leaders give, as the spec asks."""
+        return FetchWitness(self._brokers) if self._spec.witness == FETCH else CopiedSegments(self._copy)
+
+    def spoken(self, slots: Sequence[str]) -> Spoken:
+        """What the brokers wrote down of these client slots since it was last asked."""
+        lines: list[bytes] = []
+        for node in self._nodes:
+            content = node.container.read(HOME / REQUESTS)
+            lines += content[self._read.get(node.id, 0) :].splitlines(keepends=True)
+            self._read[node.id] = len(content)
+        return spoken(lines, {self.layout.listener_of(slot) for slot in slots})
+
+    def bypasses(self) -> list[str]:
+        """Connections between two brokers that go round the proxies; there must be none."""
+        owners = {port: f"broker {broker}'s {name}" for (broker, name), port in self.layout.listeners.items()}
+        found = []
+        for node in self._nodes:
+            own = {port for (broker, _), port in self.layout.listeners.items() if broker == node.id}
+            for one in established(node.container.ask("cat", *TABLES)) if node.running else ():
+                if one.local_port not in own and one.remote_port in owners.keys() - own:
+                    found.append(f"broker {node.id} dials {owners[one.remote_port]}")
+        return found
+
+    def disconnected(self, broker: int) -> AbstractContextManager[str]:
+        """Take a broker from the network on which brokers and proxies are, for the length of a `with`.
+
+        Gives the proof. Raises `FaultFailed`.
+        """
+        return self._fleet.disconnected(self._nodes[broker - 1].container, self.hosts.of(broker))
+
+    def dropping(self, broker: int) -> AbstractContextManager[Callable[[], str]]:
+        """Drop a broker's packets, but for the harness's: see `DockerBroker.drop_packets`."""
+        return self._nodes[broker - 1].drop_packets(self.layout.harness_port(broker))
+
+    def _start_proxies(self) -> ProxyContainer:
+        self._fleet.open()
+        port = self.layout.toxiproxy
+        program = str(HOME / "toxiproxy-server")
+        recipe = Recipe(
+            TOXIPROXY,
+            [program, "-host", self.hosts.bind, "-port", str(port)],
+            {program: (self._prepared.toxiproxy.read_bytes(), EXECUTABLE)},
+            [port, *(link.listen_port for link in self.layout.links.values())],
+            self._folder / "toxiproxy.log",
+            environment={"LOG_LEVEL": "error"},
+        )
+        container = self._toxiproxy = self._fleet.make(recipe)
+        try:
+            container.start()
+        except StartFailed as error:
+            raise (PortTaken(str(error)) if port_taken(str(error)) else error) from error
+
+        def check() -> None:
+            if container.state().over:
+                container.await_output()
+                words = container.log_file.read_text(errors="replace")
+                raise StartFailed(
+                    f"toxiproxy did not start: {diagnosis(words)}; its log is {container.log_file}"
+                )
+
+        self._await_proxies(check)
+        return ProxyContainer(container)
+
+    def _make_nodes(self) -> list[DockerBroker]:
+        image, kafka = self._image, self._prepared.kafka
+        java = Java(JAVA_HOME, JAVA_HOME / "bin" / "java", image.java_version, "", image.origin)
+        inside = KafkaDistribution(kafka.version, (JARS / "*",))
+        cluster_id, checkpoint = new_id(), self._checkpoint()
+        logging_files = {
+            str(HOME / name): ((HERE / name).read_bytes(), READABLE) for _, name in LOGGING.values()
+        }
+        nodes = []
+        for broker in self.layout.brokers:
+            config = HOME / "server.properties"
+            command = broker_command(
+                java,
+                inside,
+                args=[str(config)],
+                folder=Path("/tmp"),
+                heap_mb=self._spec.heap_mb,
+                archive_flags=[f"-Dfencepost.requests={HOME / REQUESTS}"],
+                configured_in=Path(HOME),
+            )
+            said_of_it = properties(self.layout, broker, DATA, self._spec.settings)
+            files = {
+                **logging_files,
+                str(config): (said_of_it.encode(), READABLE),
+                **{
+                    str(DATA / name): (content, READABLE)
+                    for name, content in node_files(cluster_id, broker, checkpoint).items()
+                },
+            }
+            folder = self._folder / "brokers" / str(broker)
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "server.properties").write_text(said_of_it)
+            ports = [port for (owner, _), port in self.layout.listeners.items() if owner == broker]
+            capabilities = ["NET_ADMIN"] if self._image.drops_packets else []
+            log_file = folder / "server.log"
+            recipe = Recipe(self.hosts.of(broker), command, files, ports, log_file, capabilities=capabilities)
+            make = partial(self._fleet.make, recipe)
+            nodes.append(DockerBroker(broker, folder, self.layout.harness_port(broker), make))
+        return nodes
+
+    def _copy(self) -> None:
+        for node in self._nodes:
+            node.copy_data()
+        self._copied = True
+
+    def _forget(self) -> None:
+        self._read.clear()
+
+    def _end(self) -> None:
+        if self._registered and not self._copied:  # a run that was ended early is looked at all the same
+            try:
+                self._copy()
+            except EnvironmentFailure as error:
+                _log.warning("what the brokers hold could not be brought: %s", error)
+        for node in self._nodes:
+            node.end()
+        try:
+            if self._toxiproxy is not None:
+                self._toxiproxy.remove()
+            self._fleet.close()
+        except EnvironmentFailure as error:
+            _log.error("%s", error)
+            return
+        self._toxiproxy = None

@@ -1,0 +1,213 @@
+"""A cluster that the run starts itself, with a proxy in every link: what processes and containers have in common.
+
+A context manager: entered, all brokers are registered in every broker's own view; left, nothing of it runs. Their data
+and logs stay in the folder that was given.
+"""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Generic, Protocol, Self, TypeVar
+
+from harness.clients.wire import WireError
+from harness.cluster import Broker, ClusterSpec, admin
+from harness.cluster.config import Hosts, Layout, lay_out
+from harness.cluster.questions import Questions
+from harness.cluster.start_diagnosis import port_taken
+from harness.cluster.started_node import START_TIMEOUT_S, PortTaken
+from harness.cluster.storage import features
+from harness.environment import Prepared
+from harness.environment.jvm import STORAGE_TOOL, broker_command
+from harness.environment.ports import listens
+from harness.errors import StartFailed, UsageError, WaitTimeout
+from harness.network.local import LocalNetwork, ProxyServer
+from harness.network.toxiproxy import Toxiproxy, ToxiproxyError
+from harness.processes.spawn import Supervisor
+from harness.waiting import wait_for
+
+TOXIPROXY_TIMEOUT_S = 15.0
+REQUESTS = "requests.log"
+"""In a broker's folder: the requests that it answered, while they are recorded."""
+_log = logging.getLogger(__name__)
+
+
+class Node(Broker, Protocol):
+    """A broker that is being started."""
+
+    def begin(self) -> None:
+        """Start it, and do not wait for it."""
+        ...
+
+    def check_started(self) -> None:
+        """Raise `StartFailed` if it has ended; `PortTaken` if another start may help."""
+        ...
+
+    def started(self) -> bool:
+        """Whether it says that all of it is up: every listener too, which it binds last."""
+        ...
+
+
+N = TypeVar("N", bound=Node)
+
+
+class StartedCluster(Questions, ABC, Generic[N]):
+    """Brokers and a toxiproxy server of our own, laid out on ports of this machine."""
+
+    layout: Layout
+    network: LocalNetwork
+    hosts = Hosts()
+
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        folder: Path,
+        prepared: Prepared,
+        supervisor: Supervisor,
+        next_port: Callable[[], int],
+    ) -> None:
+        super().__init__({}, {}, self._is_up)  # nobody to ask yet
+        self._spec = spec
+        self._folder = folder
+        self._prepared = prepared
+        self._supervisor = supervisor
+        self._next_port = next_port
+        self._taken: list[int] = []
+        self._nodes: list[N] = []
+
+    def __enter__(self) -> Self:
+        try:
+            try:
+                self._start()
+            except PortTaken as error:
+                _log.info("trying other ports: %s", error)
+                self._end()
+                self._forget()
+                self._start()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    @property
+    def brokers(self) -> Sequence[N]:
+        """By node id, from 1."""
+        return tuple(self._nodes)
+
+    @property
+    def bootstrap(self) -> str:
+        """The harness's own listener on every broker, which no proxy stands before."""
+        return self.layout.bootstrap()
+
+    def bootstrap_for(self, slot: str) -> str:
+        """The listener of one client slot, behind proxies of its own."""
+        if slot not in self.layout.slots:
+            raise UsageError(f"this cluster has no client slot {slot}")
+        return self.layout.bootstrap_for(slot)
+
+    @abstractmethod
+    def _start_proxies(self) -> ProxyServer:
+        """Start toxiproxy, and return once it answers: `_await_proxies` helps."""
+
+    @abstractmethod
+    def _make_nodes(self) -> list[N]:
+        """The nodes, ready to be begun."""
+
+    @abstractmethod
+    def _forget(self) -> None:
+        """Remove what a first try has left, once it has been ended."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """End all that runs; what fails is logged."""
+
+    def _is_up(self, broker: int) -> bool:
+        return self._nodes[broker - 1].running
+
+    def _start(self) -> None:
+        self.layout = lay_out(self._spec.brokers, self._spec.slots, self._ports(), self.hosts)
+        self._brokers = {broker: self.layout.harness_port(broker) for broker in self.layout.brokers}
+        self._controllers = {broker: self.layout.controller_port(broker) for broker in self.layout.voters}
+        self._folder.mkdir(parents=True, exist_ok=True)
+        server = self._start_proxies()
+        self.network = LocalNetwork(self._make_proxies(), server, self.layout.links)
+        self._nodes = self._make_nodes()
+        for node in self._nodes:
+            node.begin()
+        self._await_registered()
+
+    def _ports(self) -> Callable[[], int]:
+        """Where ports come from: those of a first try that are still free, then new ones."""
+        free = iter([port for port in self._taken if listens(port)])
+
+        def port() -> int:
+            taken = next(free, None) or self._next_port()
+            self._taken.append(taken)
+            return taken
+
+        self._taken = []
+        return port
+
+    def _await_proxies(self, check: Callable[[], None]) -> None:
+        """Wait until toxiproxy answers; `check` raises if it has ended."""
+        server = Toxiproxy(self.layout.toxiproxy)
+
+        def up() -> bool:
+            check()
+            try:
+                return bool(server.version())
+            except ToxiproxyError:
+                return False
+
+        wait_for(up, "toxiproxy to answer", TOXIPROXY_TIMEOUT_S, every_s=0.01)
+
+    def _make_proxies(self) -> Toxiproxy:
+        server = Toxiproxy(self.layout.toxiproxy)
+        try:
+            server.populate(list(self.layout.links.values()))
+        except ToxiproxyError as error:
+            kind = PortTaken if port_taken(str(error)) else StartFailed
+            raise kind(f"the proxies could not be made: {error}") from error
+        return server
+
+    def _checkpoint(self) -> bytes:
+        """What formats a data folder: made by Kafka's own tool, or from the cache."""
+        prepared = self._prepared
+
+        def storage_tool(folder: Path) -> list[str]:
+            return broker_command(prepared.java, prepared.kafka, main=STORAGE_TOOL, args=[], folder=folder)
+
+        return features(prepared.cache, prepared.kafka.version, storage_tool, self._spec.transaction_version)
+
+    def _await_registered(self) -> None:
+        """Wait until every broker is up in every broker's own view; raises `StartFailed`."""
+        wanted = self.layout.brokers
+        state: list[str] = []
+
+        def all_registered() -> bool:
+            for node in self._nodes:
+                node.check_started()
+            seen = admin.views(self._brokers)
+            state[:] = [_told(broker, view) for broker, view in seen.items()]
+            registered = (isinstance(view, admin.View) and view.brokers == wanted for view in seen.values())
+            return all(registered) and all(node.started() for node in self._nodes)
+
+        try:
+            # Beyond three they share the same cores.
+            patience_s = START_TIMEOUT_S * max(1.0, len(wanted) / 3)
+            wait_for(all_registered, "all brokers to be registered", patience_s, last_seen=lambda: state)
+        except WaitTimeout as error:
+            logs = f"the brokers' logs are {self._folder / 'brokers'}/*/server.log"
+            raise StartFailed(f"the cluster did not start: {error}; {logs}") from error
+
+
+def _told(broker: int, view: admin.View | WireError) -> str:
+    if isinstance(view, WireError):
+        return f"broker {broker} does not answer"
+    return f"broker {broker} knows of brokers {', '.join(map(str, view.brokers)) or 'none'}"

@@ -1,0 +1,22 @@
+"""The connections of a container, as its kernel tells them in `/proc/net/tcp` and `/proc/net/tcp6`."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+ESTABLISHED = 1
+TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
+
+
+class Connection(NamedTuple):
+    """One end of a connection that stands."""
+
+    local_port: int
+    remote_port: int
+
+
+def established(tables: str) -> Iterator[Connection]:
+    """The connections that stand, in the text of both tables: one a line, addresses as `HEX:PORT` in hexadecimal."""
+    for line in tables.splitlines():
+        words = line.split()
+        if len(words) > 3 and words[0].endswith(":") and int(words[3], 16) == ESTABLISHED:
+            yield Connection(*(int(address.rpartition(":")[2], 16) for address in words[1:3]))

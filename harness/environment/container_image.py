@@ -1,0 +1,151 @@
+"""The image that brokers run in as containers: the official one of the version, or one that is built here.
+
+`auto` takes the official image if it is there or can be pulled, and builds one otherwise; `bundled` builds;
+anything else is the name of an image that has Java and Kafka where the official one has them.
+"""
+
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.containers.daemon import said, shortened
+from harness.environment.cache import locked
+from harness.environment.java import bundled_java
+from harness.environment.kafka import KafkaDistribution
+from harness.environment.rootfs import JAVA_HOME, digest_of, has_packet_filter, write_rootfs
+from harness.errors import EnvironmentFailure, FetchFailed
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+OFFICIAL = "apache/kafka:{version}"
+BUILT = "fencepost-kafka:{version}-{digest}"
+PACKET_FILTER = "dev.fencepost.packet-filter"
+"""The label of an image that has iptables."""
+_OLDEST_FLAGS = 17  # of a Java whose version nobody tells: what Kafka needs
+_FEATURE = re.compile(r"(?:jdk-?)?(\d+)")
+
+
+@dataclass(frozen=True)
+class ContainerImage:
+    """An image that is there."""
+
+    name: str
+    java_version: int  # the feature release
+    drops_packets: bool  # it has iptables
+    origin: str  # for people: official, built here, or as named
+
+
+def container_image(
+    client: "DockerClient",
+    choice: str,
+    kafka: KafkaDistribution,
+    cache: Path,
+    say: Callable[[str], None],
+    *,
+    official: str = OFFICIAL,
+) -> ContainerImage:
+    """Have the image: found, pulled or built. `kafka` need only be fetched where one is built.
+
+    Raises `FetchFailed` if an image that was named cannot be had, another `EnvironmentFailure` if none can be built.
+    """
+    if choice == "bundled":
+        return _built(client, kafka, cache, say)
+    name = official.format(version=kafka.version) if choice == "auto" else choice
+    try:
+        return _had(client, name, "official" if choice == "auto" else "named", say)
+    except FetchFailed as error:
+        if choice != "auto":
+            raise
+        say(f"{error}; building an image of this machine's parts instead")
+        return _built(client, kafka, cache, say)
+
+
+def _had(client: "DockerClient", name: str, origin: str, say: Callable[[str], None]) -> ContainerImage:
+    """An image by name, pulled if it is not there. Raises `FetchFailed`."""
+    found = _find(client, name)
+    if found is None:
+        say(f"pulling the image {name} (once)")
+        try:
+            with said(f"the image {name} is not there, and cannot be pulled", FetchFailed):
+                for step in client.api.pull(name, stream=True, decode=True):
+                    if "error" in step:
+                        raise FetchFailed(
+                            f"the image {name} is not there, and cannot be pulled: {shortened(step['error'])}"
+                        )
+        except FetchFailed:
+            raise
+        found = _find(client, name)
+    if found is None:
+        raise FetchFailed(
+            f"the image {name} was pulled, and is not there: name another with --set image=NAME"
+        )
+    return _described(found, name, origin)
+
+
+def _find(client: "DockerClient", name: str) -> Any | None:
+    from docker.errors import ImageNotFound
+
+    with said(f"Docker could not be asked for the image {name}"):
+        try:
+            return client.images.get(name)
+        except ImageNotFound:
+            return None
+
+
+def _described(image: Any, name: str, origin: str) -> ContainerImage:
+    config = image.attrs.get("Config") or {}
+    told = dict(one.partition("=")[::2] for one in config.get("Env") or [])
+    feature = _FEATURE.match(told.get("JAVA_VERSION", ""))
+    labels = config.get("Labels") or {}
+    return ContainerImage(
+        name=name,
+        java_version=int(feature[1]) if feature else _OLDEST_FLAGS,
+        drops_packets=labels.get(PACKET_FILTER) == "yes",
+        origin=origin,
+    )
+
+
+def _built(
+    client: "DockerClient", kafka: KafkaDistribution, cache: Path, say: Callable[[str], None]
+) -> ContainerImage:
+    """The image of this machine's parts. Raises `EnvironmentFailure`."""
+    java = bundled_java()
+    name = BUILT.format(version=kafka.version, digest=digest_of(java, kafka))
+    with locked(cache, name.replace(":", "-")):
+        if _find(client, name) is None:
+            say(f"building the image {name} of this machine's parts (once)")
+            _build(client, name, kafka)
+    found = _find(client, name)
+    if found is None:
+        raise EnvironmentFailure(
+            f"the image {name} was built, and is not there: is another Docker daemon meant?"
+        )
+    return _described(found, name, "built here")
+
+
+def _build(client: "DockerClient", name: str, kafka: KafkaDistribution) -> None:
+    java = bundled_java()
+    repository, _, tag = name.partition(":")
+    changes = [
+        f"ENV JAVA_HOME={JAVA_HOME} JAVA_VERSION={java.version} PATH=/bin",
+        f"LABEL {PACKET_FILTER}={'yes' if has_packet_filter() else 'no'} dev.fencepost.kafka={kafka.version}",
+    ]
+    with tempfile.NamedTemporaryFile(prefix="fencepost-image-", suffix=".tar") as file:
+        write_rootfs(Path(file.name), java, kafka)
+        with said(f"the image {name} could not be made"):
+            answer = client.api.import_image_from_file(
+                file.name, repository=repository, tag=tag, changes=changes
+            )
+    if '"error"' in str(answer):
+        raise EnvironmentFailure(f"the image {name} could not be made: Docker says: {shortened(answer)}")
+
+
+def built_images(client: "DockerClient") -> Iterator[str]:
+    """The names of all images that were built here."""
+    with said("Docker could not be asked for its images"):
+        for image in client.images.list(filters={"label": PACKET_FILTER}):
+            yield from image.tags

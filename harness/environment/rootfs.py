@@ -1,0 +1,142 @@
+"""A root file system of the parts of this machine: enough for Kafka in a container where no image can be had.
+
+Java is the one that comes with Fencepost, Kafka's jars are the cache's, and the few programs that are run inside (a
+shell, `cat`, `tar`, iptables) are the machine's own, each with the libraries that its loader names. So nothing is
+fetched, and whoever has no registry has an image all the same. The paths are those of Kafka's official image.
+"""
+
+import hashlib
+import io
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from harness.environment.java import Java
+from harness.environment.kafka import KafkaDistribution
+from harness.errors import EnvironmentFailure
+
+JAVA_HOME = Path("/opt/java/openjdk")
+JARS = Path("/opt/kafka/libs")
+PROGRAMS = ("sh", "cat", "ls", "mkdir", "tar", "wc")
+PACKET_FILTER = ("iptables", "iptables-save")
+"""Taken if the machine has them, as one on which Docker runs does."""
+_PLUGINS = ("/usr/lib/*/xtables", "/usr/lib64/xtables", "/usr/lib/xtables", "/lib/xtables")
+_NAMES = ("libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2")
+"""What the C library loads by name to look hosts up, where it is a file of its own."""
+_ASK_TIMEOUT_S = 20.0
+_ACCOUNTS = {
+    "etc/passwd": b"root:x:0:0:root:/:/bin/sh\n",
+    "etc/group": b"root:x:0:\n",
+    "etc/nsswitch.conf": b"hosts: files dns\n",
+}
+
+
+def has_packet_filter() -> bool:
+    """Whether an image that is built here can drop packets."""
+    return all(shutil.which(name, path=_path()) for name in PACKET_FILTER)
+
+
+def digest_of(java: Java, kafka: KafkaDistribution) -> str:
+    """Ten letters that change with what the file system would hold."""
+    programs = [Path(found).resolve() for name in (*PROGRAMS, *PACKET_FILTER) if (found := _found(name))]
+    told = [
+        java.release,
+        *(jar.name for jar in kafka.class_path),
+        *(f"{one} {one.stat().st_size}" for one in programs),
+    ]
+    return hashlib.sha256(
+        "\n".join([*told, Path(__file__).read_text(encoding="utf-8")]).encode()
+    ).hexdigest()[:10]
+
+
+def write_rootfs(file: Path, java: Java, kafka: KafkaDistribution) -> None:
+    """Write it as a tar archive. Raises `EnvironmentFailure` if the machine lacks a program."""
+    missing = [name for name in PROGRAMS if not _found(name)]
+    if missing:
+        raise EnvironmentFailure(
+            f"no image can be built of this machine's parts, because it has no {', '.join(missing)}: "
+            "name an image with --set image=NAME"
+        )
+    with tarfile.open(file, "w") as tar:
+        for folder in ("tmp", "etc", "proc", "sys", "dev", "run", "fencepost"):
+            info = tarfile.TarInfo(folder)
+            info.type, info.mode = tarfile.DIRTYPE, 0o1777 if folder == "tmp" else 0o755
+            tar.addfile(info)
+        for name, content in _ACCOUNTS.items():
+            info = tarfile.TarInfo(name)
+            info.size, info.mode = len(content), 0o644
+            tar.addfile(info, io.BytesIO(content))
+        written: set[str] = set()
+        for place, source in _files(java, kafka):
+            if place not in written:
+                written.add(place)
+                _add(tar, place, source)
+
+
+def _files(java: Java, kafka: KafkaDistribution) -> Iterator[tuple[str, Path]]:
+    """Where each file stands in the image, and where it is here."""
+    binaries = []
+    for source in sorted(java.home.rglob("*")):
+        if source.is_file():
+            yield str(JAVA_HOME / source.relative_to(java.home)), source
+            if source.name == "java" or ".so" in source.suffixes:
+                binaries.append(source)
+    for jar in kafka.class_path:
+        yield str(JARS / jar.name), jar
+    for name in (*PROGRAMS, *PACKET_FILTER):
+        if found := _found(name):
+            binaries.append(Path(found))
+            yield f"/bin/{name}", Path(found)
+    for pattern in _PLUGINS:
+        for plugin in sorted(Path("/").glob(f"{pattern[1:]}/*.so")):
+            binaries.append(plugin)
+            yield str(plugin), plugin
+    for library in _closure(binaries, inside=java.home):
+        yield str(library), library
+
+
+def _closure(binaries: Sequence[Path], *, inside: Path) -> Iterator[Path]:
+    """Every library that the loader names for them, but those that come with Java itself."""
+    named = set(_libraries(binaries))
+    beside = {library.parent / name for library in named for name in _NAMES}
+    loaded = [one for one in beside if one.exists()]
+    for library in sorted({*named, *loaded, *_libraries(loaded)}):
+        if inside not in library.parents:
+            yield library
+
+
+def _libraries(binaries: Iterable[Path]) -> Iterator[Path]:
+    command = ["ldd", *map(str, binaries)]
+    if len(command) == 1:
+        return
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=_ASK_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EnvironmentFailure(
+            f"no image can be built of this machine's parts, because ldd does not run ({error}): "
+            "name an image with --set image=NAME"
+        ) from error
+    for line in answer.stdout.splitlines():
+        # `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f...)`, `/lib64/ld-linux-x86-64.so.2 (0x00007f...)`
+        words = line.partition("=>")[2].split() or line.split()
+        if line[:1].isspace() and words and words[0].startswith("/"):
+            yield Path(words[0])
+
+
+def _add(tar: tarfile.TarFile, place: str, source: Path) -> None:
+    real = source.resolve()
+    info = tar.gettarinfo(real, arcname=place.lstrip("/"))
+    info.uid = info.gid = 0
+    info.uname = info.gname = "root"
+    with real.open("rb") as content:
+        tar.addfile(info, content)
+
+
+def _found(name: str) -> str | None:
+    return shutil.which(name, path=_path())
+
+
+def _path() -> str:
+    return "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin"

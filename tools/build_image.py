@@ -1,0 +1,31 @@
+"""Builds the image that `--cluster docker --set image=bundled` uses, and prints its name.
+
+    python -P tools/build_image.py [KAFKA-VERSION]
+
+It holds Java, Kafka and a few programs of this machine, and needs no image registry. `docker save NAME` takes it to a
+machine that has none of them.
+"""
+
+import sys
+
+from harness.containers.daemon import connect
+from harness.environment.cache import cache_folder
+from harness.environment.container_image import container_image
+from harness.environment.kafka import kafka, versions
+from harness.errors import FencepostError
+
+
+def main() -> int:
+    """Build it."""
+    version = sys.argv[1] if len(sys.argv) > 1 else versions()[0]
+    try:
+        cache = cache_folder()
+        print(container_image(connect(), "bundled", kafka(version, cache), cache, print).name)
+    except FencepostError as error:
+        print(error, file=sys.stderr)
+        return int(error.exit_status)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
