@@ -3,6 +3,8 @@
 from harness.runner.faults import Nemesis
 from nemeses import (
     cut_txn_coordinator,
+    disconnect_broker,
+    drop_packets,
     kill_broker,
     kill_group_coordinator,
     kill_leader_ahead,
@@ -27,6 +29,8 @@ _FILES = (
     cut_txn_coordinator,
     kill_leader_ahead,
     kill_postgres,
+    drop_packets,
+    disconnect_broker,
 )
 
 NEMESES: dict[str, Nemesis] = {file.NEMESIS.name: file.NEMESIS for file in _FILES}

@@ -5,7 +5,8 @@ leads what, who coordinates whom, where the data lies, who is in sync in whose v
 on connections that no fault can cut.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -207,6 +208,12 @@ class Cluster(Protocol):
     def finalized(self) -> Mapping[str, int]:
         """The features that are in force, and at which level: `transaction.version`, `metadata.version`, ... Those at
         level 0 are left out, as Kafka does.
+        """
+        ...
+
+    def isolate(self, broker: int, how: Ability) -> AbstractContextManager[Callable[[], str]]:
+        """Take a broker off the network, by `PACKETS` or `DISCONNECT`, for the length of a `with`; the harness still
+        reaches it. Gives what tells the proof, empty if there is none; ask while it is on. Raises `FaultFailed`.
         """
         ...
 

@@ -21,11 +21,12 @@ from harness.containers.container import Container
 from harness.containers.fleet import EXECUTABLE, READABLE, Fleet, Recipe
 from harness.containers.sockets import TABLES, established
 from harness.environment import Prepared
+from harness.environment.archive import flags_for
 from harness.environment.container_image import ContainerImage
 from harness.environment.java import Java
 from harness.environment.jvm import HERE, LOGGING, broker_command
 from harness.environment.kafka import KafkaDistribution
-from harness.environment.rootfs import JARS, JAVA_HOME
+from harness.environment.rootfs import ARCHIVE, JARS, JAVA_HOME
 from harness.errors import EnvironmentFailure, StartFailed
 from harness.processes.spawn import Supervisor
 from harness.promises import FETCH
@@ -111,16 +112,14 @@ class DockerCluster(StartedCluster[DockerBroker]):
                     found.append(f"broker {node.id} dials {owners[one.remote_port]}")
         return found
 
-    def disconnected(self, broker: int) -> AbstractContextManager[str]:
-        """Take a broker from the network on which brokers and proxies are, for the length of a `with`.
-
-        Gives the proof. Raises `FaultFailed`.
-        """
-        return self._fleet.disconnected(self._nodes[broker - 1].container, self.hosts.of(broker))
-
-    def dropping(self, broker: int) -> AbstractContextManager[Callable[[], str]]:
-        """Drop a broker's packets, but for the harness's: see `DockerBroker.drop_packets`."""
-        return self._nodes[broker - 1].drop_packets(self.layout.harness_port(broker))
+    def isolate(self, broker: int, how: Ability) -> AbstractContextManager[Callable[[], str]]:
+        """Drop its packets but for the harness's, or take it from the network on which brokers and proxies are."""
+        node = self._nodes[broker - 1]
+        if how is Ability.PACKETS and how in self.can:
+            return node.drop_packets(self.layout.harness_port(broker))
+        if how is Ability.DISCONNECT:
+            return self._fleet.disconnected(node.container, self.hosts.of(broker))
+        return super().isolate(broker, how)
 
     def _start_proxies(self) -> ProxyContainer:
         self._fleet.open()
@@ -154,7 +153,9 @@ class DockerCluster(StartedCluster[DockerBroker]):
     def _make_nodes(self) -> list[DockerBroker]:
         image, kafka = self._image, self._prepared.kafka
         java = Java(JAVA_HOME, JAVA_HOME / "bin" / "java", image.java_version, "", image.origin)
-        inside = KafkaDistribution(kafka.version, (JARS / "*",))
+        # An archive fits the jars in one order alone; another image has its own jars.
+        jars = tuple(JARS / jar.name for jar in kafka.class_path) if image.archive else (JARS / "*",)
+        inside = KafkaDistribution(kafka.version, jars)
         cluster_id, checkpoint = new_id(), self._checkpoint()
         logging_files = {
             str(HOME / name): ((HERE / name).read_bytes(), READABLE) for _, name in LOGGING.values()
@@ -168,7 +169,10 @@ class DockerCluster(StartedCluster[DockerBroker]):
                 args=[str(config)],
                 folder=Path("/tmp"),
                 heap_mb=self._spec.heap_mb,
-                archive_flags=[f"-Dfencepost.requests={HOME / REQUESTS}"],
+                archive_flags=[
+                    *(flags_for(image.java_version, ARCHIVE) if image.archive else ()),
+                    f"-Dfencepost.requests={HOME / REQUESTS}",
+                ],
                 configured_in=Path(HOME),
             )
             said_of_it = properties(self.layout, broker, DATA, self._spec.settings)

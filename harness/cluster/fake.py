@@ -4,7 +4,8 @@ Leaders move when a broker goes, and come back in sync when it returns, at once 
 does wrong can be asked for: leaders that stay, heals that fail, brokers that do not come back.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -193,6 +194,14 @@ class FakeCluster:
         self.recording.append(on)
         if not on and self.records_on:
             raise WaitTimeout("a broker to write no more", 0.0, "")
+
+    @contextmanager
+    def isolate(self, broker: int, how: Ability) -> Iterator[Callable[[], str]]:
+        """As a pause; the network's `proof` is its proof too."""
+        one = self.brokers[broker - 1]
+        one.pause()
+        yield lambda: self.network.proof
+        one.resume()
 
     def spoken(self, slots: Sequence[str]) -> Spoken:
         """One request, once that was recorded."""

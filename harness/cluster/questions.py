@@ -1,16 +1,17 @@
 """What a cluster answers about itself, once asked in the right places: retried, and bounded."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TypeVar
 
 from harness.clients.wire import Target, WireError
-from harness.cluster import PartitionView, TransactionView, admin
+from harness.cluster import Ability, PartitionView, TransactionView, admin
 from harness.cluster.admin import NONE, at_once
 from harness.cluster.coordinators import partition_for
 from harness.cluster.finalized import finalized
 from harness.cluster.topics import create_topics
-from harness.errors import WaitTimeout
+from harness.errors import FaultFailed, WaitTimeout
 from harness.pipeline import TopicFacts
 from harness.waiting import wait_for
 from harness.witness.request_log import LOGGER
@@ -149,6 +150,10 @@ class Questions:
         for error in told.values():
             if isinstance(error, WireError):
                 raise error
+
+    def isolate(self, broker: int, how: Ability) -> AbstractContextManager[Callable[[], str]]:
+        """Raises `FaultFailed`: brokers can be isolated where they are containers."""
+        raise FaultFailed(f"one cannot {how} broker {broker} of this cluster")
 
     def finalized(self) -> Mapping[str, int]:
         """The features that are in force, and at which level; those at level 0 are left out."""

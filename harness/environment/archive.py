@@ -8,7 +8,7 @@ AppCDS archive, 25 and later an AOT cache.
 import hashlib
 import logging
 import shutil
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from harness.environment.builder import Builder
 from harness.environment.cache import provide
@@ -69,7 +69,12 @@ def archive_flags(
     except EnvironmentFailure as error:
         _log.warning("brokers start without an archive of their classes: %s", error)
         return []
-    if java.version < _AOT_SINCE:
+    return flags_for(java.version, place)
+
+
+def flags_for(java_version: int, place: PurePath) -> list[str]:
+    """The flags of a JVM that uses an archive at this place."""
+    if java_version < _AOT_SINCE:
         return [f"-XX:SharedArchiveFile={place}"]
     return [f"-XX:AOTCache={place}", "-Xlog:aot*=error"]  # it warns of stubs that it then makes itself
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.containers.daemon import said, shortened
+from harness.environment.archive import archive_flags, archive_place
 from harness.environment.cache import locked
 from harness.environment.java import bundled_java
 from harness.environment.kafka import KafkaDistribution
@@ -25,6 +26,7 @@ OFFICIAL = "apache/kafka:{version}"
 BUILT = "fencepost-kafka:{version}-{digest}"
 PACKET_FILTER = "dev.fencepost.packet-filter"
 """The label of an image that has iptables."""
+ARCHIVED = "dev.fencepost.archive"
 _OLDEST_FLAGS = 17  # of a Java whose version nobody tells: what Kafka needs
 _FEATURE = re.compile(r"(?:jdk-?)?(\d+)")
 
@@ -36,6 +38,7 @@ class ContainerImage:
     name: str
     java_version: int  # the feature release
     drops_packets: bool  # it has iptables
+    archive: bool  # it has an archive of the brokers' classes, for the jars in the order of the lock
     origin: str  # for people: official, built here, or as named
 
 
@@ -105,6 +108,7 @@ def _described(image: Any, name: str, origin: str) -> ContainerImage:
         name=name,
         java_version=int(feature[1]) if feature else _OLDEST_FLAGS,
         drops_packets=labels.get(PACKET_FILTER) == "yes",
+        archive=labels.get(ARCHIVED) == "yes",
         origin=origin,
     )
 
@@ -118,7 +122,7 @@ def _built(
     with locked(cache, name.replace(":", "-")):
         if _find(client, name) is None:
             say(f"building the image {name} of this machine's parts (once)")
-            _build(client, name, kafka)
+            _build(client, name, kafka, cache)
     found = _find(client, name)
     if found is None:
         raise EnvironmentFailure(
@@ -127,21 +131,26 @@ def _built(
     return _described(found, name, "built here")
 
 
-def _build(client: "DockerClient", name: str, kafka: KafkaDistribution) -> None:
+def _build(client: "DockerClient", name: str, kafka: KafkaDistribution, cache: Path) -> None:
     java = bundled_java()
+    archive = archive_place(java, kafka, cache) if archive_flags(java, kafka, cache) else None
     repository, _, tag = name.partition(":")
     changes = [
         f"ENV JAVA_HOME={JAVA_HOME} JAVA_VERSION={java.version} PATH=/bin",
-        f"LABEL {PACKET_FILTER}={'yes' if has_packet_filter() else 'no'} dev.fencepost.kafka={kafka.version}",
+        f"LABEL {PACKET_FILTER}={_word(has_packet_filter())} {ARCHIVED}={_word(archive is not None)}",
     ]
     with tempfile.NamedTemporaryFile(prefix="fencepost-image-", suffix=".tar") as file:
-        write_rootfs(Path(file.name), java, kafka)
+        write_rootfs(Path(file.name), java, kafka, archive)
         with said(f"the image {name} could not be made"):
             answer = client.api.import_image_from_file(
                 file.name, repository=repository, tag=tag, changes=changes
             )
     if '"error"' in str(answer):
         raise EnvironmentFailure(f"the image {name} could not be made: Docker says: {shortened(answer)}")
+
+
+def _word(there: bool) -> str:
+    return "yes" if there else "no"
 
 
 def built_images(client: "DockerClient") -> Iterator[str]:

@@ -19,6 +19,7 @@ from harness.errors import EnvironmentFailure
 
 JAVA_HOME = Path("/opt/java/openjdk")
 JARS = Path("/opt/kafka/libs")
+ARCHIVE = Path("/opt/kafka/broker.archive")
 PROGRAMS = ("sh", "cat", "ls", "mkdir", "tar", "wc")
 PACKET_FILTER = ("iptables", "iptables-save")
 """Taken if the machine has them, as one on which Docker runs does."""
@@ -51,8 +52,12 @@ def digest_of(java: Java, kafka: KafkaDistribution) -> str:
     ).hexdigest()[:10]
 
 
-def write_rootfs(file: Path, java: Java, kafka: KafkaDistribution) -> None:
-    """Write it as a tar archive. Raises `EnvironmentFailure` if the machine lacks a program."""
+def write_rootfs(file: Path, java: Java, kafka: KafkaDistribution, archive: Path | None) -> None:
+    """Write it as a tar archive. Raises `EnvironmentFailure` if the machine lacks a program.
+
+    `archive`: of the brokers' classes. It fits although jars and Java lie elsewhere in the image: the JVM compares names,
+    sizes and times of the files, and not the folder that they share.
+    """
     missing = [name for name in PROGRAMS if not _found(name)]
     if missing:
         raise EnvironmentFailure(
@@ -69,7 +74,8 @@ def write_rootfs(file: Path, java: Java, kafka: KafkaDistribution) -> None:
             info.size, info.mode = len(content), 0o644
             tar.addfile(info, io.BytesIO(content))
         written: set[str] = set()
-        for place, source in _files(java, kafka):
+        archived = [(str(ARCHIVE), archive)] if archive else []
+        for place, source in (*_files(java, kafka), *archived):
             if place not in written:
                 written.add(place)
                 _add(tar, place, source)
