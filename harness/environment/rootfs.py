@@ -55,8 +55,8 @@ def digest_of(java: Java, kafka: KafkaDistribution) -> str:
 def write_rootfs(file: Path, java: Java, kafka: KafkaDistribution, archive: Path | None) -> None:
     """Write it as a tar archive. Raises `EnvironmentFailure` if the machine lacks a program.
 
-    `archive`: of the brokers' classes. It fits although jars and Java lie elsewhere in the image: the JVM compares names,
-    sizes and times of the files, and not the folder that they share.
+    `archive`: of the brokers' classes. It fits although jars and Java lie elsewhere in the image: the JVM compares
+    names, sizes and times of the files, and not the folder that they share.
     """
     missing = [name for name in PROGRAMS if not _found(name)]
     if missing:
