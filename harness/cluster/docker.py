@@ -4,6 +4,7 @@ Everything bears the run's mark: the guardian removes it if the run is killed, a
 """
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -148,7 +149,28 @@ class DockerCluster(StartedCluster[DockerBroker]):
                 )
 
         self._await_proxies(check)
+        self._require_version(container)
         return ProxyContainer(container)
+
+    def _require_version(self, container: Container) -> None:
+        """Raise `StartFailed` if the image has no Kafka where it is looked for, or another version."""
+        image, wanted = self._image.name, self._prepared.kafka.version
+        try:
+            jars = container.ask("ls", str(JARS))
+        except EnvironmentFailure as error:
+            raise StartFailed(
+                f"the image {image} has no Kafka in {JARS}: name another with --set image=NAME"
+            ) from error
+        found = re.search(r"kafka-clients-([\d.]+)\.jar", jars)
+        if found is None or found[1] != wanted:
+            has = (
+                f"has Kafka {found[1]}: add --kafka {found[1]}"
+                if found
+                else f"has no Kafka in {JARS}: name another"
+            )
+            raise StartFailed(
+                f"the image {image} {has}, or choose an image of Kafka {wanted} with --set image=NAME"
+            )
 
     def _make_nodes(self) -> list[DockerBroker]:
         image, kafka = self._image, self._prepared.kafka

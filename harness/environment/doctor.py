@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
+from harness.containers.daemon import connect
 from harness.environment.archive import archive_place
 from harness.environment.cache import VARIABLE, cache_folder
 from harness.environment.java import java
@@ -55,6 +56,7 @@ def examine(
         lambda: _toxiproxy(folder),
         _postgres,
         lambda: _archive(folder, version, java_choice),
+        _docker,
         _spark,
         _memory,
         lambda: _disk(folder),
@@ -138,6 +140,15 @@ def _archive(cache: Path, version: str, java_choice: str) -> Part:
     if place.exists():
         return Part("archive", True, f"{place}, for a quick start of brokers")
     return Part("archive", True, "none yet", "the first run makes it; brokers then start in half the time")
+
+
+def _docker() -> Part:
+    """Only `--cluster docker` needs it, so its absence is no fault."""
+    try:
+        version = connect().version()["Version"]
+    except FencepostError as error:
+        return Part("Docker", True, "none", f"only --cluster docker needs it: {error}")
+    return Part("Docker", True, f"{version}, for --cluster docker")
 
 
 def _spark() -> Part:

@@ -113,6 +113,8 @@ def test_a_fault_that_finds_nothing_to_strike_is_told_and_refused_where_it_was_n
         "lose-answers": "needs a pipeline whose workers run here",
         "cut-txn-coordinator": "needs a pipeline with a transactional id",
         "kill-leader-ahead": "needs a topic that workers write",
+        "drop-packets": "needs a topic",
+        "disconnect-broker": "needs a topic",
     }
     with pytest.raises(UsageError, match="kill-worker needs a pipeline whose workers say"):
         draw([NEMESES["kill-worker"]], bare, 120, Random(1), named=True)
@@ -149,6 +151,8 @@ def test_a_fault_that_needs_a_failover_is_refused_where_nobody_can_take_over(
             "kill-txn-coordinator",
             "kill-group-coordinator",
             "kill-leader-ahead",
+            "drop-packets",
+            "disconnect-broker",
         )
     }
     assert not left_out & {strike.fault for strike in schedule.injections}

@@ -34,10 +34,13 @@ AIMED = {
     "cut-txn-coordinator": Injection("cut-txn-coordinator", Target("txn-coordinator", "s-1"), 0.0, 0.05),
     "kill-leader-ahead": Injection("kill-leader-ahead", Target("leader", "in/0"), 0.0, 0.05),
     "lose-answers": Injection("lose-answers", Target("client", "w0-1"), 0.0, 0.05),
+    "drop-packets": Injection("drop-packets", Target("leader", "in/0"), 0.0, 0.05),
+    "disconnect-broker": Injection("disconnect-broker", Target("leader", "in/0"), 0.0, 0.05),
     "kill-postgres": Injection("kill-postgres", Target("server", "postgres"), 0.0, 0.05),
 }
 NEVER_GOES_ON = FENCED_ZOMBIE.replace('"committed": 1', '"committed": 0')
 OF_BROKERS = ("kill-broker", "pause-broker", "kill-txn-coordinator", "kill-group-coordinator")
+ISOLATING = ("drop-packets", "disconnect-broker")
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +105,7 @@ def test_a_fault_that_acts_says_how_it_is_known(fault: str, tmp_path: Path) -> N
         assert run.cluster.network.on == []
 
 
-@pytest.mark.parametrize("fault", OF_BROKERS)
+@pytest.mark.parametrize("fault", (*OF_BROKERS, *ISOLATING))
 def test_a_broker_whose_role_stays_was_not_struck(fault: str, tmp_path: Path) -> None:
     with fake_run(tmp_path, cluster=FakeCluster(moves=False)) as run:
         (report,) = carried_out(run, fault).reports
@@ -110,7 +113,7 @@ def test_a_broker_whose_role_stays_was_not_struck(fault: str, tmp_path: Path) ->
         assert "to leave broker 1" in report.evidence
 
 
-@pytest.mark.parametrize("fault", OF_BROKERS)
+@pytest.mark.parametrize("fault", (*OF_BROKERS, *ISOLATING))
 def test_a_broker_that_does_not_come_back_is_an_error_of_the_run(fault: str, tmp_path: Path) -> None:
     with fake_run(tmp_path, cluster=FakeCluster(heal_fails=True)) as run:
         injected = carried_out(run, fault)
@@ -123,9 +126,10 @@ def test_a_cluster_that_does_not_recover_is_an_error_of_the_run(tmp_path: Path) 
         assert [type(error) for error in carried_out(run, "kill-broker").errors] == [WaitTimeout]
 
 
-def test_a_cut_that_cannot_be_shown_did_not_act(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fault", ("partition", *ISOLATING))
+def test_a_cut_that_cannot_be_shown_did_not_act(fault: str, tmp_path: Path) -> None:
     with fake_run(tmp_path, cluster=FakeCluster(network=FakeNetwork(proof=""))) as run:
-        (report,) = carried_out(run, "partition").reports
+        (report,) = carried_out(run, fault).reports
         assert not report.acted
 
 

@@ -1,0 +1,193 @@
+"""The Docker cluster in what only it has: lost packets, its image, and what a killed run leaves in Docker."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import fencepost
+from harness.clients.wire import answers
+from harness.cluster import Ability, ClusterSpec
+from harness.cluster.docker import DockerCluster
+from harness.containers.daemon import LABEL, NoDocker, connect
+from harness.containers.leftovers import sweep
+from harness.environment import Prepared
+from harness.environment.cache import cache_folder
+from harness.environment.container_image import container_image
+from harness.environment.ports import PortBlock
+from harness.environment.prepare import prepare
+from harness.errors import FaultFailed
+from harness.network.links import client_link
+from harness.pipeline import TopicFacts
+from harness.processes.spawn import Supervisor
+from harness.waiting import wait_for
+from tests.support.needs import lacking
+
+RUN = ["run", "--cluster", "docker", "--set", "image=bundled", "--time-limit", "20", "--nemesis", "none"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def docker() -> None:
+    try:
+        connect()
+    except NoDocker as error:
+        lacking("docker", str(error))
+
+
+@pytest.fixture(scope="module")
+def ready() -> Prepared:
+    return prepare("4.3.1", "auto", "auto", cache_folder(), print, image_choice="bundled")
+
+
+@pytest.fixture(scope="module")
+def cluster(ready: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
+    folder = tmp_path_factory.mktemp("docker")
+    with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
+        spec = ClusterSpec(slots=("feed", "w0"))
+        with DockerCluster(spec, folder, ready, supervisor, ports.take) as started:
+            started.create_topics([TopicFacts("in", 3)], 60)
+            yield started
+
+
+def ours() -> list[str]:
+    """The names of everything in Docker that a run has made."""
+    client = connect()
+    found = [*client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True)]
+    return sorted(one.name for one in [*found, *client.networks.list(filters={"label": LABEL})])
+
+
+@pytest.mark.parametrize("how", [Ability.PACKETS, Ability.DISCONNECT])
+def test_an_isolated_broker_is_reached_by_the_harness_alone(cluster: DockerCluster, how: Ability) -> None:
+    link = client_link("w0", 2)
+    assert cluster.network.passes(link, 5)
+    with cluster.isolate(2, how) as proof:
+        assert not cluster.network.passes(link, 1)
+        assert answers(cluster.layout.harness_port(2), 5)
+        wait_for(proof, "a proof that it is isolated", 20)
+        wait_for(
+            lambda: all(view.leader != 2 for view in cluster.describe("in").values()), "others to lead", 40
+        )
+        assert cluster.bypasses() == []
+    cluster.await_in_sync(60)
+    wait_for(lambda: cluster.network.passes(link, 5), "the link to pass again", 20)
+
+
+def test_a_broker_that_is_frozen_takes_no_rules(cluster: DockerCluster) -> None:
+    cluster.brokers[2].pause()
+    try:
+        with pytest.raises(FaultFailed, match="packets of broker 3"), cluster.isolate(3, Ability.PACKETS):
+            pass
+    finally:
+        cluster.brokers[2].resume()
+    cluster.await_in_sync(60)
+
+
+def test_ports_are_published_on_this_host_alone(cluster: DockerCluster) -> None:
+    client = connect()
+    bound = [
+        binding["HostIp"]
+        for one in client.containers.list(filters={"label": LABEL})
+        for bindings in one.attrs["NetworkSettings"]["Ports"].values()
+        for binding in bindings or ()
+    ]
+    assert bound and set(bound) == {"127.0.0.1"}
+    assert socket.create_connection(("127.0.0.1", cluster.layout.harness_port(1)), 5).close() is None
+
+
+def test_an_image_that_cannot_be_pulled_is_built_where_any_will_do(ready: Prepared) -> None:
+    told: list[str] = []
+    nowhere = "127.0.0.1:9/apache/kafka:{version}"
+    image = container_image(connect(), "auto", ready.kafka, ready.cache, told.append, official=nowhere)
+    assert image.origin == "built here"
+    assert "127.0.0.1:9/apache/kafka:4.3.1 is not there, and cannot be pulled" in told[1]
+
+
+def fail(command: list[str], tmp_path: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "fencepost", *command, "--store", str(tmp_path)],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "env", "words"),
+    [
+        ([], {"DOCKER_HOST": "unix:///nowhere/docker.sock"}, "no Docker daemon answers at unix:///nowhere"),
+        (["--set", "image=127.0.0.1:9/none:1"], {}, "the image 127.0.0.1:9/none:1 is not there"),
+    ],
+)
+def test_what_cannot_be_had_is_one_sentence_and_status_4(
+    more: list[str], env: dict[str, str], words: str, tmp_path: Path
+) -> None:
+    done = fail([*RUN, *more], tmp_path, **env)
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("fencepost: ")]
+    assert (done.returncode, words in said, "Traceback" in done.stderr) == (4, True, False), done.stderr
+
+
+def test_an_image_of_another_version_is_refused(ready: Prepared, tmp_path: Path) -> None:
+    assert ready.image is not None
+    done = fail([*RUN, "--set", f"image={ready.image.name}", "--kafka", "4.2.1"], tmp_path)
+    assert done.returncode == 4
+    assert "has Kafka 4.3.1: add --kafka 4.3.1" in done.stderr
+    assert ours() == []
+
+
+def at(count: int) -> Callable[[], bool]:
+    return lambda: len(ours()) >= count
+
+
+@pytest.mark.parametrize("moment", range(1, 11))
+def test_a_run_that_is_killed_leaves_nothing_in_docker(moment: int, tmp_path: Path) -> None:
+    """Two networks, the proxies and three brokers: killed as each appears, and later while it runs."""
+    run = subprocess.Popen(
+        [sys.executable, "-P", "-m", "fencepost", *RUN, "--store", str(tmp_path)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_for(at(min(moment, 6)), f"{min(moment, 6)} things in Docker", 120, last_seen=ours)
+    if moment > 6:
+        begun = time.monotonic()
+        wait_for(lambda: time.monotonic() - begun > 4 * (moment - 6), "its moment", 60)
+    guardian_too = moment % 2 == 0
+    if guardian_too:
+        for line in Path("/proc").glob("[0-9]*/cmdline"):
+            words = line.read_bytes().split(b"\0") if line.exists() else []
+            if b"harness.processes.guardian" in words and str(run.pid).encode() in words[-2].split(b".")[:1]:
+                os.kill(int(line.parent.name), signal.SIGKILL)
+    run.kill()
+    run.wait()
+    if guardian_too:
+        assert ours()
+        sweep(cache_folder())
+    wait_for(lambda: not ours(), "nothing to be left", 90, last_seen=ours)
+
+
+@pytest.mark.parametrize("workload", ["shop", "orders", "sales"])
+def test_a_right_pipeline_is_valid_on_containers(workload: str, tmp_path: Path) -> None:
+    fencepost.run(
+        cluster="docker",
+        image="bundled",
+        workload=workload,
+        nemesis="drop-packets,disconnect-broker",
+        time_limit=45,
+        seed=2,
+        store=str(tmp_path),
+    ).assert_valid()
+
+
+@pytest.mark.parametrize("defect", ["offsets-outside-transaction", "no-rewind"])
+def test_a_defect_is_caught_on_containers(defect: str, tmp_path: Path) -> None:
+    result = fencepost.run(
+        cluster="docker", image="bundled", defect=defect, time_limit=30, seed=1, store=str(tmp_path)
+    )
+    assert result.valid is False, result.explain()

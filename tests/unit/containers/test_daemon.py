@@ -1,0 +1,40 @@
+"""A Docker that is not there, or does not let one in, is told in one sentence that says what to do."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from harness.containers.daemon import NoDocker, connect, said, shortened
+from harness.errors import EnvironmentFailure, FaultFailed
+
+
+def test_without_a_daemon_one_is_told_to_start_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
+    with pytest.raises(NoDocker, match=r"no Docker daemon answers at unix.*start Docker, or name another"):
+        connect()
+
+
+def test_a_daemon_that_has_ended_and_left_its_socket_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(tmp_path / "docker.sock"))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
+    with pytest.raises(NoDocker, match="no Docker daemon answers"):
+        connect()
+
+
+def test_what_docker_refuses_is_one_sentence_of_the_kind_that_was_asked_for() -> None:
+    from docker.errors import APIError, DockerException
+
+    words = r"^broker 1 could not be paused: Docker says: it is\s+not running$"
+    with pytest.raises(FaultFailed, match=words), said("broker 1 could not be paused", FaultFailed):
+        raise APIError("409", explanation="it is\nnot running")
+    with pytest.raises(EnvironmentFailure, match="Docker does not answer: gone"), said("it could not be"):
+        raise DockerException("gone")
+
+
+def test_words_are_one_line_and_bounded() -> None:
+    assert shortened("a\n  b") == "a b"
+    assert len(shortened("x" * 1000)) == 300

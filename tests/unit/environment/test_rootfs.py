@@ -1,0 +1,55 @@
+"""A root file system of this machine's parts: what its programs need to run is in it."""
+
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from harness.environment import rootfs
+from harness.environment.java import Java
+from harness.environment.kafka import KafkaDistribution
+from harness.errors import EnvironmentFailure
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> tuple[Java, KafkaDistribution]:
+    home = tmp_path / "java"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "java").write_bytes(Path("/bin/sh").resolve().read_bytes())
+    (tmp_path / "kafka-clients-1.jar").write_bytes(b"jar")
+    return Java(home, home / "bin" / "java", 25, "25", "test"), KafkaDistribution(
+        "1", (tmp_path / "kafka-clients-1.jar",)
+    )
+
+
+def test_it_has_java_the_jars_the_programs_and_the_libraries_that_they_name(
+    parts: tuple[Java, KafkaDistribution], tmp_path: Path
+) -> None:
+    file = tmp_path / "rootfs.tar"
+    rootfs.write_rootfs(file, *parts, tmp_path / "kafka-clients-1.jar")
+    with tarfile.open(file) as tar:
+        names = {f"/{name}" for name in tar.getnames()}
+        assert tar.getmember("tmp").mode == 0o1777
+    assert {"/opt/java/openjdk/bin/java", "/opt/kafka/libs/kafka-clients-1.jar", "/etc/passwd"} <= names
+    assert str(rootfs.ARCHIVE) in names
+    assert {f"/bin/{name}" for name in rootfs.PROGRAMS} <= names
+    told = subprocess.run(["ldd", "/bin/cat"], capture_output=True, text=True, check=True).stdout
+    needed = {word for word in told.split() if word.startswith("/")}
+    assert needed and needed <= names
+
+
+def test_another_java_is_another_image(parts: tuple[Java, KafkaDistribution]) -> None:
+    java, kafka = parts
+    newer = Java(java.home, java.executable, 25, "25.0.3", "test")
+    assert rootfs.digest_of(java, kafka) == rootfs.digest_of(java, kafka) != rootfs.digest_of(newer, kafka)
+
+
+def test_a_machine_without_a_program_says_so(
+    parts: tuple[Java, KafkaDistribution], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rootfs, "PROGRAMS", ("cat", "no-such-program"))
+    with pytest.raises(
+        EnvironmentFailure, match="it has no no-such-program: name an image with --set image=NAME"
+    ):
+        rootfs.write_rootfs(tmp_path / "x.tar", *parts, None)
