@@ -54,7 +54,7 @@ FLOORS = {
         "reasons verdict",
         "facts goals suite",
         "expectation pipeline programs promises history_files",
-        "record processes environment",
+        "record processes containers environment",
         "settings clients witness",
         "network stores",
         "cluster",
