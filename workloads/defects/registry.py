@@ -20,12 +20,15 @@ _CIRCLES = frozenset(
     }
 )
 
+_SUMS = frozenset({"aggregate-mismatch"})
+"""What lost and repeated inputs lead to, in a stage that sums up what it reads."""
+
 _ALL = (
     Defect(
         name="offsets-outside-transaction",
         summary="the consumer commits its offsets after the transaction instead of within it",
         policy=Policy(offsets="after-commit"),
-        anomalies=frozenset({"reprocessed-input", "lost-input", "offset-output-mismatch"}),
+        anomalies=frozenset({"reprocessed-input", "lost-input", "offset-output-mismatch", *_SUMS}),
         nemesis=("kill-worker",),
         step=Step.AFTER_COMMIT,
     ),
@@ -33,7 +36,7 @@ _ALL = (
         name="no-rewind",
         summary="the worker goes on after an abort without seeking back",
         policy=Policy(rewind=False),
-        anomalies=frozenset({"lost-input", "offset-output-mismatch", "poll-skip"}),
+        anomalies=frozenset({"lost-input", "offset-output-mismatch", "poll-skip", *_SUMS}),
         deliveries=frozenset({Delivery.TRANSACTIONS, Delivery.PINNED, Delivery.MIXED}),
     ),
     Defect(
@@ -42,7 +45,7 @@ _ALL = (
         "zombies are not fenced",
         policy=Policy(stable_id=False, member_metadata=False),
         anomalies=frozenset(
-            {"reprocessed-input", "group-offset-regression", "overlapping-commit", "stale-offset"}
+            {"reprocessed-input", "group-offset-regression", "overlapping-commit", "stale-offset", *_SUMS}
         ),
         nemesis=("pause-worker",),
         step=Step.AFTER_SEND,
@@ -55,7 +58,7 @@ _ALL = (
         anomalies=frozenset(
             {
                 *("phantom", "reprocessed-input", "torn-transaction", "aborted-read", "dirty-read"),
-                "aggregate-mismatch",  # of a stage that sums up what it reads
+                *_SUMS,
                 *_CIRCLES,
             }
         ),
@@ -67,7 +70,7 @@ _ALL = (
         summary="the consumer commits its offsets before the transaction begins",
         policy=Policy(offsets="before-transaction"),
         anomalies=frozenset(
-            {"lost-input", "offset-output-mismatch", "group-offset-regression", "stale-offset"}
+            {"lost-input", "offset-output-mismatch", "group-offset-regression", "stale-offset", *_SUMS}
         ),
         nemesis=("kill-worker",),
         step=Step.AFTER_SEND,
@@ -83,6 +86,7 @@ _ALL = (
                 "offset-output-mismatch",
                 "group-offset-regression",
                 "stale-offset",
+                *_SUMS,
             }
         ),
         nemesis=("kill-worker",),
