@@ -27,8 +27,26 @@ PLATFORMS = {
 
 def wheel(version: str, python: str, platforms: tuple[str, ...]) -> tuple[str, str] | None:
     """Name and sha256 of the wheel that pip would take there; None where there is none."""
-    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--ignore-installed", "--no-deps"]
-    command += ["--only-binary", ":all:", "--implementation", "cp", "--python-version", python, "--report", "-"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--dry-run",
+        "--quiet",
+        "--ignore-installed",
+        "--no-deps",
+    ]
+    command += [
+        "--only-binary",
+        ":all:",
+        "--implementation",
+        "cp",
+        "--python-version",
+        python,
+        "--report",
+        "-",
+    ]
     for platform in platforms:
         command += ["--platform", platform]
     with tempfile.TemporaryDirectory() as nowhere:

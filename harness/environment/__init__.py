@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from harness.environment.client_parts import ClientParts
     from harness.environment.java import Java
     from harness.environment.kafka import KafkaDistribution
     from harness.environment.postgres import Postgres
@@ -20,3 +21,4 @@ class Prepared:
     archive_flags: tuple[str, ...]  # of the class-data archive for brokers; none if it could not be made
     cache: Path
     postgres: "Postgres | None" = None  # where the pipeline needs one
+    client: "ClientParts | None" = None  # where one of a version was asked for

@@ -106,7 +106,7 @@ FITS: Mapping[str, Callable[[Any], bool]] = {
     "process": lambda value: is_number(value, -1),
     **dict.fromkeys(("journal", "role", "stage", "f", "error", "isolation", "table", "file"), _text),
     **dict.fromkeys(("transactional_id", "asked", "worker", "bootstrap", "target", "evidence"), _text),
-    **dict.fromkeys(("abort_error", "retried"), _text),
+    **dict.fromkeys(("abort_error", "retried", "client", "client_version", "library_version"), _text),
     **dict.fromkeys(("gained", "fenced", "surprise"), lambda value: type(value) is bool),
     **dict.fromkeys(("parameters", "ends"), lambda value: isinstance(value, dict)),
     "sends": _sends,

@@ -53,6 +53,9 @@ class Begun(Event):
     worker: str | None = None
     process: int | None = None
     bootstrap: str | None = None
+    client: str | None = None  # that it runs, as the library itself says: librdkafka or java,
+    client_version: str | None = None  # the version of its package (confluent-kafka, kafka-clients),
+    library_version: str | None = None  # and that of librdkafka
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What a run has to tell of itself, gathered as it goes."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
@@ -33,6 +33,7 @@ class RunLog:
     history_crc: int | None = None
     clock_drift_ms: float | None = None
     spoken: Spoken = field(default_factory=Spoken)  # by the workers, to the brokers
+    ran: Sequence[str] = ()  # the clients that the workers ran, as their journals say
     features: Mapping[str, int] = field(default_factory=dict)  # of the cluster, those in force
 
     def now_s(self) -> float:
@@ -98,5 +99,6 @@ class RunLog:
         return {"transaction.version": str(self.features.get("transaction.version", 0))}
 
     def _client(self) -> dict[str, str]:
-        """As the workers' client names itself to the brokers."""
-        return {"client": ", ".join(self.spoken.software)} if self.spoken.software else {}
+        """The workers' client, as it says itself, and as it names itself to the brokers."""
+        named = {"client": ", ".join(self.spoken.software)} if self.spoken.software else {}
+        return {**({"workers' client": ", ".join(self.ran)} if self.ran else {}), **named}
