@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.clients.call_watch import CallWatch
 from harness.clients.client_properties import connect_with
 from harness.clients.control import Control
 from harness.clients.feeder import Feeder
@@ -53,7 +54,7 @@ def client_of(spec: Mapping[str, Any]) -> Client:
 
 
 def running_client(spec: Mapping[str, Any]) -> RunningClient:
-    """The client that this process runs: a worker that of the pipeline, all others librdkafka, by which they read and feed."""
+    """The client that this process runs: a worker that of the pipeline, and all others librdkafka."""
     if spec["role"] != Role.WORKER.value or spec.get("client") != "java":
         return running_librdkafka()
     client_of(spec)
@@ -102,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     else:
         journal = NoJournal()
         journal.name = spec["journal"]
-    with journal:
+    with journal, CallWatch(control, journal).watching():
         build(spec, journal, control).run()
 
 

@@ -184,6 +184,8 @@ class Noted(Event):
     error: str | None = None
     retried: str | None = None  # the error after which it asked again
     errors: int | None = None  # so far
+    waits: str | None = None  # the call of its client that has not come back for too long,
+    since: int | None = None  # and when it began
 
 
 _KINDS: Sequence[type[Event]] = (

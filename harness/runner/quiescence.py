@@ -19,6 +19,7 @@ from harness.runner.faults import FaultContext
 from harness.runner.final_reads import read_all
 from harness.runner.processes import Processes
 from harness.runner.run_log import RunLog
+from harness.runner.stalls import not_ended
 from harness.waiting import wait_for, wait_while_progressing
 from harness.witness import Edge
 
@@ -69,7 +70,7 @@ def quiesce(
                 partial(_drain, processes, ends, stage, patience),
                 stage.name,
             )
-        _stop(run_log, processes, Role.WORKER)
+        _stop(run_log, context, Role.WORKER)
         for journal, unread in processes.unread():
             run_log.problem(
                 "reader-short", f"{journal} did not read {unread} partitions to their ends", journal
@@ -86,7 +87,7 @@ def quiesce(
                 partial(_require_drained, ends, stage, patience),
                 stage.name,
             )
-        _stop(run_log, processes, Role.OBSERVER, Role.FEEDER)
+        _stop(run_log, context, Role.OBSERVER, Role.FEEDER)
     with run_log.phase("final reads"):
         attempt("no-sentinels", "the sentinels were not written", partial(ends.mark, pipeline.places))
         attempt(
@@ -121,9 +122,10 @@ def _attempt(run_log: RunLog, code: str, what: str, act: Callable[[], None], sub
         run_log.problem(code, f"{what}: {error}", subject)
 
 
-def _stop(run_log: RunLog, processes: Processes, *roles: Role) -> None:
+def _stop(run_log: RunLog, context: FaultContext, *roles: Role) -> None:
+    processes = context.processes
     for killed in processes.stop(list(processes.others(*roles))):
-        run_log.problem("did-not-end", killed)
+        run_log.evidence_problems.append(not_ended(killed, context, run_log.now_s()))
 
 
 def _drain(processes: Processes, ends: Ends, stage: StageFacts, patience: Patience) -> None:

@@ -26,6 +26,7 @@ from harness.runner.processes import OBSERVER_SLOT, Clock, Processes
 from harness.runner.quiescence import Patience, Quiet, quiesce
 from harness.runner.request_recording import RequestRecording
 from harness.runner.run_log import RunLog
+from harness.runner.stalls import not_ended
 from harness.runner.watch import Watch
 from harness.settings.options import Options
 from harness.stores.backlog import Backlog, nothing_stored
@@ -183,7 +184,7 @@ def _under_faults(
         carried_out.stop()  # whatever ended the loop, what is broken is put right
         churn.stop()
     for killed in processes.stop([feeder]):
-        run_log.problem("did-not-end", killed, feeder.journal)
+        run_log.evidence_problems.append(not_ended(killed, context, run_log.now_s()))
     if not told:
         ahead.begin()
     return carried_out, churn

@@ -57,10 +57,7 @@ class Options:
     rate: float = _option(Number(0.1, 100_000, "inputs a second"), 150.0, "inputs a second", flag=True)
     txn_size: int = _option(Whole(1, 10_000), 20, "inputs per transaction", flag=True)
     client: str = _option(
-        ClientKind(),
-        "librdkafka",
-        "the client of the pipeline: librdkafka or java, or NAME:VERSION",
-        flag=True,
+        ClientKind(), "librdkafka", "the pipeline's client: librdkafka or java, or NAME:VERSION", flag=True
     )
     group_protocol: str = _option(
         OneOf(PROTOCOLS),
