@@ -21,7 +21,7 @@ LOOK_S = 1.0
 
 
 class CallWatch:
-    """Counts how often it has seen a call: it sees nothing while the process is paused, and no call is to blame then."""
+    """Counts how often it has seen a call. While the process is paused it sees nothing, and no call is to blame."""
 
     def __init__(self, control: Control, journal: Journal) -> None:
         self._control = control
