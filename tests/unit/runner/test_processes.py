@@ -56,4 +56,4 @@ def test_who_does_not_stop_is_killed_and_named(tmp_path: Path, monkeypatch: pyte
         worker = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([worker])
         assert run.processes.stop([worker]) == [worker]
-        assert not worker.alive
+        assert worker.child.poll() is not None
