@@ -61,6 +61,12 @@ def running_client(spec: Mapping[str, Any]) -> RunningClient:
     return running_java()
 
 
+def require_client(spec: Mapping[str, Any], running: RunningClient) -> None:
+    """End the process where it runs another version of the pipeline's client than was asked for."""
+    if running.name == spec.get("client"):
+        running.require(spec.get("client_version"))
+
+
 def member_of(spec: Mapping[str, Any]) -> GroupSettings:
     """How a worker belongs to its group: a static member goes by the worker's name, which its replacement has too."""
     told: dict[str, Any] = spec.get("membership", {})
@@ -89,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if spec["role"] == Role.FINAL.value:
         start_over(Path(spec["path"]))
     running = running_client(spec)
-    running.require(spec.get("client_version") if running.name == spec.get("client", running.name) else None)
+    require_client(spec, running)
     if spec.get("record", True):
         told = {key: spec[key] for key in ("role", "stage", "worker", "process", "bootstrap") if key in spec}
         begun = Begun(
