@@ -24,6 +24,7 @@ from harness.runner.faults import FaultTargets, Nemesis
 from harness.runner.processes import Clock
 from harness.runner.run import Test
 from harness.runner.schedule import Schedule
+from harness.settings.client_choice import ClientChoice
 from harness.settings.groups import session_timeout_ms
 from harness.settings.options import Options
 from harness.settings.test_toml import Plan
@@ -44,7 +45,8 @@ PROCESS = "fencepost.process"
 def facts_of(options: Options, workload: "Workload", tag: str = "") -> PipelineFacts:
     """What the workload is in a run of these options. Raises `UsageError` where it cannot have the defect."""
     if options.defect:
-        registry.defects()[options.defect].require(workload, options.client, registry.workloads().values())
+        client = ClientChoice.of(options.client).name
+        registry.defects()[options.defect].require(workload, client, registry.workloads().values())
     policy, timeout_ms = policy_of(options.defect), txn_timeout_ms(options)
     return shaped(workload.facts(options, tag, policy=policy, txn_timeout_ms=timeout_ms), options, workload)
 
@@ -112,12 +114,14 @@ def plan_test(
     kept = sum(nemeses[injection.fault].keeps_slot for injection in drawn.injections)
     slots = sum(map(len, workers.values())) + kept + slots_more(drawn.churn) + SPARE_SLOTS
     require_ports(options, slots + 1)
+    client = ClientChoice.of(options.client)
     ours = PythonProgram(
         PROCESS,
         {
             "workload": workload.name,
             "defect": options.defect,
-            "client": options.client,
+            "client": client.name,
+            "client_version": client.version,
             "membership": {
                 "protocol": options.group_protocol,
                 "assignor": options.assignor,
@@ -137,8 +141,9 @@ def plan_test(
             if options.client_config
             else None,
             "stores": {kind: STORES[kind].address(folder) for kind in facts.stores},
-            **jvm_spec(options.client, folder, prepared),
+            **jvm_spec(client.name, folder, prepared),
         },
+        prepared.client.environment() if prepared and prepared.client else {},
     )
     return Test(
         options=options,
@@ -174,7 +179,7 @@ def jvm_spec(client: str, folder: Path, prepared: "Prepared | None") -> dict[str
 
     parts = JvmParts(
         jvm_library(prepared.java),
-        tuple(prepared.kafka.class_path),
+        (prepared.client and prepared.client.class_path) or tuple(prepared.kafka.class_path),
         folder / "workers",
         tuple(jvm_flags(prepared.java)),
     )

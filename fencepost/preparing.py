@@ -1,9 +1,11 @@
 """What a cluster is started from, held ready: found or fetched, with the user's broker settings looked at."""
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.settings.client_choice import ClientChoice
 from harness.settings.options import Options
 
 if TYPE_CHECKING:
@@ -23,12 +25,15 @@ def prepare_cluster(
     `clients`: those that the workers use; `stores`: the kinds of store that the pipeline has.
     """
     from harness.cluster.broker_settings import TOOL, check_settings, documented_settings
+    from harness.environment.client_parts import client_parts
     from harness.environment.java import java, require_in_process
     from harness.environment.jvm import broker_command
     from harness.environment.prepare import prepare
 
     if "java" in clients:  # before anything is made for a Java that will not do
         require_in_process(java(options.java))
+    pinned = ClientChoice.of(options.client).pinned
+    client = client_parts(pinned, cache, say, mirror=options.mirror) if pinned else None
     ready = prepare(
         *(options.kafka, options.java, options.toxiproxy, cache, say),
         mirror=options.mirror,
@@ -43,4 +48,4 @@ def prepare_cluster(
         known = documented_settings(cache, ready.kafka.version, tool)
         for name in check_settings(options.settings, known):
             say(f"Kafka {ready.kafka.version} does not document the broker setting {name}")
-    return ready
+    return replace(ready, client=client)

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.clients.call_watch import CallWatch
 from harness.clients.client_properties import connect_with
 from harness.clients.control import Control
 from harness.clients.feeder import Feeder
@@ -19,6 +20,7 @@ from harness.clients.final_reader import FinalReader
 from harness.clients.interface import TRANSACTION_TIMEOUT_MS, Client, GroupSettings, ProducerSettings
 from harness.clients.librdkafka_client import LibrdkafkaClient
 from harness.clients.readers import Observer
+from harness.clients.running import RunningClient, running_java, running_librdkafka
 from harness.history import Isolation, Role
 from harness.record.events import Begun
 from harness.record.journal import Journal, NoJournal
@@ -51,6 +53,20 @@ def client_of(spec: Mapping[str, Any]) -> Client:
     return JavaClient(JvmParts.from_spec(spec["jvm"]))
 
 
+def running_client(spec: Mapping[str, Any]) -> RunningClient:
+    """The client that this process runs: a worker that of the pipeline, and all others librdkafka."""
+    if spec["role"] != Role.WORKER.value or spec.get("client") != "java":
+        return running_librdkafka()
+    client_of(spec)
+    return running_java()
+
+
+def require_client(spec: Mapping[str, Any], running: RunningClient) -> None:
+    """End the process where it runs another version of the pipeline's client than was asked for."""
+    if running.name == spec.get("client"):
+        running.require(spec.get("client_version"))
+
+
 def member_of(spec: Mapping[str, Any]) -> GroupSettings:
     """How a worker belongs to its group: a static member goes by the worker's name, which its replacement has too."""
     told: dict[str, Any] = spec.get("membership", {})
@@ -78,13 +94,22 @@ def main(argv: Sequence[str] | None = None) -> None:
     control = Control(socket.socket(fileno=channel) if channel is not None else None)
     if spec["role"] == Role.FINAL.value:
         start_over(Path(spec["path"]))
+    running = running_client(spec)
+    require_client(spec, running)
     if spec.get("record", True):
         told = {key: spec[key] for key in ("role", "stage", "worker", "process", "bootstrap") if key in spec}
-        journal = Journal(Path(spec["path"]), spec["zero_ns"], Begun(spec["journal"], **told))
+        begun = Begun(
+            spec["journal"],
+            **told,
+            client=running.name,
+            client_version=running.version,
+            library_version=running.library,
+        )
+        journal = Journal(Path(spec["path"]), spec["zero_ns"], begun)
     else:
         journal = NoJournal()
         journal.name = spec["journal"]
-    with journal:
+    with journal, CallWatch(control, journal).watching():
         build(spec, journal, control).run()
 
 

@@ -41,7 +41,7 @@ def defects() -> "Mapping[str, Defect]":
 
 def workload_entries() -> list[dict[str, Any]]:
     """All that `fencepost list workloads --json` tells of each."""
-    from harness.settings.options import CLIENTS
+    from harness.environment.client_versions import CLIENTS
 
     return [
         {
@@ -125,6 +125,28 @@ def kafka_entries() -> list[dict[str, Any]]:
             "java": one.java,
         }
         for one in map(kafka_version, kafka_versions())
+    ]
+
+
+def client_entries() -> list[dict[str, Any]]:
+    """All that `fencepost list clients --json` tells of each."""
+    from harness.environment.client_versions import PACKAGES, UNVERSIONED, client_versions
+
+    unversioned = [
+        {"name": name, "summary": words.removeprefix("which is "), "client": name, "package": PACKAGES[name]}
+        for name, words in UNVERSIONED.items()
+    ]
+    return unversioned + [
+        {
+            "name": one.name,
+            "summary": one.summary,
+            "client": one.client,
+            "package": PACKAGES[one.client],
+            "version": one.version,
+            "librdkafka": one.library,
+            "notes": one.notes,
+        }
+        for one in client_versions()
     ]
 
 

@@ -25,6 +25,7 @@ from harness.record import store
 from harness.record.told_history import crc_of
 from harness.runner import schedule as schedules
 from harness.runner.churn import Turn
+from harness.runner.clients_seen import note_clients
 from harness.runner.ends import SentinelEnds
 from harness.runner.faults import Injection
 from harness.runner.interrupt import Interrupt, Stage
@@ -36,6 +37,7 @@ from harness.runner.run_log import RunLog
 from harness.runner.schedule import Schedule
 from harness.runner.tabulate import Ends, rows_of, tabulate, unexpected_errors
 from harness.secrets import redact_text
+from harness.settings.client_choice import ClientChoice
 from harness.settings.options import Options
 from harness.settings.test_toml import Plan
 from harness.stores.backlog import StoreBacklog
@@ -241,7 +243,9 @@ def _prepare(options: Options, workload: "Workload", cache: Path, say: Callable[
     from fencepost.spark import prepare_archive
 
     stores = facts_of(options, workload).stores
-    ready = prepare_cluster(options, cache, say, clients=(options.client,), stores=stores)
+    ready = prepare_cluster(
+        options, cache, say, clients=(ClientChoice.of(options.client).name,), stores=stores
+    )
     prepare_archive(ready.java, say)
     return ready
 
@@ -262,6 +266,7 @@ def _tabulate(folder: Path, plan: Plan, run_log: RunLog, quiet: Quiet, *, keep: 
         if plan.promises.history:
             run_log.history_crc = crc_of(folder / HISTORY_FILE)
         run_log.unexpected_errors += unexpected_errors(folder)
+        note_clients(folder, ClientChoice.of(plan.options.client), run_log)
         if not keep:
             _drop_segments(folder)
 

@@ -12,10 +12,11 @@ import click
 
 from fencepost.commands import options as asking
 from fencepost.progress import progress_for
+from harness.environment.client_versions import CLIENTS
 from harness.errors import ExitStatus, UsageError
 from harness.names import check_name
 from harness.secrets import redact_text
-from harness.settings.options import CLIENTS, Options
+from harness.settings.options import Options
 from harness.telling.words import several
 
 MOST_SIZE, MOST_PARTITIONS, MOST_WORKERS, MOST_ROUNDS = 10_000, 64, 16, 50

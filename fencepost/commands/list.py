@@ -10,7 +10,7 @@ from fencepost import registry
 from harness.errors import ExitStatus
 from harness.names import check_name
 
-KINDS = ("workloads", "nemeses", "checkers", "clusters", "anomalies", "defects", "kafka")
+KINDS = ("workloads", "nemeses", "checkers", "clusters", "anomalies", "defects", "kafka", "clients")
 SINGULAR = {"nemeses": "nemesis", "anomalies": "anomaly", "kafka": "Kafka version"}
 Entry = Mapping[str, Any]
 """`name` and `summary`, and what else this kind tells of each."""
@@ -94,5 +94,7 @@ def _entries(kind: str) -> Sequence[Entry]:
         ]
     if kind == "kafka":
         return registry.kafka_entries()
+    if kind == "clients":
+        return registry.client_entries()
     told = {"clusters": registry.clusters, "checkers": registry.checkers, "anomalies": registry.anomalies}
     return [{"name": name, "summary": summary} for name, summary in told[kind]().items()]

@@ -7,8 +7,10 @@ and told to go on). So no strike is missed, and none hits beside its step.
 
 import select
 import socket
+import threading
 from typing import Any
 
+from harness.clients.calls import Calls
 from harness.history import Step
 from harness.processes.control_line import Command, Report
 
@@ -18,11 +20,13 @@ class Control:
 
     def __init__(self, channel: socket.socket | None) -> None:
         self._channel = channel
+        self._telling = threading.Lock()  # a thread beside the worker tells as well
         self._poll = select.poll()
         self._buffer = b""
         self._armed: str | None = None
         self._asked: str | None = None  # wait only in a transaction that is to end so
         self._go = False
+        self.calls = Calls()
         self.replaced = False  # the run has put another worker in this one's place
         self.stopping = False
         if channel is not None:
@@ -33,7 +37,8 @@ class Control:
         if self._channel is None:
             return
         try:
-            self._channel.sendall(Report(**message).line())
+            with self._telling:
+                self._channel.sendall(Report(**message).line())
         except (BrokenPipeError, ConnectionResetError):
             self.stopping = True
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+from harness.clients.calls import Calls
 from harness.clients.control import Control
 from harness.clients.interface import (
     RETRY_S,
@@ -61,11 +62,13 @@ class Transaction(Sending):
         op: int,
         journal: Journal,
         count: int,
+        calls: Calls,
         handling: Handling = RIGHT,
     ) -> None:
         super().__init__(producer, count, lenient=handling.swallows)
         self._patience_s = handling.commit_patience_s
         self._transactional = producer
+        self._calls = calls
         self.op = op
         self._journal = journal
         self.commit_invoked = False
@@ -79,28 +82,30 @@ class Transaction(Sending):
 
     def send_offsets(self, offsets: Sequence[Position], membership: Any) -> None:
         """Add the input positions to the transaction."""
-        self._retried(partial(self._transactional.send_offsets, offsets, membership, STEP_TIMEOUT_S))
+        call = partial(self._transactional.send_offsets, offsets, membership, STEP_TIMEOUT_S)
+        self._retried("send_offsets_to_transaction", call)
 
     def abort(self) -> None:
         """End it without effect, on purpose."""
         self._tell("abort")
         self.outcome = Outcome.FAIL
-        self._retried(partial(self._transactional.abort, STEP_TIMEOUT_S))
+        self._retried("abort_transaction", partial(self._transactional.abort, STEP_TIMEOUT_S))
 
     def commit(self, reach: Callable[[], None], struck: bool) -> None:
         """Commit; if a fault is armed on the very commit, be at that step while it is under way."""
         self._tell("commit")
         self.commit_invoked = True
         call = partial(self._transactional.commit, min(STEP_TIMEOUT_S, self._patience_s))
-        commit = partial(retried, call, self._journal, self.op, self._patience_s)
+        named = partial(self._calls.during, "commit_transaction", self.op, call)
+        commit = partial(retried, named, self._journal, self.op, self._patience_s)
         if struck:
             _beside(commit, reach)
         else:
             commit()
         self.outcome = Outcome.OK
 
-    def _retried(self, act: Callable[[], None]) -> None:
-        retried(act, self._journal, self.op)
+    def _retried(self, name: str, act: Callable[[], None]) -> None:
+        retried(partial(self._calls.during, name, self.op, act), self._journal, self.op)
 
     def _tell(self, end: Literal["commit", "abort"]) -> None:
         self._journal.write(EndInvoked(end, self.op, self.acks))
@@ -125,6 +130,7 @@ class TransactionalProducer:
         self.transactional_id = transactional_id
         self._journal = journal
         self._control = control
+        self._calls = control.calls
         self._producer: TransactionalClient | None = None
 
     @property
@@ -144,7 +150,8 @@ class TransactionalProducer:
             self._journal.write(Invoked("init", process, op, transactional_id=self.transactional_id))
             producer = self._client.producer(self._settings, self.transactional_id)
             try:
-                retried(partial(producer.init, STEP_TIMEOUT_S), self._journal, op)
+                call = partial(producer.init, STEP_TIMEOUT_S)
+                retried(partial(self._calls.during, "init_transactions", op, call), self._journal, op)
             except ClientError as error:
                 producer.discard()  # else its request could still be answered, and fence the next one
                 self._journal.write(Completed(Outcome.INFO, "init", process, op, error=str(error)))
@@ -162,7 +169,7 @@ class TransactionalProducer:
         """A transaction, which the caller begins; its completion is written however it ends, and no cause is unsaid."""
         if self._producer is None:
             raise AssertionError("transaction before open")
-        txn = Transaction(self._producer, op, self._journal, count, self._handling)
+        txn = Transaction(self._producer, op, self._journal, count, self._calls, self._handling)
         errors = Errors()
         try:
             yield txn
@@ -209,7 +216,8 @@ class TransactionalProducer:
         if self._producer is None:
             return
         try:
-            retried(partial(self._producer.abort, STEP_TIMEOUT_S), self._journal, txn.op)
+            call = partial(self._producer.abort, STEP_TIMEOUT_S)
+            retried(partial(self._calls.during, "abort_transaction", txn.op, call), self._journal, txn.op)
         except ClientError as error:
             errors.abort_error = str(error)
             txn.fenced = txn.fenced or error.failure is Failure.FENCED

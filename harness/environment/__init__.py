@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from harness.environment.client_parts import ClientParts
     from harness.environment.container_image import ContainerImage
     from harness.environment.java import Java
     from harness.environment.kafka import KafkaDistribution
@@ -22,3 +23,4 @@ class Prepared:
     cache: Path
     postgres: "Postgres | None" = None  # where the pipeline needs one
     image: "ContainerImage | None" = None  # where the brokers run in containers
+    client: "ClientParts | None" = None  # where one of a version was asked for

@@ -45,6 +45,8 @@ class Report:
     given: int | None = None  # records that a reader was given so far
     reached: int | None = None  # partitions of which a final reader came to the end
     unread: int | None = None  # partitions that a worker is still to read to their ends before it may end
+    waits: str | None = None  # the call of its client that has not come back for too long,
+    since_ns: int | None = None  # and since when of the run; 0: it has come back
 
     def line(self) -> bytes:
         """As it is sent."""
@@ -68,6 +70,8 @@ class Heard:
     given: int = 0
     reached: int = 0
     unread: int = 0
+    waits: str = ""
+    since_ns: int = 0
 
     def take(self, report: Report) -> None:
         """One more report."""

@@ -101,12 +101,14 @@ def _text(value: object) -> bool:
 
 
 FITS: Mapping[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("op", "ops", "call", "rows", "crc", "errors", "txn", "at"), is_number),
+    **dict.fromkeys(("op", "ops", "call", "rows", "crc", "errors", "txn", "at", "since"), is_number),
     "pid": _small,
     "process": lambda value: is_number(value, -1),
     **dict.fromkeys(("journal", "role", "stage", "f", "error", "isolation", "table", "file"), _text),
     **dict.fromkeys(("transactional_id", "asked", "worker", "bootstrap", "target", "evidence"), _text),
-    **dict.fromkeys(("abort_error", "retried"), _text),
+    **dict.fromkeys(
+        ("abort_error", "retried", "client", "client_version", "library_version", "waits"), _text
+    ),
     **dict.fromkeys(("gained", "fenced", "surprise"), lambda value: type(value) is bool),
     **dict.fromkeys(("parameters", "ends"), lambda value: isinstance(value, dict)),
     "sends": _sends,

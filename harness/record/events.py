@@ -53,6 +53,9 @@ class Begun(Event):
     worker: str | None = None
     process: int | None = None
     bootstrap: str | None = None
+    client: str | None = None  # that it runs, as the library itself says: librdkafka or java,
+    client_version: str | None = None  # the version of its package (confluent-kafka, kafka-clients),
+    library_version: str | None = None  # and that of librdkafka
 
 
 @dataclass(frozen=True)
@@ -181,6 +184,8 @@ class Noted(Event):
     error: str | None = None
     retried: str | None = None  # the error after which it asked again
     errors: int | None = None  # so far
+    waits: str | None = None  # the call of its client that has not come back for too long,
+    since: int | None = None  # and when it began
 
 
 _KINDS: Sequence[type[Event]] = (

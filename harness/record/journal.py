@@ -21,6 +21,7 @@ offset, or null; the offset is null where the broker no longer knew it.
 """
 
 import os
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -40,6 +41,7 @@ class Journal:
         self.ops = 0
         self._zero_ns = zero_ns
         self._index = 0
+        self._lock = threading.Lock()  # a thread beside the worker writes as well
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
         self.write(replace(begun, pid=os.getpid()))
 
@@ -49,12 +51,13 @@ class Journal:
 
     def write(self, event: Event) -> int:
         """Append one event, and return its time."""
-        now_ns = self.now_ns()
-        line = orjson.dumps(
-            {"index": self._index, "time": now_ns, **event.body()}, option=orjson.OPT_APPEND_NEWLINE
-        )
-        self._index += 1
-        written = os.write(self._fd, line)
+        with self._lock:
+            now_ns = self.now_ns()
+            line = orjson.dumps(
+                {"index": self._index, "time": now_ns, **event.body()}, option=orjson.OPT_APPEND_NEWLINE
+            )
+            self._index += 1
+            written = os.write(self._fd, line)
         if written != len(line):
             raise OSError(f"journal {self.name}: {written} of {len(line)} bytes written; is the disk full?")
         return now_ns

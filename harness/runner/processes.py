@@ -7,6 +7,7 @@ slot of its own: the same worker, so the same transactional id.
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -276,20 +277,23 @@ class Processes:
 
     # -- stopping ---------------------------------------------------------------------------
 
-    def stop(self, members: Sequence[Member]) -> list[str]:
-        """Ask them to end and wait for it; kill those that do not. Says which were killed."""
+    def stop(self, members: Sequence[Member], before: Callable[[], None] = lambda: None) -> list[Member]:
+        """Ask them all to end, and kill those that do not within the time, after `before`. Returns who was killed."""
         for member in members:
             member.expected_to_end = True
             member.child.resume()
             member.send(stop=True, go=True)
-        killed = []
+        deadline_s, deaf = time.monotonic() + STOP_TIMEOUT_S, []
         for member in members:
             try:
-                member.child.wait(STOP_TIMEOUT_S)
+                member.child.wait(max(0.0, deadline_s - time.monotonic()))
             except WaitTimeout:
-                killed.append(f"{member.journal} did not end within {STOP_TIMEOUT_S:g} s and was killed")
-                member.child.kill()
-        return killed
+                deaf.append(member)
+        if deaf:
+            before()
+        for member in deaf:
+            member.child.kill()
+        return deaf
 
     def others(self, *roles: Role) -> Iterator[Member]:
         """The living members of these roles, zombies too."""

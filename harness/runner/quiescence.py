@@ -19,6 +19,7 @@ from harness.runner.faults import FaultContext
 from harness.runner.final_reads import read_all
 from harness.runner.processes import Processes
 from harness.runner.run_log import RunLog
+from harness.runner.stalls import not_ended, note_stalls
 from harness.waiting import wait_for, wait_while_progressing
 from harness.witness import Edge
 
@@ -66,10 +67,10 @@ def quiesce(
             attempt(
                 "not-drained",
                 f"{stage.name} did not finish its inputs",
-                partial(_drain, processes, ends, stage, patience),
+                partial(_drain, context, run_log, ends, stage, patience),
                 stage.name,
             )
-        _stop(run_log, processes, Role.WORKER)
+        _stop(run_log, context, Role.WORKER)
         for journal, unread in processes.unread():
             run_log.problem(
                 "reader-short", f"{journal} did not read {unread} partitions to their ends", journal
@@ -86,7 +87,7 @@ def quiesce(
                 partial(_require_drained, ends, stage, patience),
                 stage.name,
             )
-        _stop(run_log, processes, Role.OBSERVER, Role.FEEDER)
+        _stop(run_log, context, Role.OBSERVER, Role.FEEDER)
     with run_log.phase("final reads"):
         attempt("no-sentinels", "the sentinels were not written", partial(ends.mark, pipeline.places))
         attempt(
@@ -121,21 +122,25 @@ def _attempt(run_log: RunLog, code: str, what: str, act: Callable[[], None], sub
         run_log.problem(code, f"{what}: {error}", subject)
 
 
-def _stop(run_log: RunLog, processes: Processes, *roles: Role) -> None:
-    for killed in processes.stop(list(processes.others(*roles))):
-        run_log.problem("did-not-end", killed)
+def _stop(run_log: RunLog, context: FaultContext, *roles: Role) -> None:
+    processes = context.processes
+    looked = partial(note_stalls, context, run_log)
+    for killed in processes.stop(list(processes.others(*roles)), looked):
+        run_log.evidence_problems.append(not_ended(killed, context, run_log))
 
 
-def _drain(processes: Processes, ends: Ends, stage: StageFacts, patience: Patience) -> None:
+def _drain(context: FaultContext, run_log: RunLog, ends: Ends, stage: StageFacts, patience: Patience) -> None:
     """Wait until the stage has committed everything that is visible in its inputs, as long as it gets on.
 
     Workers that only abort and begin again, however busily, do not get on.
     """
+    processes = context.processes
     left: list[int | None] = [None]
     fewest: list[int] = []
 
     def drained() -> bool:
         processes.replace_dead()
+        note_stalls(context, run_log)
         left[0] = ends.left(stage)
         fewest[:] = [min([*fewest, left[0]])] if left[0] is not None else fewest
         return left[0] == 0

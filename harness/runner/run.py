@@ -26,6 +26,7 @@ from harness.runner.processes import OBSERVER_SLOT, Clock, Processes
 from harness.runner.quiescence import Patience, Quiet, quiesce
 from harness.runner.request_recording import RequestRecording
 from harness.runner.run_log import RunLog
+from harness.runner.stalls import not_ended, note_stalls
 from harness.runner.watch import Watch
 from harness.settings.options import Options
 from harness.stores.backlog import Backlog, nothing_stored
@@ -173,6 +174,7 @@ def _under_faults(
             if not feeder.alive:
                 raise EnvironmentFailure(f"the feeder ended by itself: {processes.last_words(feeder)}")
             processes.replace_dead()
+            note_stalls(context, run_log)
             run_log.compare_clocks()
             recording.tick(time.monotonic() - begun_s, processes.counts().get("committed", 0))
             run_log.progress.tick(watch.tick(tuple(carried_out.injected.on.values())))
@@ -183,7 +185,7 @@ def _under_faults(
         carried_out.stop()  # whatever ended the loop, what is broken is put right
         churn.stop()
     for killed in processes.stop([feeder]):
-        run_log.problem("did-not-end", killed, feeder.journal)
+        run_log.evidence_problems.append(not_ended(killed, context, run_log))
     if not told:
         ahead.begin()
     return carried_out, churn

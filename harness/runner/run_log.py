@@ -1,9 +1,10 @@
 """What a run has to tell of itself, gathered as it goes."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from harness.facts import Facts, Phase
 from harness.moves import Moved
@@ -12,6 +13,9 @@ from harness.runner.processes import Clock
 from harness.runner.progress import Progress
 from harness.verdict import FaultReport
 from harness.witness.request_log import Spoken
+
+if TYPE_CHECKING:
+    from harness.runner.stalls import Stall
 
 
 @dataclass
@@ -25,6 +29,7 @@ class RunLog:
     unmet_goals: dict[str, str] = field(default_factory=dict)
     unexpected_errors: list[Reason] = field(default_factory=list)
     reports: list[FaultReport] = field(default_factory=list)
+    stalls: "list[Stall]" = field(default_factory=list)  # calls of workers that lasted too long
     churn: list[Moved] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
@@ -33,6 +38,7 @@ class RunLog:
     history_crc: int | None = None
     clock_drift_ms: float | None = None
     spoken: Spoken = field(default_factory=Spoken)  # by the workers, to the brokers
+    ran: Sequence[str] = ()  # the clients that the workers ran, as their journals say
     features: Mapping[str, int] = field(default_factory=dict)  # of the cluster, those in force
 
     def now_s(self) -> float:
@@ -81,7 +87,7 @@ class RunLog:
             unmet_goals=self.unmet_goals,
             evidence_problems=self.evidence_problems,
             interrupted=interrupted,
-            unexpected_errors=self.unexpected_errors,
+            unexpected_errors=[*self.unexpected_errors, *(one.reason(self.now_s()) for one in self.stalls)],
             versions={**versions, **self._features(), **self._client()},
             requests=self.spoken.versions,
             rows=self.rows,
@@ -98,5 +104,6 @@ class RunLog:
         return {"transaction.version": str(self.features.get("transaction.version", 0))}
 
     def _client(self) -> dict[str, str]:
-        """As the workers' client names itself to the brokers."""
-        return {"client": ", ".join(self.spoken.software)} if self.spoken.software else {}
+        """The workers' client, as it says itself, and as it names itself to the brokers."""
+        named = {"client": ", ".join(self.spoken.software)} if self.spoken.software else {}
+        return {**({"workers' client": ", ".join(self.ran)} if self.ran else {}), **named}

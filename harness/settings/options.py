@@ -14,6 +14,7 @@ from harness.environment.kafka_versions import kafka_version
 from harness.errors import UsageError
 from harness.names import check_name, unknown
 from harness.secrets import REDACTED, redact_setting
+from harness.settings.client_choice import ClientChoice, ClientKind
 from harness.settings.clusters import check_external
 from harness.settings.groups import ASSIGNORS, PROTOCOLS, check_group
 from harness.settings.kinds import Kind, Names, Number, OneOf, Settings, Switch, Text, Whole, refuse
@@ -22,7 +23,6 @@ from harness.settings.known import Known
 _PATH = Text("the path of a folder")
 _TOOL = Text("auto, bundled, or a path")
 _SPARK = Settings(r"spark\.[^\s=]+", 'one of Spark\'s, which begin with "spark."')
-CLIENTS = ("librdkafka", "java")
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 _BROKER = Settings(r"[a-z][a-z0-9._-]*", "a setting of Kafka's brokers")
 
@@ -57,7 +57,7 @@ class Options:
     rate: float = _option(Number(0.1, 100_000, "inputs a second"), 150.0, "inputs a second", flag=True)
     txn_size: int = _option(Whole(1, 10_000), 20, "inputs per transaction", flag=True)
     client: str = _option(
-        OneOf(CLIENTS), "librdkafka", "the client of the pipeline: librdkafka or java", flag=True
+        ClientKind(), "librdkafka", "the pipeline's client: librdkafka or java, or NAME:VERSION", flag=True
     )
     group_protocol: str = _option(
         OneOf(PROTOCOLS),
@@ -209,6 +209,7 @@ class Options:
         if self.defect is not None:
             check_name("defect", self.defect, known.defects)
         check_name("Kafka version", self.kafka, known.kafka)
+        _ = ClientChoice.of(self.client).pinned  # there is such a version
         kafka_version(self.kafka).require(self.transaction_version, self.group_protocol)
         check_group(self.group_protocol, self.assignor)
         check_external(self.cluster, self.bootstrap, self.client_config, self.keep, self.settings)

@@ -21,13 +21,13 @@ from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.environment import Prepared
 from harness.environment.cache import cache_folder
+from harness.environment.client_versions import CLIENTS
 from harness.environment.java import jvm_library
 from harness.environment.jvm import jvm_flags
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.pipeline import TopicFacts
 from harness.processes.spawn import Supervisor
-from harness.settings.options import CLIENTS
 
 GROUPS = (("classic", "eager"), ("classic", "cooperative"), ("consumer", None))
 FENCED = {"abortable", "fenced", "fatal"}

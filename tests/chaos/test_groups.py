@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import fencepost
-from harness.settings.options import CLIENTS
+from harness.environment.client_versions import CLIENTS
 
 GROUPS = ({"assignor": "eager"}, {"assignor": "cooperative"}, {"group_protocol": "consumer"})
 FAULTS = (["kill-worker", "pause-worker"], None)

@@ -15,6 +15,7 @@ class PythonProgram:
 
     module: str  # handed in by the front door
     common: Mapping[str, Any] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)  # such as where a client of another version lies
 
     def launch(self, seat: Seat) -> Launch:
         """`python -P -m MODULE SPECIFICATION`, with its end of the control line."""
@@ -34,4 +35,5 @@ class PythonProgram:
             **seat.more,
         }
         told = {key: value for key, value in spec.items() if value is not None}
-        return Launch([sys.executable, "-P", "-m", self.module, json.dumps(told)], pass_fds=(seat.channel,))
+        argv = [sys.executable, "-P", "-m", self.module, json.dumps(told)]
+        return Launch(argv, pass_fds=(seat.channel,), env=self.env)

@@ -41,6 +41,7 @@ def test_help_loads_nothing_heavy():
         ("clusters", "local"),
         ("anomalies", "lost-input"),
         ("defects", "no-rewind"),
+        ("clients", "java:3.9.1"),
     ],
 )
 def test_each_kind_can_be_listed(kind, name):
@@ -55,7 +56,7 @@ def test_what_is_named_alone_is_listed():
 
 
 @pytest.mark.parametrize(
-    "kind", ["workloads", "nemeses", "checkers", "clusters", "anomalies", "defects", "kafka"]
+    "kind", ["workloads", "nemeses", "checkers", "clusters", "anomalies", "defects", "kafka", "clients"]
 )
 def test_every_list_is_a_list_of_objects_too(kind):
     told = json.loads(fencepost("list", kind, "--json").stdout)

@@ -1,16 +1,22 @@
 """From options to a plan."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fencepost import planning, registry
 from fencepost.shapes import shaped
+from harness.environment.client_parts import ClientParts
+from harness.environment.client_versions import client_version
 from harness.errors import UsageError
+from harness.history import Role
 from harness.pipeline import PipelineFacts
+from harness.programs import Seat
 from harness.promises import Promises
 from harness.runner.schedule import Schedule
 from harness.settings.options import Options
@@ -75,6 +81,52 @@ def test_on_a_shared_cluster_all_that_a_run_makes_begins_with_its_tag(name: str,
     assert [one for one in names if not one.startswith(f"{tag}-")] == []
     promised = planning.promises_of(options, test)
     assert (promised.witness, promised.replicas, promised.one_clock) == ("fetch", False, False)
+
+
+def prepared_with(client: ClientParts | None) -> Any:
+    java = SimpleNamespace(home=Path("/java"), version=17)
+    return SimpleNamespace(
+        client=client, java=java, kafka=SimpleNamespace(class_path=(Path("/of-the-cluster.jar"),))
+    )
+
+
+def launched(
+    options: Options, client: ClientParts | None, folder: Path
+) -> tuple[dict[str, Any], Mapping[str, str]]:
+    """What a worker, the feeder and the readers of that run are told, which is the same in all of this."""
+    drawn = Schedule(())
+    test = planning.plan_test(options, WORKLOADS["shop"], drawn, folder, prepared_with(client))
+    assert set(map(id, test.programs.values())) == {id(test.own)}
+    seat = Seat(Role.WORKER, "w", folder / "w.jsonl", "kafka:9092", 0, 0)
+    launch = test.own.launch(seat)
+    return json.loads(launch.argv[-1]), launch.env
+
+
+def test_a_client_of_a_version_comes_first_on_the_path_of_every_process(tmp_path: Path) -> None:
+    parts = ClientParts(client_version("librdkafka", "2.9.0"), tmp_path / "client")
+    spec, env = launched(Options(client="librdkafka:2.9.0"), parts, tmp_path)
+    assert (spec["client"], spec["client_version"]) == ("librdkafka", "2.9.0")
+    assert env["PYTHONPATH"].split(":")[0] == str(tmp_path / "client")
+
+
+def test_a_client_of_java_takes_the_place_of_the_clusters_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.environment.java.jvm_library", lambda java: Path("/libjvm.so"))
+    jar = Path("/cache/kafka-clients-3.9.1.jar")
+    parts = ClientParts(client_version("java", "3.9.1"), jar.parent, (jar,))
+    spec, env = launched(Options(client="java:3.9.1"), parts, tmp_path)
+    assert (spec["client"], spec["client_version"], dict(env)) == ("java", "3.9.1", {})
+    assert spec["jvm"]["class_path"] == [str(jar)]
+    spec, _ = launched(Options(client="java"), None, tmp_path)
+    assert spec["jvm"]["class_path"] == ["/of-the-cluster.jar"] and "client_version" not in spec
+
+
+def test_a_defect_that_a_client_prevents_is_prevented_in_every_version_of_it() -> None:
+    options = Options(workload="orders", defect="swallow-send-error", client="java:3.9.1")
+    with pytest.raises(UsageError, match="choose --client librdkafka"):
+        planning.facts_of(options, WORKLOADS["orders"])
+    planning.facts_of(replace(options, client="librdkafka:2.9.0"), WORKLOADS["orders"])
 
 
 def test_a_cluster_of_its_own_needs_no_tag() -> None:

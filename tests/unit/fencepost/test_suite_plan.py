@@ -26,6 +26,15 @@ def names(tmp_path: Path, text: str) -> list[str]:
     return [cell.name for cell in planned(tmp_path, text).suite.cells]
 
 
+def test_a_version_of_a_client_is_a_cell_of_its_own_and_can_be_known(tmp_path: Path) -> None:
+    known = KNOWN.replace('workload = "shop"', 'client = "librdkafka:2.16.1"')
+    text = f'[matrix]\nclient = ["librdkafka:2.16.1", "java:3.9.1", "librdkafka"]\n{known}'
+    made = planned(tmp_path, text)
+    clients = [cell.client for cell in made.suite.cells]
+    assert clients == ["librdkafka:2.16.1", "java:3.9.1", "librdkafka"]
+    assert [made.known[0].has(cell) for cell in made.suite.cells] == [True, False, False]
+
+
 def test_lists_multiply(tmp_path: Path) -> None:
     text = '[matrix]\nworkload = ["shop", "echo"]\nclient = ["librdkafka", "java"]\nnemesis = ["kill-broker", "drawn"]'
     found = names(tmp_path, text)
@@ -155,6 +164,10 @@ REFUSED = {
     "a fault that cannot strike": (
         '[matrix]\nworkload = "shop"\nnemesis = "kill-postgres"\n',
         'cell "shop librdkafka kill-postgres": ',
+    ),
+    "a version of a client": (
+        '[matrix]\nclient = ["java:3.9.1", "java:9.9.9"]\n',
+        'cell "shop java:9.9.9 drawn": there is no pinned client "java:9.9.9"',
     ),
     "a Kafka": ('[matrix]\nkafka = ["4.3.1", "9.9.9"]\n', 'there is no Kafka version "9.9.9"'),
     "two of one name": (

@@ -1,0 +1,91 @@
+"""Workers that wait in a call of their client for longer than it may take: told while it lasts, and at the end.
+
+A worker tells it by a thread of its own (`harness.clients.call_watch`). A call that comes back is a warning; a worker
+that has to be killed in it makes the run unknown: what it had in hand was not brought to its end.
+"""
+
+from dataclasses import dataclass
+
+from harness.errors import FencepostError
+from harness.history import Role
+from harness.pipeline import StageFacts
+from harness.reasons import Reason
+from harness.runner.faults import FaultContext
+from harness.runner.processes import STOP_TIMEOUT_S, Member
+from harness.runner.run_log import RunLog
+
+STALLED = "stalled"
+"""The code of the reason, as the anomaly is called: a worker lives, has something to do, and does not go on."""
+OF_GROUP = "send_offsets_to_transaction"
+REMEDY = (
+    "`fencepost list clients` says what is known of this version of the client, and --client NAME:VERSION chooses "
+    "another; the worker's journal has a note with the time at which the call began"
+)
+
+
+@dataclass
+class Stall:
+    """One call that lasts too long."""
+
+    journal: str
+    call: str
+    since_s: float  # of the run
+    whom: str  # who should answer; empty: nobody in particular, or nobody knew
+    until_s: float | None = None  # the call came back, or the worker ended; None: it still waits
+
+    def reason(self, now_s: float, end: str = "") -> Reason:
+        """In words. `end`: what came of it."""
+        worker = f"worker {self.journal}"
+        if self.until_s is None:
+            words = f"{worker} waits in {self.call} since {now_s - self.since_s:.0f} s{end}{self.whom}"
+        else:
+            words = f"{worker} waited in {self.call} for {self.until_s - self.since_s:.0f} s{self.whom}"
+        return Reason(STALLED, words, self.journal, REMEDY)
+
+
+def note_stalls(context: FaultContext, run_log: RunLog) -> None:
+    """Take in which workers wait too long now, and which no longer do."""
+    now_s = run_log.now_s()
+    for member in list(context.processes.members):
+        since_ns = member.heard.since_ns
+        for stall in run_log.stalls:
+            over = since_ns / 1e9 != stall.since_s or not member.alive
+            if stall.journal == member.journal and stall.until_s is None and over:
+                stall.until_s = now_s
+        known = any((one.journal, one.since_s) == (member.journal, since_ns / 1e9) for one in run_log.stalls)
+        if since_ns and not known and member.role is Role.WORKER and member.alive:
+            stall = Stall(member.journal, member.heard.waits, since_ns / 1e9, _whom(member, context))
+            run_log.stalls.append(stall)
+            run_log.progress.say(stall.reason(now_s).text)
+
+
+def not_ended(member: Member, context: FaultContext, run_log: RunLog) -> Reason:
+    """Why a process had to be killed at the end: that it did not end, or what it waited for."""
+    waits = [one for one in run_log.stalls if one.journal == member.journal and one.until_s is None]
+    if not waits:
+        words = f"{member.journal} did not end within {STOP_TIMEOUT_S:g} s and was killed"
+        return Reason("did-not-end", words, member.journal)
+    (stall,) = waits
+    run_log.stalls.remove(stall)
+    stall.whom = _whom(member, context)  # who coordinates now
+    return stall.reason(run_log.now_s(), ", and was killed")
+
+
+def _whom(member: Member, context: FaultContext) -> str:
+    """Who should answer the call that it is in, as the end of a sentence."""
+    stage = next((one for one in context.stages if one.name == member.stage), None)
+    return _coordinator(member, stage, context) if stage else ""
+
+
+def _coordinator(member: Member, stage: StageFacts, context: FaultContext) -> str:
+    own = stage.transactional_ids.get(member.worker or "")
+    try:
+        if member.heard.waits == OF_GROUP and stage.group is not None:
+            broker = context.cluster.group_coordinator(stage.group)
+            return f"; the coordinator of its group {stage.group} is broker {broker} now"
+        if own is not None:
+            broker = context.cluster.txn_coordinator(own)
+            return f"; the coordinator of its transactional id {own} is broker {broker} now"
+    except FencepostError:
+        return "; nobody could say who its coordinator is now"
+    return ""

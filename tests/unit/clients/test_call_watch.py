@@ -1,0 +1,80 @@
+"""A call that does not come back is told once, and so is its return."""
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from harness.clients.call_watch import LONG_LOOKS, CallWatch
+from harness.clients.calls import Calls
+from harness.clients.control import Control
+from harness.record.events import Begun
+from harness.record.journal import Journal
+
+
+class Told(Control):
+    """A control line that keeps what is told."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.said: list[dict[str, object]] = []
+
+    def tell(self, **message: object) -> None:
+        self.said.append(message)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "w.jsonl", 0, Begun("w"))
+
+
+def notes(journal: Journal, folder: Path) -> list[dict[str, object]]:
+    journal.close()
+    lines = map(json.loads, (folder / "w.jsonl").read_text().splitlines())
+    return [line for line in lines if line["type"] == "note"]
+
+
+def test_a_call_that_lasts_is_told_once_and_noted(tmp_path: Path, journal: Journal) -> None:
+    control = Told()
+    watch = CallWatch(control, journal)
+
+    def never() -> None:
+        for _ in range(LONG_LOOKS - 1):
+            watch.look()
+        assert control.said == []
+        watch.look()
+        watch.look()
+
+    control.calls.during("send_offsets_to_transaction", 4, never)
+    (told,) = control.said
+    assert told["waits"] == "send_offsets_to_transaction"
+    watch.look()
+    watch.look()
+    assert control.said[1:] == [{"since_ns": 0}]
+    (note,) = notes(journal, tmp_path)
+    assert (note["op"], note["waits"], note["since"]) == (4, told["waits"], told["since_ns"])
+
+
+def test_calls_that_come_back_are_no_long_call(tmp_path: Path, journal: Journal) -> None:
+    control = Told()
+    watch = CallWatch(control, journal)
+    for op in range(3 * LONG_LOOKS):
+        control.calls.during("commit_transaction", op, watch.look)
+    assert control.said == [] and notes(journal, tmp_path) == []
+
+
+def test_a_call_is_over_however_it_ends() -> None:
+    calls = Calls()
+    with pytest.raises(ZeroDivisionError):
+        calls.during("abort_transaction", 1, lambda: 1 // 0)
+    assert calls.now is None
+
+
+def test_it_looks_beside_the_call(monkeypatch: pytest.MonkeyPatch, journal: Journal) -> None:
+    monkeypatch.setattr("harness.clients.call_watch.LOOK_S", 0.001)
+    control, told = Told(), threading.Event()
+    monkeypatch.setattr(control, "tell", lambda **message: told.set())
+    with CallWatch(control, journal).watching():
+        control.calls.during("init_transactions", 0, lambda: told.wait(20))
+    assert told.is_set()
