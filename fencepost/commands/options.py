@@ -10,6 +10,7 @@ import click
 
 from fencepost import registry
 from harness.errors import UsageError
+from harness.settings.clusters import check_given
 from harness.settings.options import FIELDS, Options, parse, parse_set
 from harness.settings.test_toml import Plan
 
@@ -61,6 +62,7 @@ def options_from(given: Mapping[str, Any], sets: Sequence[str], config: str | No
         raise UsageError(f"{key} is given twice, by --{key} and by --set; say it once")
     for values in [*from_sets, *flags]:
         options = options.updated(values)
+    check_given(options.cluster, {key for values in [*from_sets, *flags] for key in values})
     return options
 
 

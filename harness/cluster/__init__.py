@@ -23,7 +23,8 @@ class Ability(StrEnum):
 
     KILL = "kill"  # end a broker at once, and start it again
     PAUSE = "pause"  # stop a broker in its tracks, and let it go on
-    LINKS = "links"  # every link can be struck alone
+    LINKS = "links"  # every link of a client can be struck alone
+    PEER_LINKS = "peer-links"  # and every one between two brokers
     SEGMENTS = "segments"  # the segment files of every replica can be read
 
 
@@ -44,6 +45,7 @@ class ClusterSpec:
     tag: str = ""  # what the run's topics and transactional ids begin with
     groups: tuple[str, ...] = ()  # the run's consumer groups
     keep_topics: bool = False
+    permits: tuple[str, ...] = ()  # what of a cluster that is already there may be struck
     transaction_version: int | None = None  # of the feature transaction.version (KIP-890); None: Kafka's own
 
 

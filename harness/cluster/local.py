@@ -19,16 +19,14 @@ from harness.clients.wire import WireError
 from harness.cluster import Ability, ClusterSpec, admin
 from harness.cluster.config import Layout, lay_out, properties
 from harness.cluster.node import START_TIMEOUT_S, LocalBroker, PortTaken
+from harness.cluster.proxies import ToxiproxyServer
 from harness.cluster.questions import Questions
-from harness.cluster.start_diagnosis import diagnosis, port_taken
 from harness.cluster.storage import features, format_node, new_id
 from harness.environment import Prepared
 from harness.environment.jvm import STORAGE_TOOL, broker_command
 from harness.environment.ports import listens
 from harness.errors import EnvironmentFailure, StartFailed, UsageError, WaitTimeout
 from harness.network.local import LocalNetwork
-from harness.network.toxiproxy import HOST, Toxiproxy, ToxiproxyError
-from harness.processes.child import Child
 from harness.processes.spawn import Supervisor
 from harness.promises import FETCH
 from harness.waiting import wait_for
@@ -37,7 +35,6 @@ from harness.witness.fetch_witness import FetchWitness
 from harness.witness.request_log import Spoken, spoken
 from harness.witness.segment_witness import SegmentWitness
 
-TOXIPROXY_TIMEOUT_S = 15.0
 REQUESTS = "requests.log"
 """In a broker's folder: the requests that it answered, while they are recorded."""
 _log = logging.getLogger(__name__)
@@ -65,7 +62,7 @@ class LocalCluster(Questions):
         self._next_port = next_port
         self._taken: list[int] = []
         self._nodes: list[LocalBroker] = []
-        self._toxiproxy: Child | None = None
+        self._toxiproxy: ToxiproxyServer | None = None
 
     def __enter__(self) -> "LocalCluster":
         try:
@@ -161,30 +158,11 @@ class LocalCluster(Questions):
         return port
 
     def _start_proxies(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        log = self._folder / "toxiproxy.log"
-        port = self.layout.toxiproxy
-        command: list[str | Path] = [self._prepared.toxiproxy, "-host", HOST, "-port", str(port)]
-        child = self._toxiproxy = self._supervisor.spawn(command, name="toxiproxy", log_file=log)
-        server = Toxiproxy(port)
-
-        def up() -> bool:
-            if child.poll() is not None:
-                words = log.read_text(errors="replace")
-                kind = PortTaken if port_taken(words) else StartFailed
-                raise kind(f"toxiproxy did not start: {diagnosis(words)}; its log is {log}")
-            try:
-                return bool(server.version())
-            except ToxiproxyError:
-                return False
-
-        wait_for(up, "toxiproxy to answer", TOXIPROXY_TIMEOUT_S, every_s=0.01)
-        try:
-            server.populate(list(self.layout.links.values()))
-        except ToxiproxyError as error:
-            kind = PortTaken if port_taken(str(error)) else StartFailed
-            raise kind(f"the proxies could not be made: {error}") from error
-        self.network = LocalNetwork(server, child.pid, self.layout.brokers, self.layout.links)
+        server = self._toxiproxy = ToxiproxyServer(
+            self._prepared.toxiproxy, self.layout.toxiproxy, self._folder
+        )
+        child = server.start(self._supervisor, self.layout.links.values())
+        self.network = LocalNetwork(server.api, child.pid, self.layout.links)
 
     def _make_nodes(self) -> list[LocalBroker]:
         prepared = self._prepared
@@ -243,7 +221,7 @@ class LocalCluster(Questions):
             file.unlink()
         if self._toxiproxy is not None:
             try:
-                self._toxiproxy.kill()
+                self._toxiproxy.end()
             except EnvironmentFailure as error:
                 _log.error("toxiproxy: %s", error)
 

@@ -31,12 +31,16 @@ class LocalNetwork:
     """The proxies of one cluster, which one toxiproxy server (process `pid`) runs."""
 
     def __init__(
-        self, toxiproxy: Toxiproxy, pid: int, brokers: Sequence[int], links: Mapping[str, Proxy]
+        self,
+        toxiproxy: Toxiproxy,
+        pid: int,
+        links: Mapping[str, Proxy],
+        probe_timeout_s: float = PROBE_TIMEOUT_S,
     ) -> None:
         self._toxiproxy = toxiproxy
         self._pid = pid
-        self._brokers = tuple(brokers)
         self._links = links
+        self._probe_timeout_s = probe_timeout_s
         self._cuts: Counter[tuple[str, str]] = Counter()  # how many cuts are on a stream of a link
         self._lock = Lock()
 
@@ -71,13 +75,13 @@ class LocalNetwork:
         )
         return {link: ports[self._links[link].listen_port] for link in links}
 
-    def passes(self, link: str, timeout_s: float = PROBE_TIMEOUT_S) -> bool:
+    def passes(self, link: str, timeout_s: float | None = None) -> bool:
         """Whether a request through the link's proxy is answered."""
-        return answers(self._links[link].listen_port, timeout_s)
+        return answers(self._links[link].listen_port, timeout_s or self._probe_timeout_s)
 
-    def reaches(self, link: str, timeout_s: float = PROBE_TIMEOUT_S) -> bool:
+    def reaches(self, link: str) -> bool:
         """Whether the same request is answered when it goes round the proxy."""
-        return answers(self._links[link].upstream_port, timeout_s)
+        return answers(self._links[link].upstream_port, self._probe_timeout_s)
 
     @contextmanager
     def impose(self, links: Sequence[str], effect: LinkEffect) -> Iterator["LinkCut"]:

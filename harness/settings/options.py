@@ -14,7 +14,7 @@ from harness.environment.kafka_versions import kafka_version
 from harness.errors import UsageError
 from harness.names import check_name, unknown
 from harness.secrets import REDACTED, redact_setting
-from harness.settings.clusters import check_external
+from harness.settings.clusters import check_external, check_permits
 from harness.settings.groups import ASSIGNORS, PROTOCOLS, check_group
 from harness.settings.kinds import Kind, Names, Number, OneOf, Settings, Switch, Text, Whole, refuse
 from harness.settings.known import Known
@@ -144,6 +144,7 @@ class Options:
     client_config: str | None = _option(
         Text("the path of a file"), None, "Kafka's client properties: how to connect to an external cluster"
     )
+    permits: tuple[str, ...] | None = _option(Names(), None, "what an external run may strike: workers,links")
     heap_mb: int = _option(Whole(128, 8192), 256, "MB of heap of each broker")
     mirror: str | None = _option(
         Text("a URL (http, https or file)", r"(https?|file)://[^\s]+"),
@@ -206,6 +207,7 @@ class Options:
         kafka_version(self.kafka).require(self.transaction_version, self.group_protocol)
         check_group(self.group_protocol, self.assignor)
         check_external(self.cluster, self.bootstrap, self.client_config, self.keep, self.settings)
+        check_permits(self.cluster, self.permits)
         if self.run_name == "latest":
             raise UsageError('a run cannot be named "latest": the link to the newest run has that name')
         for key, tool in (("java", self.java), ("toxiproxy", self.toxiproxy), ("postgres", self.postgres)):
