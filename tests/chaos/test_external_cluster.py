@@ -191,11 +191,13 @@ def test_a_token_that_brokers_do_not_take_is_told_in_one_sentence(
 ) -> None:
     """Another server's: its signature and its audience are not those that the brokers were told of."""
     with closing(TokenServer(tmp_path, USER, SECRET, audience="others")) as others:
-        config = others.client_config(tmp_path / "client.properties", secured.authority.certificate)
+        certificate = secured.authority.certificate
+        config = others.client_config(tmp_path / "client.properties", certificate)
+        gone = others.client_config(tmp_path / "gone", certificate, secret="of another client")
         with pytest.raises(Unwelcome, match=f"does not let the client {USER} in with OAUTHBEARER"):
             look(secured.bootstrap_for(SLOT), str(config))
-    with pytest.raises(Unwelcome, match="the token endpoint http://127.0.0.1:.* does not answer"):
-        look(secured.bootstrap_for(SLOT), str(config.rename(tmp_path / "again")))
+    with pytest.raises(Unwelcome, match=r"does not answer .*: look at sasl\.oauthbearer\.token\.endpoint\.url"):
+        look(secured.bootstrap_for(SLOT), str(gone))
 
 
 def test_a_wrong_way_to_connect_is_told_in_one_sentence(secured: SecuredCluster, tmp_path: Path) -> None:

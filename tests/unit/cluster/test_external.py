@@ -36,11 +36,6 @@ def test_what_names_no_server_is_refused(text: str) -> None:
         (("local", "a:1", None, "none", {}), "--set bootstrap needs --cluster external"),
         (("local", None, "file", "none", {}), "--set client-config needs --cluster external"),
         (("local", None, None, "topics", {}), "--keep topics needs --cluster external"),
-        (("local", None, None, "none", {}, ("workers",)), "--set permits needs --cluster external"),
-        (
-            ("external", "a:1", None, "none", {}, ("workers", "brokers")),
-            "brokers of an external cluster cannot",
-        ),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(given: tuple[object, ...], words: str) -> None:
