@@ -14,7 +14,7 @@ from harness.clients.wire import Address, answers
 from harness.cluster.proxies import ToxiproxyServer
 from harness.cluster.start_diagnosis import diagnosis
 from harness.errors import EnvironmentFailure, StartFailed, UsageError
-from harness.network.kafka_proxy import Task
+from harness.network.kafka_proxy import LISTENING, Task
 from harness.network.links import client_link, proxy_of
 from harness.network.local import LocalNetwork
 from harness.network.toxiproxy import HOST, Proxy, Toxiproxy
@@ -102,15 +102,16 @@ class ClientLinks:
         command = [sys.executable, "-P", "-m", PROGRAM, task.line()]
         child = self.supervisor.spawn(command, name="kafka-proxy", log_file=log)
 
-        def unreached() -> list[int]:
+        (ports, *_) = task.ports.values()
+
+        def reached() -> bool:
+            words = log.read_text(errors="replace")
             if child.poll() is not None:
-                words = diagnosis(log.read_text(errors="replace"))
-                raise StartFailed(f"the proxies did not start: {words}; their log is {log}")
-            (ports, *_) = task.ports.values()
-            return [broker for broker, port in ports.items() if not answers(port, PROBE_TIMEOUT_S)]
+                raise StartFailed(f"the proxies did not start: {diagnosis(words)}; their log is {log}")
+            return LISTENING in words and all(answers(port, PROBE_TIMEOUT_S) for port in ports.values())
 
         wait_for(
-            lambda: not unreached(),
+            reached,
             "every broker to answer through the proxies",
             START_TIMEOUT_S,
             last_seen=lambda: diagnosis(log.read_text(errors="replace")),

@@ -27,6 +27,8 @@ from harness.network.kafka_answers import HOST, Addresses, concerns, rewritten
 
 CONNECT_TIMEOUT_S = 10.0
 BUFFER_BYTES = 1 << 20
+LISTENING = "listening on every port"
+"""What the process prints once that is so."""
 _log = logging.getLogger("proxy")
 
 
@@ -174,13 +176,14 @@ async def carry(task: Task) -> None:
     """Listen on every port until the process is ended."""
     security = connect_with(task.client_config).security
     context = security.context() if security.tls else None
-    async with asyncio.TaskGroup() as group:
-        for slot, ports in task.ports.items():
-            told = {broker: (HOST, port) for broker, port in task.told[slot].items()}
-            for broker, port in ports.items():
-                post = Post(Address(*task.brokers[broker], security), context, Addresses(told))
-                server = await asyncio.start_server(post.serve, HOST, port, limit=BUFFER_BYTES)
-                group.create_task(server.serve_forever())
+    servers = []  # which must be kept
+    for slot, ports in task.ports.items():
+        told = {broker: (HOST, port) for broker, port in task.told[slot].items()}
+        for broker, port in ports.items():
+            post = Post(Address(*task.brokers[broker], security), context, Addresses(told))
+            servers.append(await asyncio.start_server(post.serve, HOST, port, limit=BUFFER_BYTES))
+    _log.warning(LISTENING)
+    await asyncio.gather(*(server.serve_forever() for server in servers))
 
 
 def main() -> None:
@@ -188,8 +191,8 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     try:
         asyncio.run(carry(Task.parse(sys.argv[1])))
-    except* (OSError, EnvironmentFailure) as errors:
-        sys.exit(str(errors.exceptions[0]))
+    except (OSError, EnvironmentFailure) as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

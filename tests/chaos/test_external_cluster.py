@@ -196,7 +196,9 @@ def test_a_token_that_brokers_do_not_take_is_told_in_one_sentence(
         gone = others.client_config(tmp_path / "gone", certificate, secret="of another client")
         with pytest.raises(Unwelcome, match=f"does not let the client {USER} in with OAUTHBEARER"):
             look(secured.bootstrap_for(SLOT), str(config))
-    with pytest.raises(Unwelcome, match=r"does not answer .*: look at sasl\.oauthbearer\.token\.endpoint\.url"):
+    with pytest.raises(
+        Unwelcome, match=r"does not answer .*: look at sasl\.oauthbearer\.token\.endpoint\.url"
+    ):
         look(secured.bootstrap_for(SLOT), str(gone))
 
 
