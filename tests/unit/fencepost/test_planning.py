@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 from fencepost import planning, registry
+from fencepost.commands.options import options_from
 from fencepost.shapes import shaped
 from harness.errors import UsageError
 from harness.pipeline import PipelineFacts
 from harness.promises import Promises
 from harness.runner.schedule import Schedule
+from harness.settings.command_line import command_line
 from harness.settings.options import Options
+from harness.settings.test_toml import Plan
 from workloads.registry import WORKLOADS
 
 
@@ -126,3 +129,20 @@ def test_behind_proxies_a_worker_is_told_that_it_speaks_plaintext(tmp_path: Path
         options = Options(cluster="external", bootstrap="kafka:9092", permits=permits, seed=1)
         test = planning.plan_test(options, WORKLOADS["shop"], Schedule(()), tmp_path)
         assert test.own.common["proxied"] is behind  # type: ignore[attr-defined]
+
+
+def test_how_many_brokers_an_external_cluster_has_is_not_asked_for(tmp_path: Path) -> None:
+    external = ["cluster=external", "bootstrap=kafka:9092"]
+    config = tmp_path / "test.toml"
+    config.write_text('[options]\ncluster = "external"\nbootstrap = "kafka:9092"\nbrokers = 5\n')
+    for given, sets, file in (
+        ({"brokers": "3"}, external, None),
+        ({}, [*external, "brokers=3"], None),
+        ({}, [], str(config)),
+    ):
+        with pytest.raises(UsageError, match="leave out --brokers"):
+            options_from(given, sets, file)
+    stored = Options(cluster="external", bootstrap="kafka:9092", brokers=5)
+    config.write_text(Plan(stored, {"id": 1}).text())
+    assert options_from({}, [], str(config)).brokers == 5
+    assert "--brokers" not in command_line(stored)
