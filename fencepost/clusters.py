@@ -3,11 +3,12 @@
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cluster import Ability, Cluster, ClusterSpec
+from harness.cluster import OF_CONTAINERS, Ability, Cluster, ClusterSpec
+from harness.settings.clusters import LINKS
 from harness.settings.options import Options
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ class ClusterKind:
     open: Callable[[ClusterParts], AbstractContextManager[Cluster]]
     shared: bool = False  # with others: what a run makes there bears a tag
     brokers: Callable[[Options], int] | None = None  # asks how many it has; None: as many as the options say
+    permitted: Mapping[str, frozenset[Ability]] = field(
+        default_factory=dict
+    )  # what each of `permits` adds to `can`
 
 
 def _local(parts: ClusterParts) -> AbstractContextManager[Cluster]:
@@ -52,9 +56,12 @@ def _docker(parts: ClusterParts) -> AbstractContextManager[Cluster]:
 
 
 def _external(parts: ClusterParts) -> AbstractContextManager[Cluster]:
+    from harness.cluster.client_links import ClientLinks
     from harness.cluster.external import ExternalCluster
 
-    return ExternalCluster(parts.spec)
+    made = (parts.folder / "proxies", parts.prepared.toxiproxy, parts.supervisor, parts.next_port)
+    links = ClientLinks(parts.spec.slots, *made) if LINKS in parts.spec.permits else None
+    return ExternalCluster(parts.spec, links)
 
 
 def _look(options: Options) -> int:
@@ -67,7 +74,7 @@ _ALL = (
     ClusterKind(
         name="local",
         summary="Kafka nodes as processes of this machine, three or --brokers, no root and no Docker",
-        can=frozenset({Ability.KILL, Ability.PAUSE, Ability.LINKS, Ability.SEGMENTS}),
+        can=frozenset(Ability) - OF_CONTAINERS,
         one_clock=True,
         open=_local,
     ),
@@ -86,8 +93,15 @@ _ALL = (
         open=_external,
         shared=True,
         brokers=_look,
+        permitted={LINKS: frozenset({Ability.LINKS})},
     ),
 )
+
+
+def can(options: Options) -> frozenset[Ability]:
+    """What can be done to the cluster of these options, as far as the user permits it."""
+    kind = CLUSTERS[options.cluster]
+    return kind.can.union(*(kind.permitted.get(one, frozenset()) for one in options.permits or ()))
 
 
 MOST_BROKERS = 7

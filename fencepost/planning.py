@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost import registry
 from fencepost.aims import aimed, expand
-from fencepost.clusters import CLUSTERS
+from fencepost.clusters import CLUSTERS, can
 from fencepost.shapes import draw_churn, empty_share, shaped, txn_timeout_ms
 from harness.clients.interface import SESSION_TIMEOUT_MS
 from harness.cluster import Ability
@@ -25,6 +25,7 @@ from harness.runner.processes import Clock
 from harness.runner.run import Test
 from harness.runner.schedule import Schedule
 from harness.settings.client_choice import ClientChoice
+from harness.settings.clusters import LINKS
 from harness.settings.groups import session_timeout_ms
 from harness.settings.options import Options
 from harness.settings.test_toml import Plan
@@ -74,7 +75,7 @@ def draw(options: Options, workload: "Workload") -> Schedule:
         transactional_ids={stage.name: tuple(stage.transactional_ids.values()) for stage in facts.stages},
         writes={stage.name: stage.writes for stage in facts.stages},
         slots=tuple(f"w{n}" for n in range(sum(map(len, workers.values())))),
-        can=CLUSTERS[options.cluster].can,
+        can=can(options),
         stage=defect.stage_of(workload) if defect and not named else None,
         step=defect.step.value if defect and defect.step and not named else None,
         services=tuple(kind for kind in facts.stores if STORES[kind].served),
@@ -140,6 +141,7 @@ def plan_test(
             "client_config": str(Path(options.client_config).expanduser().resolve())
             if options.client_config
             else None,
+            "proxied": LINKS in (options.permits or ()),
             "stores": {kind: STORES[kind].address(folder) for kind in facts.stores},
             **jvm_spec(client.name, folder, prepared),
         },

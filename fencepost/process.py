@@ -89,7 +89,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Be what the specification says until told to stop."""
     spec: dict[str, Any] = json.loads((argv or sys.argv[1:])[0])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which then says stop
-    connect_with(spec.get("client_config"))
+    behind_proxies = spec.get("proxied") and spec["role"] != Role.FINAL.value  # which speak plaintext
+    connect_with(None if behind_proxies else spec.get("client_config"))
     channel = spec.get("channel")
     control = Control(socket.socket(fileno=channel) if channel is not None else None)
     if spec["role"] == Role.FINAL.value:

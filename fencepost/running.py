@@ -234,6 +234,7 @@ def _cluster_of(options: Options, test: Test, tag: str) -> ClusterSpec:
         tag=tag,
         groups=tuple(stage.group for stage in test.pipeline.stages if stage.group is not None),
         keep_topics=options.keep == "topics",
+        permits=options.permits or (),
         transaction_version=options.transaction_version,
     )
 

@@ -55,7 +55,7 @@ def _whom(context: FaultContext, injection: Injection) -> tuple[Member, int]:
         for member in context.processes.workers(stage.name):
             own = _id_of(stage, member, named)
             broker = cluster.txn_coordinator(own) if own is not None else -1
-            if broker > 0:
+            if broker >= 0:
                 alone = stage.group is None or cluster.group_coordinator(stage.group) != broker
                 busy = bool(member.heard.counts.get("inputs"))
                 found.append((alone, busy, own == named, member, broker))

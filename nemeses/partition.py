@@ -30,7 +30,8 @@ IN_SYNC_TIMEOUT_S = 60.0
 
 def draw(rng: Random, targets: FaultTargets) -> Drawn:
     """A broker from all its peers, two brokers from each other, or a worker from a broker."""
-    several = ("isolate", "pair") if len(targets.brokers) > 1 else ()
+    peers = len(targets.brokers) > 1 and Ability.PEER_LINKS in targets.can
+    several = ("isolate", "pair") if peers else ()
     kinds = (*several, *(("client",) if targets.slots else ()))
     kind = one_of(rng, kinds, "a second broker, or a pipeline whose workers run here")
     one, *others = rng.sample(targets.brokers, min(2, len(targets.brokers)))

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from harness.cluster import Cluster
 from harness.errors import FaultFailed
-from harness.network.links import client_link
+from harness.network.links import dialed_by
 from harness.pipeline import StageFacts
 from harness.runner.faults import Drawn, FaultContext, FaultTargets, Injection, NothingToStrike, Target
 from harness.runner.processes import Member, Processes
@@ -132,11 +132,16 @@ def worker_at(processes: Processes, slot: str) -> Member:
 def broker_in_touch(cluster: Cluster, slot: str, named: int) -> int:
     """The broker of that number; if the worker has no connection to it, the one to which it has most.
 
-    A broker that was down has lost its partitions to others, and for minutes nobody need ask it for anything.
+    A broker that was down has lost its partitions to others, and for minutes nobody need ask it for anything. A cluster
+    that is not ours may number its brokers otherwise.
     """
-    links = {broker.id: client_link(slot, broker.id) for broker in cluster.brokers}
+    links = dialed_by(slot, cluster.network.links)
+    if not links:
+        raise FaultFailed(f"there is no link of the client slot {slot}")
     stand = cluster.network.connections(links.values())
-    return named if stand[links[named]] else max(links, key=lambda broker: stand[links[broker]])
+    if named in links and stand[links[named]]:
+        return named
+    return max(links, key=lambda broker: stand[links[broker]])
 
 
 def _busiest(living: list[Member], named: Callable[[Member], bool], none: str) -> Member:

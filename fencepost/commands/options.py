@@ -10,6 +10,7 @@ import click
 
 from fencepost import registry
 from harness.errors import UsageError
+from harness.settings.clusters import check_given
 from harness.settings.options import FIELDS, Options, parse, parse_set
 from harness.settings.test_toml import Plan
 
@@ -53,7 +54,8 @@ def run_keys() -> list[str]:
 
 def options_from(given: Mapping[str, Any], sets: Sequence[str], config: str | None) -> Options:
     """Defaults, then the file, then `--set`, then the flags. Raises `UsageError`."""
-    options = Plan.load(Path(config)).options if config else Options()
+    plan = Plan.load(Path(config)) if config else Plan(Options())
+    options = plan.options
     from_sets = [parse_set(assignment) for assignment in sets]
     flags = flag_values(given)
     twice = {key for values in from_sets for key in values} & {key for values in flags for key in values}
@@ -61,7 +63,15 @@ def options_from(given: Mapping[str, Any], sets: Sequence[str], config: str | No
         raise UsageError(f"{key} is given twice, by --{key} and by --set; say it once")
     for values in [*from_sets, *flags]:
         options = options.updated(values)
+    written = () if plan.run else _changed(options)  # what a run stored, nobody wrote
+    check_given(options.cluster, {*written, *(key for values in [*from_sets, *flags] for key in values)})
     return options
+
+
+def _changed(options: Options) -> list[str]:
+    """The keys that are not as they are by default."""
+    default = Options()
+    return [key for key, one in FIELDS.items() if getattr(options, one.name) != getattr(default, one.name)]
 
 
 def settled(options: Options) -> Options:

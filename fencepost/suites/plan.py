@@ -17,6 +17,7 @@ from fencepost.suites.known import Known
 from fencepost.suites.matrix import DRAWN, Row, differing, matches, rows, told
 from harness.errors import UsageError
 from harness.names import on_one_line, unknown
+from harness.settings.clusters import check_given
 from harness.settings.command_line import command_line
 from harness.settings.options import Options, from_toml, to_toml
 from harness.suite import Cell, Suite
@@ -160,6 +161,7 @@ def _settled(seed: int, document: Mapping[str, Any], asked: Asked) -> list[tuple
         if values.get("nemesis") == DRAWN:
             values.pop("nemesis")
         written = Options().updated(values)
+        check_given(written.cluster, values)
         name = _named(row, written)
         actual = {**to_toml(written), "nemesis": told("nemesis", written.nemesis)}
         out = [k for k, table in enumerate(exclude) if matches(f"exclude {k + 1}", table, actual)]

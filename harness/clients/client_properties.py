@@ -11,9 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.clients.security import MECHANISMS, PROTOCOLS, Security
+from harness.clients.tokens import OAUTHBEARER, Credentials
 from harness.errors import UsageError
 
 BOOTSTRAP = "bootstrap.servers"
+TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
+LOGIN_HANDLER = "sasl.login.callback.handler.class"
+ASKS_FOR_TOKENS = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+"""A property of a JVM: the URLs that its Kafka clients may send secrets to (CVE-2025-27817); by default, none."""
 _TRUST, _KEY = "ssl.truststore", "ssl.keystore"
 _JAAS = re.compile(r"^\s*(?P<module>[\w.$]+)\s+required\s+(?P<options>.*?);?\s*$", re.DOTALL)
 _OPTION = re.compile(r"(\w+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|([^\s;]+))")
@@ -24,6 +30,8 @@ KNOWN = frozenset(
         "security.protocol",
         "sasl.mechanism",
         "sasl.jaas.config",
+        TOKEN_URL,
+        LOGIN_HANDLER,
         f"{_TRUST}.location",
         f"{_TRUST}.type",
         f"{_TRUST}.certificates",
@@ -63,6 +71,8 @@ class ClientProperties:
         except UsageError as error:
             raise UsageError(f"{path}: {error}") from error
         java = {name: text for name, text in told.items() if name != BOOTSTRAP}
+        if security.credentials is not None:
+            java[LOGIN_HANDLER] = ASKS_FOR_TOKENS
         for name, file in ((_TRUST, security.ca_file), (_KEY, security.certificate_file)):
             if file is not None:
                 java[f"{name}.location"] = file  # absolute: workers run elsewhere
@@ -82,10 +92,16 @@ def _security(told: Mapping[str, str], folder: Path) -> Security:
             )
     mechanism = told.get("sasl.mechanism")
     username = password = ""
+    credentials = None
     if protocol.startswith("SASL_"):
         if mechanism not in MECHANISMS:
             raise UsageError(f"sasl.mechanism must be one of {', '.join(MECHANISMS)}")
-        username, password = _credentials(told.get("sasl.jaas.config", ""), mechanism)
+        jaas = told.get("sasl.jaas.config", "")
+        if mechanism == OAUTHBEARER:
+            credentials = _token_credentials(told, jaas)
+            username = credentials.client_id
+        else:
+            username, password = _credentials(jaas, mechanism)
     return Security(
         protocol=protocol,
         ca_file=_file(told, f"{_TRUST}.location", folder),
@@ -96,6 +112,7 @@ def _security(told: Mapping[str, str], folder: Path) -> Security:
         mechanism=mechanism,
         username=username,
         password=password,
+        credentials=credentials,
     )
 
 
@@ -110,22 +127,36 @@ def _file(told: Mapping[str, str], name: str, folder: Path) -> str | None:
 
 def _credentials(jaas: str, mechanism: str) -> tuple[str, str]:
     """User and password of a login module."""
-    module = "ScramLoginModule" if mechanism.startswith("SCRAM") else "PlainLoginModule"
+    module = "scram.ScramLoginModule" if mechanism.startswith("SCRAM") else "plain.PlainLoginModule"
+    options = _login(jaas, module, "username", "password")
+    return options["username"], options["password"]
+
+
+def _token_credentials(told: Mapping[str, str], jaas: str) -> Credentials:
+    """What a token is asked for with."""
+    url = told.get(TOKEN_URL, "")
+    if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", url):
+        raise UsageError(f"{TOKEN_URL} must be the URL (http or https) of the server that gives tokens")
+    if told.get(LOGIN_HANDLER, ASKS_FOR_TOKENS).rpartition(".")[2] != ASKS_FOR_TOKENS.rpartition(".")[2]:
+        raise UsageError(f"{LOGIN_HANDLER} must be {ASKS_FOR_TOKENS}: leave it out")
+    options = _login(jaas, "oauthbearer.OAuthBearerLoginModule", "clientId", "clientSecret")
+    return Credentials(url, options["clientId"], options["clientSecret"], options.get("scope"))
+
+
+def _login(jaas: str, module: str, *needed: str) -> dict[str, str]:
+    """The options of a login module. Raises `UsageError` for another module, or where one that is needed is missing."""
     found = _JAAS.match(jaas)
-    package = "scram" if module.startswith("Scram") else "plain"
-    wanted = (
-        f"sasl.jaas.config must be: org.apache.kafka.common.security.{package}.{module} required "
-        'username="..." password="...";'
-    )
-    if found is None or not found["module"].endswith(f".{module}"):
-        raise UsageError(wanted)
     options = {
         name: re.sub(r"\\(.)", r"\1", double or single or bare)
-        for name, double, single, bare in _OPTION.findall(found["options"])
+        for name, double, single, bare in _OPTION.findall(found["options"] if found else "")
     }
-    if not options.get("username") or not options.get("password"):
-        raise UsageError(wanted)
-    return options["username"], options["password"]
+    ours = found is not None and found["module"].endswith(f".{module.rpartition('.')[2]}")
+    if not ours or not all(options.get(name) for name in needed):
+        form = " ".join(f'{name}="..."' for name in needed)
+        raise UsageError(
+            f"sasl.jaas.config must be: org.apache.kafka.common.security.{module} required {form};"
+        )
+    return options
 
 
 def _librdkafka(security: Security) -> dict[str, str]:
@@ -140,7 +171,16 @@ def _librdkafka(security: Security) -> dict[str, str]:
             "ssl.key.password": security.key_password or "",
             "ssl.endpoint.identification.algorithm": "https" if security.check_name else "none",
         }
-    if security.sasl:
+    if security.credentials is not None:
+        told |= {
+            "sasl.mechanism": OAUTHBEARER,
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.token.endpoint.url": security.credentials.url,
+            "sasl.oauthbearer.client.id": security.credentials.client_id,
+            "sasl.oauthbearer.client.secret": security.credentials.secret,
+            "sasl.oauthbearer.scope": security.credentials.scope or "",
+        }
+    elif security.sasl:
         told |= {
             "sasl.mechanism": security.mechanism or "",
             "sasl.username": security.username,
@@ -186,3 +226,9 @@ def of_librdkafka() -> Mapping[str, str]:
 def of_java() -> Mapping[str, str]:
     """The same for Java clients."""
     return _in_use[0].java if _in_use else {}
+
+
+def of_jvm() -> Mapping[str, str]:
+    """The properties of the JVM that Java clients of this process need."""
+    credentials = _in_use[0].security.credentials if _in_use else None
+    return {} if credentials is None else {ALLOWED_URLS: credentials.url}

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from harness.clients.client_properties import of_jvm
 from harness.clients.interface import (
     ConsumerSettings,
     Moves,
@@ -13,7 +14,7 @@ from harness.clients.java_assigned import AssignedJava, log_ends
 from harness.clients.java_consumer import JavaConsumer, stable_end, whole_partition
 from harness.clients.java_errors import classify, translated
 from harness.clients.java_producer import JavaProducer, JavaTransactions
-from harness.clients.jvm import JvmParts, start
+from harness.clients.jvm import JvmParts, java_class, start
 from harness.clients.records import Record
 from harness.history import Isolation
 
@@ -31,6 +32,8 @@ class JavaClient:
 
     def __init__(self, parts: JvmParts) -> None:
         start(parts)
+        for name, value in of_jvm().items():
+            java_class("java.lang.System").setProperty(name, value)
 
     def consumer(
         self, settings: ConsumerSettings, topics: Sequence[str], moves: Moves, on_error: OnError

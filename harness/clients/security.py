@@ -5,7 +5,8 @@ what to send next; the connection that carries them is ours (`harness.clients.wi
 """
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,9 +14,10 @@ from kafka.errors import KafkaError
 from kafka.net.sasl import get_sasl_mechanism
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
+from harness.clients.tokens import OAUTHBEARER, Credentials, NoToken, provider_of
 from harness.errors import EnvironmentFailure
 
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 NO_ERROR = 0
 UNSUPPORTED_MECHANISM = 33
@@ -39,6 +41,9 @@ class Security:
     mechanism: str | None = None  # one of MECHANISMS
     username: str = ""
     password: str = field(default="", repr=False)
+    credentials: Credentials | None = (
+        None  # what a token is asked for with, where the mechanism is OAUTHBEARER
+    )
 
     @property
     def tls(self) -> bool:
@@ -75,27 +80,48 @@ def authenticate(security: Security, host: str, where: str, ask: Callable[[Any],
 
     Raises `Unwelcome` where the broker does not take it.
     """
+    steps = exchange(security, host, where)
+    with suppress(StopIteration):
+        request = next(steps)
+        while True:
+            request = steps.send(ask(request))
+
+
+def exchange(security: Security, host: str, where: str) -> Generator[Any, Any, None]:
+    """The requests by which we say who we are; each is sent its answer. Raises `Unwelcome` where it is not taken."""
     mechanism = security.mechanism or ""
-    shaken = ask(SaslHandshakeRequest(mechanism=mechanism, version=1))
+    shaken = yield SaslHandshakeRequest(mechanism=mechanism, version=1)
     if shaken.error_code == UNSUPPORTED_MECHANISM:
         offered = ", ".join(shaken.mechanisms)
         raise Unwelcome(f"{where} does not take sasl.mechanism={mechanism}: it offers {offered or 'none'}")
     user = security.username
     if mechanism.startswith("SCRAM"):  # RFC 5802: a comma or an equals sign would end the name
         user = user.replace("=", "=3D").replace(",", "=2C")
-    exchange = get_sasl_mechanism(mechanism)(
-        host=host, sasl_plain_username=user, sasl_plain_password=security.password, sasl_mechanism=mechanism
+    exchanged = get_sasl_mechanism(mechanism)(
+        host=host,
+        sasl_plain_username=user,
+        sasl_plain_password=security.password,
+        sasl_mechanism=mechanism,
+        sasl_oauth_token_provider=provider_of(security.credentials),
     )
-    refused = f"{where} does not let the user {security.username} in with {mechanism}"
-    while not exchange.is_done():
-        answer = ask(SaslAuthenticateRequest(auth_bytes=exchange.auth_bytes(), version=1))
+    who = "the client" if security.credentials else "the user"
+    refused = f"{where} does not let {who} {security.username} in with {mechanism}"
+    while not exchanged.is_done():
+        try:
+            told = exchanged.auth_bytes()
+        except NoToken as error:
+            raise Unwelcome(str(error)) from error
+        answer = yield SaslAuthenticateRequest(auth_bytes=told, version=1)
         if answer.error_code != NO_ERROR:
             words = f" ({answer.error_message})" if answer.error_message else ""
-            raise Unwelcome(
-                f"{refused}{words}: look at username and password in sasl.jaas.config of the client-config file"
+            wrong = (
+                "look at scope in sasl.jaas.config of the client-config file, and at what the brokers expect"
+                if security.credentials
+                else "look at username and password in sasl.jaas.config of the client-config file"
             )
+            raise Unwelcome(f"{refused}{words}: {wrong}")
         try:
-            exchange.receive(answer.auth_bytes)
+            exchanged.receive(answer.auth_bytes)
         except (ValueError, KeyError, KafkaError) as error:
             raise Unwelcome(f"{refused}: its answer is not what the password asks for: {error}") from error
 

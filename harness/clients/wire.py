@@ -21,7 +21,7 @@ from harness.errors import EnvironmentFailure
 
 HOST = "127.0.0.1"
 _CLIENT_ID = "fencepost"
-_LARGEST_ANSWER = 256 * 1024 * 1024
+LARGEST_ANSWER = 256 * 1024 * 1024
 
 
 class WireError(EnvironmentFailure):
@@ -100,17 +100,11 @@ class Connection:
                 f"{request.version}: Fencepost needs Kafka 3.0 or newer"
             )
         self._asked += 1
-        request.with_header(self._asked, _CLIENT_ID)
-        self._socket.sendall(request.encode(header=True, framed=True))
+        self._socket.sendall(encoded(request, self._asked))
         size = int.from_bytes(_receive(self._socket, 4, deadline))
-        if size > _LARGEST_ANSWER:
+        if size > LARGEST_ANSWER:
             raise WireError(f"what listens on {self._where} is no Kafka broker{self._or_secured()}")
-        body = _receive(self._socket, size, deadline)
-        try:
-            response = ResponseClassRegistry.get_response_class(request.header)
-            return response.decode(body, header=True)
-        except (ValueError, IndexError, TypeError, struct.error) as error:
-            raise WireError(f"the answer from {self._where} cannot be read: {error}") from error
+        return decoded(request, _receive(self._socket, size, deadline), self._where)
 
     def _introduce(self, address: Address, deadline: float) -> None:
         """Ask what the broker speaks, and say who we are."""
@@ -140,6 +134,21 @@ class Connection:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+
+def encoded(request: Any, number: int) -> bytes:
+    """A request as it is sent: its length, a header with that number, its body."""
+    request.with_header(number, _CLIENT_ID)
+    return bytes(request.encode(header=True, framed=True))
+
+
+def decoded(request: Any, answer: bytes, where: str) -> Any:
+    """What a broker answered to a request that was encoded. Raises `WireError`, which says where it came from."""
+    try:
+        response = ResponseClassRegistry.get_response_class(request.header)
+        return response.decode(answer, header=True)
+    except (ValueError, IndexError, TypeError, struct.error) as error:
+        raise WireError(f"the answer from {where} cannot be read: {error}") from error
 
 
 def ask(target: Target, request: Any, timeout_s: float) -> Any:

@@ -24,10 +24,15 @@ class Ability(StrEnum):
 
     KILL = "kill"  # end a broker at once, and start it again
     PAUSE = "pause"  # stop a broker in its tracks, and let it go on
-    LINKS = "links"  # every link can be struck alone
+    LINKS = "links"  # every link of a client can be struck alone
+    PEER_LINKS = "peer-links"  # and every one between two brokers
     SEGMENTS = "segments"  # the segment files of every replica can be read
     PACKETS = "drop packets"  # a broker's packets can be dropped, connection requests among them
     DISCONNECT = "disconnect"  # a broker can be taken from the network
+
+
+OF_CONTAINERS = frozenset({Ability.PACKETS, Ability.DISCONNECT})
+"""What needs a network of its own for each broker."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,7 @@ class ClusterSpec:
     groups: tuple[str, ...] = ()  # the run's consumer groups
     keep_topics: bool = False
     image: str = "auto"  # of containers: auto, bundled, or a name
+    permits: tuple[str, ...] = ()  # what of a cluster that is already there may be struck
     transaction_version: int | None = None  # of the feature transaction.version (KIP-890); None: Kafka's own
 
 

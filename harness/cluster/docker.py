@@ -14,6 +14,7 @@ from pathlib import Path
 from harness.cluster import Ability, ClusterSpec
 from harness.cluster.config import Hosts, properties
 from harness.cluster.docker_broker import DATA, HOME, DockerBroker
+from harness.cluster.proxies import filled
 from harness.cluster.start_diagnosis import diagnosis, port_taken
 from harness.cluster.started import REQUESTS, StartedCluster
 from harness.cluster.started_node import PortTaken
@@ -29,6 +30,7 @@ from harness.environment.jvm import HERE, LOGGING, broker_command
 from harness.environment.kafka import KafkaDistribution
 from harness.environment.rootfs import ARCHIVE, JARS, JAVA_HOME
 from harness.errors import EnvironmentFailure, StartFailed
+from harness.network.local import LocalNetwork
 from harness.processes.spawn import Supervisor
 from harness.promises import FETCH
 from harness.witness import Witness
@@ -122,7 +124,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
             return self._fleet.disconnected(node.container, self.hosts.of(broker))
         return super().isolate(broker, how)
 
-    def _start_proxies(self) -> ProxyContainer:
+    def _start_proxies(self) -> LocalNetwork:
         self._fleet.open()
         port = self.layout.toxiproxy
         program = str(HOME / "toxiproxy-server")
@@ -148,9 +150,9 @@ class DockerCluster(StartedCluster[DockerBroker]):
                     f"toxiproxy did not start: {diagnosis(words)}; its log is {container.log_file}"
                 )
 
-        self._await_proxies(check)
+        api = filled(port, self.layout.links.values(), check)
         self._require_version(container)
-        return ProxyContainer(container)
+        return LocalNetwork(api, ProxyContainer(container), self.layout.links)
 
     def _require_version(self, container: Container) -> None:
         """Raise `StartFailed` if the image has no Kafka where it is looked for, or another version."""

@@ -1,8 +1,8 @@
 """A cluster that is already there, and that others may use as well.
 
 Its topics, groups and transactional ids that begin with the run's tag are the run's own; nothing else of it is touched,
-asked for or judged. Its brokers cannot be struck. A context manager: entered, every broker has answered; left, what the
-run made is removed, unless its topics are to stay.
+asked for or judged. Its brokers cannot be struck; the links of the run's own clients can, where that is permitted. A
+context manager: entered, every broker has answered; left, what the run made is removed, unless its topics are to stay.
 """
 
 import logging
@@ -16,10 +16,12 @@ from harness.clients.security import Security
 from harness.clients.wire import Address, Target, WireError
 from harness.cluster import Ability, Broker, ClusterSpec, PartitionView, admin, topics
 from harness.cluster.admin import NONE, Refused
+from harness.cluster.client_links import ClientLinks
 from harness.cluster.coordinators import partition_for
 from harness.cluster.forbidden import Forbidden, explained
 from harness.cluster.questions import CONSUMER_OFFSETS, TRANSACTION_STATE, Questions, persist
 from harness.errors import EnvironmentFailure, UsageError
+from harness.network import Network
 from harness.network.none import NoNetwork
 from harness.pipeline import Place, TopicFacts
 from harness.witness.fetch_witness import FetchWitness
@@ -66,13 +68,15 @@ def look(bootstrap: str | None, client_config: str | None) -> admin.View:
 class ExternalCluster(Questions):
     """A `Cluster` that a run is a guest of."""
 
-    can: frozenset[Ability] = frozenset()
-    network = NoNetwork()
     brokers: Sequence[Broker] = ()  # that one could strike
 
-    def __init__(self, spec: ClusterSpec) -> None:
+    def __init__(self, spec: ClusterSpec, links: ClientLinks | None = None) -> None:
+        """Not connected yet. `links`: those of its clients, where they may be struck."""
         super().__init__({}, {}, lambda broker: True)
         self._spec = spec
+        self._links = links
+        self.network: Network = NoNetwork()
+        self.can: frozenset[Ability] = frozenset({Ability.LINKS} if links else ())
         self._made: list[str] = []
         self._since: dict[Place, int] = {}  # where the internal topics ended before the run
         self._refused: dict[str, str] = {}
@@ -84,22 +88,31 @@ class ExternalCluster(Questions):
         servers = addresses_of(self.bootstrap or told.bootstrap or "", told.security)
         self.bootstrap = ",".join(map(str, servers))
         view = first_view(servers)
-        self._brokers = {
+        brokers = {
             broker: Address(host, port, told.security) for broker, (host, port) in view.listens.items()
         }
-        for broker, address in self._brokers.items():
+        self._brokers = brokers
+        for broker, address in brokers.items():
             try:
                 admin.view_of(address, ANSWER_TIMEOUT_S, topics=())
             except WireError as error:
                 raise EnvironmentFailure(
                     f"broker {broker} advertises {address}, which does not answer from here: {error}"
                 ) from error
+        if self._links is not None:
+            try:
+                self.network = self._links.start(brokers, self._spec.client_config)
+            except BaseException:
+                self._links.end()
+                raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Remove what the run made; what fails is logged."""
+        if self._links is not None:
+            self._links.end()
         if self._spec.keep_topics:
             return
         acts: list[tuple[str, Callable[[], None]]] = []
@@ -121,8 +134,8 @@ class ExternalCluster(Questions):
         return self._witness
 
     def bootstrap_for(self, slot: str) -> str:
-        """The same for all."""
-        return self.bootstrap
+        """The slot's own proxies; the same for all, where there are none."""
+        return self._links.bootstrap_for(slot) if self._links else self.bootstrap
 
     def controller(self) -> int:
         """Whoever takes what is meant for the controller, as the cluster says."""

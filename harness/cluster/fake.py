@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.cluster import Ability, PartitionView, TransactionView
 from harness.errors import FaultFailed, WaitTimeout
 from harness.network.fake import FakeNetwork
-from harness.network.links import between
+from harness.network.links import between, client_link
 from harness.pipeline import Place, TopicFacts
 from harness.witness.request_log import Spoken
 
@@ -105,7 +105,8 @@ class FakeCluster:
     def __post_init__(self) -> None:
         self.brokers = [FakeBroker(number, self, 4700 + number) for number in range(1, self.size + 1)]
         self._leader: dict[str, int] = {}
-        self.network.links = self.network.links or around_all(self.size)
+        clients = [client_link(f"w{n}", broker.id) for n in range(8) for broker in self.brokers]
+        self.network.links = self.network.links or [*around_all(self.size), *clients]
 
     def bootstrap_for(self, slot: str) -> str:
         """One address for all."""

@@ -13,19 +13,16 @@ from pathlib import Path
 
 import psutil
 
-from harness.cluster import Ability, ClusterSpec
+from harness.cluster import OF_CONTAINERS, Ability, ClusterSpec
 from harness.cluster.config import properties
 from harness.cluster.node import LocalBroker
-from harness.cluster.start_diagnosis import diagnosis, port_taken
+from harness.cluster.proxies import ToxiproxyServer
 from harness.cluster.started import REQUESTS, StartedCluster
-from harness.cluster.started_node import PortTaken
 from harness.cluster.storage import format_node, new_id
 from harness.environment import Prepared
 from harness.environment.jvm import broker_command
-from harness.errors import EnvironmentFailure, StartFailed
-from harness.network.local import ProxyProcess
-from harness.network.toxiproxy import HOST
-from harness.processes.child import Child
+from harness.errors import EnvironmentFailure
+from harness.network.local import LocalNetwork
 from harness.processes.spawn import Supervisor
 from harness.promises import FETCH
 from harness.witness import Witness
@@ -48,9 +45,9 @@ class LocalCluster(StartedCluster[LocalBroker]):
         next_port: Callable[[], int],
     ) -> None:
         super().__init__(spec, folder, prepared, supervisor, next_port)
-        self._toxiproxy: Child | None = None
+        self._toxiproxy: ToxiproxyServer | None = None
 
-    can = frozenset({Ability.KILL, Ability.PAUSE, Ability.LINKS, Ability.SEGMENTS})
+    can = frozenset(Ability) - OF_CONTAINERS
 
     def witness(self) -> Witness:
         """The segment files of every broker, or what the leaders give, as the spec asks."""
@@ -82,20 +79,12 @@ class LocalCluster(StartedCluster[LocalBroker]):
                     found.append(f"broker {dialing} dials {owners[connection.raddr.port]}")
         return found
 
-    def _start_proxies(self) -> ProxyProcess:
-        log = self._folder / "toxiproxy.log"
-        port = str(self.layout.toxiproxy)
-        command: list[str | Path] = [self._prepared.toxiproxy, "-host", HOST, "-port", port]
-        child = self._toxiproxy = self._supervisor.spawn(command, name="toxiproxy", log_file=log)
-
-        def check() -> None:
-            if child.poll() is not None:
-                words = log.read_text(errors="replace")
-                kind = PortTaken if port_taken(words) else StartFailed
-                raise kind(f"toxiproxy did not start: {diagnosis(words)}; its log is {log}")
-
-        self._await_proxies(check)
-        return ProxyProcess(child.pid)
+    def _start_proxies(self) -> LocalNetwork:
+        server = self._toxiproxy = ToxiproxyServer(
+            self._prepared.toxiproxy, self.layout.toxiproxy, self._folder
+        )
+        links = self.layout.links
+        return LocalNetwork(server.start(self._supervisor, links.values()), server, links)
 
     def _make_nodes(self) -> list[LocalBroker]:
         prepared = self._prepared
@@ -130,6 +119,6 @@ class LocalCluster(StartedCluster[LocalBroker]):
             file.unlink()
         if self._toxiproxy is not None:
             try:
-                self._toxiproxy.kill()
+                self._toxiproxy.end()
             except EnvironmentFailure as error:
                 _log.error("toxiproxy: %s", error)

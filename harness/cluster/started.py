@@ -15,19 +15,16 @@ from harness.clients.wire import WireError
 from harness.cluster import Broker, ClusterSpec, admin
 from harness.cluster.config import Hosts, Layout, lay_out
 from harness.cluster.questions import Questions
-from harness.cluster.start_diagnosis import port_taken
 from harness.cluster.started_node import START_TIMEOUT_S, PortTaken
 from harness.cluster.storage import features
 from harness.environment import Prepared
 from harness.environment.jvm import STORAGE_TOOL, broker_command
 from harness.environment.ports import listens
 from harness.errors import StartFailed, UsageError, WaitTimeout
-from harness.network.local import LocalNetwork, ProxyServer
-from harness.network.toxiproxy import Toxiproxy, ToxiproxyError
+from harness.network.local import LocalNetwork
 from harness.processes.spawn import Supervisor
 from harness.waiting import wait_for
 
-TOXIPROXY_TIMEOUT_S = 15.0
 REQUESTS = "requests.log"
 """In a broker's folder: the requests that it answered, while they are recorded."""
 _log = logging.getLogger(__name__)
@@ -112,8 +109,8 @@ class StartedCluster(Questions, ABC, Generic[N]):
         return self.layout.bootstrap_for(slot)
 
     @abstractmethod
-    def _start_proxies(self) -> ProxyServer:
-        """Start toxiproxy, and return once it answers: `_await_proxies` helps."""
+    def _start_proxies(self) -> LocalNetwork:
+        """Start toxiproxy with a proxy in every link. Raises `PortTaken`, `StartFailed`."""
 
     @abstractmethod
     def _make_nodes(self) -> list[N]:
@@ -135,8 +132,7 @@ class StartedCluster(Questions, ABC, Generic[N]):
         self._brokers = {broker: self.layout.harness_port(broker) for broker in self.layout.brokers}
         self._controllers = {broker: self.layout.controller_port(broker) for broker in self.layout.voters}
         self._folder.mkdir(parents=True, exist_ok=True)
-        server = self._start_proxies()
-        self.network = LocalNetwork(self._make_proxies(), server, self.layout.links)
+        self.network = self._start_proxies()
         self._nodes = self._make_nodes()
         for node in self._nodes:
             node.begin()
@@ -153,28 +149,6 @@ class StartedCluster(Questions, ABC, Generic[N]):
 
         self._taken = []
         return port
-
-    def _await_proxies(self, check: Callable[[], None]) -> None:
-        """Wait until toxiproxy answers; `check` raises if it has ended."""
-        server = Toxiproxy(self.layout.toxiproxy)
-
-        def up() -> bool:
-            check()
-            try:
-                return bool(server.version())
-            except ToxiproxyError:
-                return False
-
-        wait_for(up, "toxiproxy to answer", TOXIPROXY_TIMEOUT_S, every_s=0.01)
-
-    def _make_proxies(self) -> Toxiproxy:
-        server = Toxiproxy(self.layout.toxiproxy)
-        try:
-            server.populate(list(self.layout.links.values()))
-        except ToxiproxyError as error:
-            kind = PortTaken if port_taken(str(error)) else StartFailed
-            raise kind(f"the proxies could not be made: {error}") from error
-        return server
 
     def _checkpoint(self) -> bytes:
         """What formats a data folder: made by Kafka's own tool, or from the cache."""

@@ -5,7 +5,7 @@ requests), `peer:1->2:ctl` how it dials it as a controller, `client:w0->2` how t
 dials broker 2. Each is a proxy of its own, so cutting one leaves the others alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import permutations
 
 KINDS = ("int", "ctl")
@@ -19,6 +19,12 @@ def peer_link(source: int, target: int, kind: str) -> str:
 def client_link(slot: str, broker: int) -> str:
     """How a client slot dials a broker."""
     return f"client:{slot}->{broker}"
+
+
+def dialed_by(slot: str, links: Iterable[str]) -> dict[int, str]:
+    """The links by which a client slot dials brokers, by broker."""
+    stem = f"client:{slot}->"
+    return {int(link.removeprefix(stem)): link for link in links if link.startswith(stem)}
 
 
 def between(one: int, other: int) -> list[str]:

@@ -14,8 +14,6 @@ from itertools import product
 from threading import Lock
 from typing import Protocol
 
-import psutil
-
 from harness.clients.wire import answers
 from harness.errors import FencepostError, UsageError
 from harness.network import LinkEffect
@@ -36,40 +34,24 @@ class ProxyServer(Protocol):
         ...
 
     def established(self) -> Counter[int]:
-        """How many connections stand on each port that it listens on."""
+        """How many connections stand on each port that it listens on, or dials from."""
         ...
-
-
-class ProxyProcess:
-    """Toxiproxy as a process of this machine."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-
-    @property
-    def alive(self) -> bool:
-        """Whether it still runs."""
-        try:
-            return psutil.Process(self._pid).status() != psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            return False
-
-    def established(self) -> Counter[int]:
-        """How many connections stand on each port, those that it dials itself among them."""
-        return Counter(
-            connection.laddr.port
-            for connection in psutil.Process(self._pid).net_connections("tcp")
-            if connection.status == psutil.CONN_ESTABLISHED and connection.raddr
-        )
 
 
 class LocalNetwork:
     """The proxies of one cluster, all of one toxiproxy server."""
 
-    def __init__(self, toxiproxy: Toxiproxy, server: ProxyServer, links: Mapping[str, Proxy]) -> None:
+    def __init__(
+        self,
+        toxiproxy: Toxiproxy,
+        server: ProxyServer,
+        links: Mapping[str, Proxy],
+        probe_timeout_s: float = PROBE_TIMEOUT_S,
+    ) -> None:
         self._toxiproxy = toxiproxy
         self._server = server
         self._links = links
+        self._probe_timeout_s = probe_timeout_s
         self._cuts: Counter[tuple[str, str]] = Counter()  # how many cuts are on a stream of a link
         self._lock = Lock()
 
@@ -97,13 +79,13 @@ class LocalNetwork:
         ports = self._server.established()
         return {link: ports[self._links[link].listen_port] for link in links}
 
-    def passes(self, link: str, timeout_s: float = PROBE_TIMEOUT_S) -> bool:
+    def passes(self, link: str, timeout_s: float | None = None) -> bool:
         """Whether a request through the link's proxy is answered."""
-        return answers(self._links[link].listen_port, timeout_s)
+        return answers(self._links[link].listen_port, timeout_s or self._probe_timeout_s)
 
-    def reaches(self, link: str, timeout_s: float = PROBE_TIMEOUT_S) -> bool:
+    def reaches(self, link: str) -> bool:
         """Whether the same request is answered when it goes round the proxy."""
-        return answers(self._links[link].upstream_port, timeout_s)
+        return answers(self._links[link].upstream_port, self._probe_timeout_s)
 
     @contextmanager
     def impose(self, links: Sequence[str], effect: LinkEffect) -> Iterator["LinkCut"]:

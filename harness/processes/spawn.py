@@ -26,7 +26,7 @@ from harness.processes.users import User
 
 _log = logging.getLogger(__name__)
 
-_QUIET: Mapping[str, Mapping[str, str]] = {"toxiproxy": {"LOG_LEVEL": "error"}}
+_QUIET: Mapping[str, Mapping[str, str]] = {"toxiproxy": {"LOG_LEVEL": "error"}, "kafka-proxy": {}}
 """By default toxiproxy logs some ten lines a connection, 640 kB a minute; its errors say why it failed.
 
 What is named here has a bounded log as well: at this level there is still a line for each connection that a

@@ -196,7 +196,7 @@ def _require_alive(running: Running) -> None:
     if not running.supervisor.alive:
         raise EnvironmentFailure("the guardian process is gone, so nothing would clean up: run again")
     if not running.cluster.network.alive:
-        raise EnvironmentFailure("toxiproxy, through which everything goes, has ended: run again")
+        raise EnvironmentFailure("a proxy through which clients reach the cluster has ended: run again")
     for name, service in running.services.items():
         if not service.well:
             raise EnvironmentFailure(f"{name}, a store of the pipeline, has ended by itself: see {name}.log")

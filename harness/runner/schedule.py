@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from harness.cluster import Ability
 from harness.errors import UsageError
 from harness.runner.churn import LEAD_S, Turn
 from harness.runner.faults import (
@@ -23,6 +24,15 @@ from harness.runner.faults import (
 )
 
 MOST_SLACK_S = 2.0
+_DONE = {
+    Ability.KILL: "kill brokers",
+    Ability.PAUSE: "pause brokers",
+    Ability.LINKS: "cut links (on an external one: --set permits=workers,links)",
+    Ability.PEER_LINKS: "cut brokers from each other",
+    Ability.SEGMENTS: "read the segment files",
+    Ability.PACKETS: "drop packets (--cluster docker)",
+    Ability.DISCONNECT: "disconnect brokers (--cluster docker)",
+}
 
 
 @dataclass(frozen=True)
@@ -98,7 +108,7 @@ def _is_of_another(nemesis: Nemesis, targets: FaultTargets) -> bool:
 def _lacks(nemesis: Nemesis, targets: FaultTargets) -> str | None:
     """What a fault needs and the run has not; None: nothing."""
     if not nemesis.needs <= targets.can:
-        missing = ", ".join(sorted(nemesis.needs - targets.can))
+        missing = " and ".join(_DONE[one] for one in sorted(nemesis.needs - targets.can))
         return f"needs a cluster on which one can {missing}"
     try:
         nemesis.drawn(Random(0), targets)

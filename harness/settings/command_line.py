@@ -16,7 +16,7 @@ def command_line(options: Options) -> str:
     for key, option in FIELDS.items():
         value = getattr(options, option.name)
         default = getattr(Options(), option.name)
-        if value == default:
+        if value == default or (key == "brokers" and options.cluster == "external"):
             continue
         if isinstance(value, Mapping):
             prefix, flag = ("", "--spark-conf") if key == "spark-conf" else (f"{key}.", "--set")

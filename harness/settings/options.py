@@ -6,7 +6,7 @@ A key is a field's name with hyphens and without its unit: `time_limit_s` is `ti
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,73 +15,60 @@ from harness.errors import UsageError
 from harness.names import check_name, unknown
 from harness.secrets import REDACTED, redact_setting
 from harness.settings.client_choice import ClientChoice, ClientKind
-from harness.settings.clusters import check_external
+from harness.settings.clusters import check_external, check_permits
 from harness.settings.groups import ASSIGNORS, PROTOCOLS, check_group
-from harness.settings.kinds import Kind, Names, Number, OneOf, Settings, Switch, Text, Whole, refuse
+from harness.settings.kinds import Kind, Names, Number, OneOf, Switch, Text, Whole, refuse
 from harness.settings.known import Known
-
-_PATH = Text("the path of a folder")
-_TOOL = Text("auto, bundled, or a path")
-_SPARK = Settings(r"spark\.[^\s=]+", 'one of Spark\'s, which begin with "spark."')
-COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
-_BROKER = Settings(r"[a-z][a-z0-9._-]*", "a setting of Kafka's brokers")
-
-
-def _option(kind: Kind, default: Any, words: str, *, flag: bool = False) -> Any:
-    """A field. With `flag` it has an option of its own on the command line, else `--set` sets it."""
-    metadata = {"kind": kind, "help": words, "flag": flag}
-    if isinstance(default, dict):
-        return field(default_factory=dict, metadata=metadata)
-    return field(default=default, metadata=metadata)
+from harness.settings.option_field import BROKER, COMPRESSIONS, PATH, SPARK, TOOL, option
 
 
 @dataclass(frozen=True)
 class Options:
     """Everything that a user can say of a run. Times are seconds, rates are per second."""
 
-    workload: str = _option(Text("a workload"), "shop", "the pipeline under test", flag=True)
-    nemesis: tuple[str, ...] | None = _option(
+    workload: str = option(Text("a workload"), "shop", "the pipeline under test", flag=True)
+    nemesis: tuple[str, ...] | None = option(
         Names(),
         None,
         "faults, with commas between them (kill-worker, kill-worker@after-send, crash-points), or none; "
         "drawn by the seed if not given",
         flag=True,
     )
-    time_limit_s: float = _option(
+    time_limit_s: float = option(
         Number(1, 86400, "seconds"), 60.0, "seconds of workload under faults", flag=True
     )
-    seed: int | None = _option(
+    seed: int | None = option(
         Whole(0, 2**63 - 1), None, "of all that is drawn; random if not given", flag=True
     )
-    workers: int = _option(Whole(1, 16), 3, "processes per stage of the pipeline", flag=True)
-    rate: float = _option(Number(0.1, 100_000, "inputs a second"), 150.0, "inputs a second", flag=True)
-    txn_size: int = _option(Whole(1, 10_000), 20, "inputs per transaction", flag=True)
-    client: str = _option(
+    workers: int = option(Whole(1, 16), 3, "processes per stage of the pipeline", flag=True)
+    rate: float = option(Number(0.1, 100_000, "inputs a second"), 150.0, "inputs a second", flag=True)
+    txn_size: int = option(Whole(1, 10_000), 20, "inputs per transaction", flag=True)
+    client: str = option(
         ClientKind(), "librdkafka", "the pipeline's client: librdkafka or java, or NAME:VERSION", flag=True
     )
-    group_protocol: str = _option(
+    group_protocol: str = option(
         OneOf(PROTOCOLS),
         "classic",
         "the protocol of consumer groups: classic or consumer (KIP-848)",
         flag=True,
     )
-    assignor: str | None = _option(
+    assignor: str | None = option(
         OneOf(ASSIGNORS),
         None,
         "of the classic group protocol: eager or cooperative; eager if not given",
         flag=True,
     )
-    cluster: str = _option(
+    cluster: str = option(
         OneOf(("local", "docker", "external")),
         "local",
         "the kind of cluster: local, docker or external",
         flag=True,
     )
-    brokers: int = _option(Whole(1, 7), 3, "how many brokers the cluster has, 1 to 7", flag=True)
-    kafka: str = _option(Text("a version of Kafka"), "4.3.1", "the version of Kafka", flag=True)
-    defect: str | None = _option(Text("a defect"), None, "run the workload wrong on purpose", flag=True)
-    store: str = _option(_PATH, "store", "the folder that runs are kept in", flag=True)
-    name: str | None = _option(
+    brokers: int = option(Whole(1, 7), 3, "how many brokers the cluster has, 1 to 7", flag=True)
+    kafka: str = option(Text("a version of Kafka"), "4.3.1", "the version of Kafka", flag=True)
+    defect: str | None = option(Text("a defect"), None, "run the workload wrong on purpose", flag=True)
+    store: str = option(PATH, "store", "the folder that runs are kept in", flag=True)
+    name: str | None = option(
         Text(
             "up to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
             r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
@@ -90,73 +77,74 @@ class Options:
         "the run's folder in the store; the workload's name if not given",
         flag=True,
     )
-    keep: str = _option(
+    keep: str = option(
         OneOf(("logs", "topics", "none")), "none", "keep segment files (logs) or external topics", flag=True
     )
-    image: str = _option(
+    image: str = option(
         Text("auto, bundled, or an image"), "auto", "of docker's brokers: auto, bundled, or a name"
     )
-    java: str = _option(_TOOL, "auto", "auto, bundled, or a Java home")
-    toxiproxy: str = _option(_TOOL, "auto", "auto, bundled, or toxiproxy's binary")
-    postgres: str = _option(_TOOL, "auto", "auto, bundled, or the folder with initdb and postgres")
-    abort_share: float = _option(
+    java: str = option(TOOL, "auto", "auto, bundled, or a Java home")
+    toxiproxy: str = option(TOOL, "auto", "auto, bundled, or toxiproxy's binary")
+    postgres: str = option(TOOL, "auto", "auto, bundled, or the folder with initdb and postgres")
+    abort_share: float = option(
         Number(0, 0.5), 0.02, "share of the transactions, 0 to 0.5, that are aborted on purpose"
     )
-    churn_s: float = _option(
+    churn_s: float = option(
         Number(0, 3600, "seconds"),
         0.0,
         "seconds from one worker that joins or leaves to the next; 0: none does",
     )
-    empty_share: float | None = _option(
+    empty_share: float | None = option(
         Number(0, 0.9),
         None,
         "share of the batches, 0 to 0.9, before which a worker commits a transaction with nothing, or with "
         "offsets or outputs alone; the workload's own if not given",
     )
-    overrun_share: float = _option(
+    overrun_share: float = option(
         Number(0, 0.5), 0.0, "share of the transactions, 0 to 0.5, held open past their time-out"
     )
-    transaction_version: int | None = _option(
+    transaction_version: int | None = option(
         Whole(0, 2),
         None,
         "the cluster's feature transaction.version, 0 to 2 (KIP-890); that version of Kafka's own if not given",
     )
-    txn_timeout_s: float = _option(
+    txn_timeout_s: float = option(
         Number(2, 30, "seconds"), 30.0, "seconds after which the coordinator aborts an open transaction"
     )
-    compression: str = _option(
+    compression: str = option(
         OneOf(COMPRESSIONS),
         "none",
         "of the records that workers and feeder send: none, gzip, snappy, lz4 or zstd",
     )
-    record_bytes: int = _option(
+    record_bytes: int = option(
         Whole(0, 4_194_304), 0, "bytes that inputs and outputs are padded to; 0: no padding"
     )
-    partitions: int = _option(Whole(1, 64), 6, "partitions of each topic")
-    static_membership: bool = _option(
+    partitions: int = option(Whole(1, 64), 6, "partitions of each topic")
+    static_membership: bool = option(
         Switch(), False, "workers have a group.instance.id, which outlives a restart: true or false"
     )
-    first_port: int | None = _option(
+    first_port: int | None = option(
         Whole(1024, 65_000), None, "use ports from this one up; free ports if not given"
     )
-    witness: str | None = _option(
+    witness: str | None = option(
         OneOf(("segments", "fetch")),
         None,
         "how the brokers' logs are read: segments (all replicas, local's default) or fetch (leaders)",
     )
-    bootstrap: str | None = _option(
+    bootstrap: str | None = option(
         Text("HOST:PORT,...", r"[^\s=,]+:\d+(,[^\s=,]+:\d+)*"), None, "HOST:PORT,... of an external cluster"
     )
-    client_config: str | None = _option(
+    client_config: str | None = option(
         Text("the path of a file"), None, "Kafka's client properties: how to connect to an external cluster"
     )
-    heap_mb: int = _option(Whole(128, 8192), 256, "MB of heap of each broker")
-    mirror: str | None = _option(
+    permits: tuple[str, ...] | None = option(Names(), None, "what an external run may strike: workers,links")
+    heap_mb: int = option(Whole(128, 8192), 256, "MB of heap of each broker")
+    mirror: str | None = option(
         Text("a URL (http, https or file)", r"(https?|file)://[^\s]+"),
         None,
         "a Maven mirror to fetch Kafka from",
     )
-    master: str = _option(
+    master: str = option(
         Text(
             "a Spark master (local[N], spark://HOST:PORT, yarn, k8s://...)",
             r"local(\[.+\])?|yarn|k8s://\S+|spark://[^\s/,]+:\d+(,[^\s/,]+:\d+)*",
@@ -165,8 +153,8 @@ class Options:
         "the Spark that checks the history",
         flag=True,
     )
-    spark_conf: Mapping[str, str] = _option(_SPARK, {}, "settings of that Spark, K=V", flag=True)
-    settings: Mapping[str, str] = _option(_BROKER, {}, "broker settings, each as broker.NAME=VALUE")
+    spark_conf: Mapping[str, str] = option(SPARK, {}, "settings of that Spark, K=V", flag=True)
+    settings: Mapping[str, str] = option(BROKER, {}, "broker settings, each as broker.NAME=VALUE")
 
     @property
     def withheld(self) -> tuple[str, ...]:
@@ -192,11 +180,11 @@ class Options:
 
     def validated(self, known: Known) -> "Options":
         """These options, if they can be met; raises `UsageError` in one sentence."""
-        for key, option in FIELDS.items():
-            value = getattr(self, option.name)
+        for key, one in FIELDS.items():
+            value = getattr(self, one.name)
             if value is not None:
                 _kind(key).accept(key, value)
-            elif option.default is not None:
+            elif one.default is not None:
                 raise refuse(key, "given", None)
         if self.withheld:
             raise UsageError(
@@ -213,6 +201,7 @@ class Options:
         kafka_version(self.kafka).require(self.transaction_version, self.group_protocol)
         check_group(self.group_protocol, self.assignor)
         check_external(self.cluster, self.bootstrap, self.client_config, self.keep, self.settings)
+        check_permits(self.cluster, self.permits)
         if self.run_name == "latest":
             raise UsageError('a run cannot be named "latest": the link to the newest run has that name')
         for key, tool in (("java", self.java), ("toxiproxy", self.toxiproxy), ("postgres", self.postgres)):
@@ -292,8 +281,8 @@ def to_toml(options: Options) -> dict[str, Any]:
     """The table `[options]` of `test.toml`: everything that is given, defaults as well, and no secret."""
     options = options.redacted()
     table: dict[str, Any] = {}
-    for key, option in FIELDS.items():
-        value = getattr(options, option.name)
+    for key, one in FIELDS.items():
+        value = getattr(options, one.name)
         if value is not None:
             table[key] = list(value) if isinstance(value, tuple) else value
     return table

@@ -2,12 +2,13 @@
 
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AclOperation, AdminClient, ResourcePatternType, ResourceType
+from confluent_kafka.admin import AdminClient
 
 import fencepost
 from fencepost.api import Result
@@ -24,22 +25,13 @@ from harness.environment.prepare import prepare
 from harness.errors import EnvironmentFailure
 from harness.pipeline import TopicFacts
 from harness.processes.spawn import Supervisor
-from tests.support.secured_cluster import PASSWORD, USER, SecuredCluster
+from tests.support.secured_cluster import OWN, PASSWORD, USER, SecuredCluster
+from tests.support.token_server import TokenServer
 
 SLOT = "guests"
+SECRET = "client-secret-0815"
 STRANGER = "a-strangers-topic"
 STRANGERS_GROUP = "a-strangers-group"
-PREFIXED, LITERAL = ResourcePatternType.PREFIXED, ResourcePatternType.LITERAL
-TOPIC_RIGHTS = ("CREATE", "DELETE", "DESCRIBE", "READ", "WRITE")
-OWN = [
-    *((ResourceType.TOPIC, "fencepost-", PREFIXED, AclOperation[right]) for right in TOPIC_RIGHTS),
-    *((ResourceType.GROUP, "fencepost-", PREFIXED, AclOperation[right]) for right in ("READ", "DELETE")),
-    *(
-        (ResourceType.TRANSACTIONAL_ID, "fencepost-", PREFIXED, AclOperation[right])
-        for right in ("DESCRIBE", "WRITE")
-    ),
-]
-"""What the documentation asks for; nothing on the internal topics."""
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +55,17 @@ def plain(start: Callable[..., LocalCluster]) -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(scope="module")
-def secured(start: Callable[..., LocalCluster]) -> Iterator[SecuredCluster]:
-    with start(SecuredCluster) as cluster:
-        assert isinstance(cluster, SecuredCluster)
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TokenServer]:
+    with closing(TokenServer(tmp_path_factory.mktemp("tokens"), USER, SECRET)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def secured(start: Callable[..., LocalCluster], tokens: TokenServer) -> Iterator[SecuredCluster]:
+    cluster = start(SecuredCluster)
+    assert isinstance(cluster, SecuredCluster)
+    cluster.tokens = tokens
+    with cluster:
         cluster.admit(*OWN)
         yield cluster
 
@@ -160,6 +160,46 @@ def test_every_mechanism_lets_the_user_in_and_no_other_password(
     wrong = secured.client_config(tmp_path / "wrong", mechanism=mechanism, password="another")
     with pytest.raises(Unwelcome, match=f"does not let the user {USER} in with {mechanism}"):
         look(servers, str(wrong))
+
+
+@pytest.mark.parametrize("client", ["librdkafka", "java"])
+def test_clients_with_tokens_are_let_in(
+    secured: SecuredCluster, tokens: TokenServer, tmp_path: Path, client: str
+) -> None:
+    config = tokens.client_config(tmp_path / "client.properties", secured.authority.certificate)
+    servers = secured.bootstrap_for(SLOT)
+    result = run(tmp_path / "store", bootstrap=servers, client_config=config, client=client, time_limit=20)
+    result.assert_valid()
+    assert named_in(result.folder, SECRET) == []
+    assert {"grant_type": "client_credentials", "scope": "kafka"} in tokens.asked
+
+
+def test_a_client_with_a_wrong_secret_is_told_in_one_sentence(
+    secured: SecuredCluster, tokens: TokenServer, tmp_path: Path
+) -> None:
+    certificate = secured.authority.certificate
+    config = tokens.client_config(tmp_path / "client.properties", certificate, secret="wrong-4711")
+    with pytest.raises(fencepost.FencepostFailed, match=f"gives the client {USER} no token") as failed:
+        run(tmp_path / "store", bootstrap=secured.bootstrap_for(SLOT), client_config=config)
+    assert failed.value.exit_status == 4
+    assert "look at clientId, clientSecret and scope in sasl.jaas.config" in str(failed.value)
+    assert "wrong-4711" not in str(failed.value)
+
+
+def test_a_token_that_brokers_do_not_take_is_told_in_one_sentence(
+    secured: SecuredCluster, tmp_path: Path
+) -> None:
+    """Another server's: its signature and its audience are not those that the brokers were told of."""
+    with closing(TokenServer(tmp_path, USER, SECRET, audience="others")) as others:
+        certificate = secured.authority.certificate
+        config = others.client_config(tmp_path / "client.properties", certificate)
+        gone = others.client_config(tmp_path / "gone", certificate, secret="of another client")
+        with pytest.raises(Unwelcome, match=f"does not let the client {USER} in with OAUTHBEARER"):
+            look(secured.bootstrap_for(SLOT), str(config))
+    with pytest.raises(
+        Unwelcome, match=r"does not answer .*: look at sasl\.oauthbearer\.token\.endpoint\.url"
+    ):
+        look(secured.bootstrap_for(SLOT), str(gone))
 
 
 def test_a_wrong_way_to_connect_is_told_in_one_sentence(secured: SecuredCluster, tmp_path: Path) -> None:

@@ -15,19 +15,35 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from harness.clients.client_properties import ALLOWED_URLS
 from harness.cluster.local import LocalCluster
 from harness.cluster.node import LocalBroker
+from tests.support.token_server import AUDIENCE, ISSUER, TokenServer
 
 LISTENER = "SLOT_0"
+OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearer"
 USER, PASSWORD = "guest", "pass=wo,rd-4711"
 WITHIN_S = 30
 EC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+
+PREFIXED = ResourcePatternType.PREFIXED
+TOPIC_RIGHTS = ("CREATE", "DELETE", "DESCRIBE", "READ", "WRITE")
+OWN = [
+    *((ResourceType.TOPIC, "fencepost-", PREFIXED, AclOperation[right]) for right in TOPIC_RIGHTS),
+    *((ResourceType.GROUP, "fencepost-", PREFIXED, AclOperation[right]) for right in ("READ", "DELETE")),
+    *(
+        (ResourceType.TRANSACTIONAL_ID, "fencepost-", PREFIXED, AclOperation[right])
+        for right in ("DESCRIBE", "WRITE")
+    ),
+]
+"""What the documentation asks for; nothing on the internal topics."""
 
 
 class SecuredCluster(LocalCluster):
     """Its first client slot speaks SASL_SSL alone; whoever comes over the others may do everything."""
 
     authority: "Authority"
+    tokens: TokenServer | None = None  # whose tokens are taken as well; set before it is started
 
     def _make_nodes(self) -> list[LocalBroker]:
         self.authority = Authority(self._folder)
@@ -51,6 +67,17 @@ class SecuredCluster(LocalCluster):
                 f"{prefix}ssl.keystore.type": "PEM",
                 f"{prefix}ssl.keystore.location": str(store),
             }
+            if self.tokens is not None:
+                more |= {
+                    f"{prefix}sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN,OAUTHBEARER",
+                    f"{prefix}oauthbearer.sasl.jaas.config": f"{OAUTH}LoginModule required;",
+                    f"{prefix}oauthbearer.sasl.server.callback.handler.class": f"{OAUTH}ValidatorCallbackHandler",
+                    "sasl.oauthbearer.jwks.endpoint.url": f"{self.tokens.url}/jwks",
+                    "sasl.oauthbearer.expected.audience": AUDIENCE,
+                    "sasl.oauthbearer.expected.issuer": ISSUER,
+                }
+                allowed = f"-D{ALLOWED_URLS}={self.tokens.url}/jwks"
+                node._command = [node._command[0], allowed, *node._command[1:]]
             text = config.read_text().replace(f"{LISTENER}:PLAINTEXT", f"{LISTENER}:SASL_SSL")
             config.write_text(text + "".join(f"{name}={value}\n" for name, value in more.items()))
         return nodes

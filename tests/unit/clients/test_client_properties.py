@@ -2,9 +2,21 @@ from pathlib import Path
 
 import pytest
 
-from harness.clients.client_properties import ClientProperties, connect_with, of_java, of_librdkafka, parse
+from harness.clients.client_properties import (
+    ClientProperties,
+    connect_with,
+    of_java,
+    of_jvm,
+    of_librdkafka,
+    parse,
+)
+from harness.clients.tokens import Credentials
 from harness.errors import UsageError
 
+OAUTH = (
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+    'clientId="ann" clientSecret="s3cr=t" scope="kafka";'
+)
 SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="{}" password="{}";'
 
 
@@ -58,6 +70,58 @@ def test_what_is_secret_is_not_shown(tmp_path: Path) -> None:
     told = ClientProperties.load(scram(tmp_path))
     assert "s3cr" not in repr(told)
     assert "s3cr" not in repr(told.security)
+
+
+def oauth(tmp_path: Path, **more: str) -> Path:
+    told = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "OAUTHBEARER",
+        "sasl_oauthbearer_token_endpoint_url": "https://tokens.example/oauth",
+        "sasl_jaas_config": OAUTH,
+    }
+    return written(tmp_path / "client.properties", **(told | more))
+
+
+def test_tokens_are_asked_for_by_every_client(tmp_path: Path) -> None:
+    told = ClientProperties.load(oauth(tmp_path))
+    url = "https://tokens.example/oauth"
+    assert told.security.credentials == Credentials(url, "ann", "s3cr=t", "kafka")
+    assert told.security.username == "ann"
+    assert told.librdkafka == {
+        "security.protocol": "sasl_plaintext",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": url,
+        "sasl.oauthbearer.client.id": "ann",
+        "sasl.oauthbearer.client.secret": "s3cr=t",
+        "sasl.oauthbearer.scope": "kafka",
+    }
+    assert told.java["sasl.login.callback.handler.class"].endswith(".OAuthBearerLoginCallbackHandler")
+    assert "s3cr" not in repr(told) + repr(told.security)
+    try:
+        assert not of_jvm()
+        connect_with(oauth(tmp_path))
+        assert of_jvm() == {"org.apache.kafka.sasl.oauthbearer.allowed.urls": url}
+    finally:
+        connect_with(None)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"sasl_oauthbearer_token_endpoint_url": "ftp://x"}, "token.endpoint.url must be the URL"),
+        ({"sasl_oauthbearer_token_endpoint_url": "https://a:b@x/"}, "token.endpoint.url must be the URL"),
+        ({"sasl_login_callback_handler_class": "com.example.Own"}, "callback.handler.class must be"),
+        ({"sasl_jaas_config": SCRAM.format("ann", "hidden-one")}, "must be: .*OAuthBearerLoginModule"),
+        ({"sasl_jaas_config": OAUTH.replace("clientSecret", "secret")}, 'clientSecret="..."'),
+    ],
+)
+def test_what_gives_no_token_is_told_in_one_sentence(
+    tmp_path: Path, more: dict[str, str], words: str
+) -> None:
+    with pytest.raises(UsageError, match=words) as refused:
+        ClientProperties.load(oauth(tmp_path, **more))
+    assert not any(secret in str(refused.value) for secret in ("hidden-one", "s3cr", "a:b"))
 
 
 def test_every_client_of_the_process_connects_so(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from harness.cluster.external import ExternalCluster, addresses_of
 from harness.cluster.forbidden import explained
 from harness.errors import FaultFailed, UsageError
 from harness.network import LinkEffect
-from harness.settings.clusters import check_external
+from harness.settings.clusters import check_external, check_given, check_permits
 
 
 def test_servers_are_read_with_their_ports() -> None:
@@ -41,6 +41,22 @@ def test_what_names_no_server_is_refused(text: str) -> None:
 def test_options_that_do_not_go_together_are_refused(given: tuple[object, ...], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         check_external(*given)  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_permitted_is_refused() -> None:
+    with pytest.raises(UsageError, match="--set permits needs --cluster external"):
+        check_permits("local", ("workers",))
+    with pytest.raises(UsageError, match="cannot strike brokers of an external cluster"):
+        check_permits("external", ("workers", "brokers"))
+    check_permits("external", ("workers", "links"))
+    check_permits("local", None)
+
+
+def test_how_many_brokers_an_external_cluster_has_is_not_to_be_said() -> None:
+    with pytest.raises(UsageError, match="leave out --brokers"):
+        check_given("external", {"brokers", "seed"})
+    check_given("local", {"brokers"})
+    check_given("external", {"seed"})
 
 
 def test_options_that_go_together_pass() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fencepost import planning, registry
+from fencepost.commands.options import options_from
 from fencepost.shapes import shaped
 from harness.environment.client_parts import ClientParts
 from harness.environment.client_versions import client_version
@@ -19,7 +20,9 @@ from harness.pipeline import PipelineFacts
 from harness.programs import Seat
 from harness.promises import Promises
 from harness.runner.schedule import Schedule
+from harness.settings.command_line import command_line
 from harness.settings.options import Options
+from harness.settings.test_toml import Plan
 from workloads.registry import WORKLOADS
 
 
@@ -152,6 +155,46 @@ def test_on_an_external_cluster_workers_are_struck_and_nothing_else() -> None:
     options = Options(cluster="external", bootstrap="kafka:9092", seed=1, time_limit_s=120)
     drawn = planning.draw(options, WORKLOADS["shop"])
     assert {one.fault for one in drawn.injections} == {"kill-worker", "pause-worker"}
-    for fault, lacks in (("kill-broker", "kill"), ("partition", "links")):
+    for fault, lacks in (("kill-broker", "kill"), ("partition", "cut links")):
         with pytest.raises(UsageError, match=f"{fault} needs a cluster on which one can {lacks}"):
             planning.draw(replace(options, nemesis=(fault,)), WORKLOADS["shop"])
+
+
+def test_links_that_are_permitted_are_cut_between_clients_and_brokers_alone() -> None:
+    options = Options(
+        cluster="external", bootstrap="kafka:9092", permits=("workers", "links"), time_limit_s=120
+    )
+    drawn = [planning.draw(replace(options, seed=seed), WORKLOADS["shop"]) for seed in range(20)]
+    struck = [one for each in drawn for one in each.injections]
+    assert {one.fault for one in struck} == {"kill-worker", "pause-worker", "partition"}
+    assert {one.target.role for one in struck if one.fault == "partition"} == {"client"}
+    for fault in ("lose-answers", "cut-txn-coordinator"):
+        assert planning.draw(replace(options, seed=1, nemesis=(fault,)), WORKLOADS["shop"]).injections
+    with pytest.raises(
+        UsageError, match="kill-leader-ahead needs a cluster on which one can kill brokers and"
+    ):
+        planning.draw(replace(options, seed=1, nemesis=("kill-leader-ahead",)), WORKLOADS["shop"])
+
+
+def test_behind_proxies_a_worker_is_told_that_it_speaks_plaintext(tmp_path: Path) -> None:
+    for permits, behind in ((None, False), (("workers",), False), (("links",), True)):
+        options = Options(cluster="external", bootstrap="kafka:9092", permits=permits, seed=1)
+        test = planning.plan_test(options, WORKLOADS["shop"], Schedule(()), tmp_path)
+        assert test.own.common["proxied"] is behind  # type: ignore[attr-defined]
+
+
+def test_how_many_brokers_an_external_cluster_has_is_not_asked_for(tmp_path: Path) -> None:
+    external = ["cluster=external", "bootstrap=kafka:9092"]
+    config = tmp_path / "test.toml"
+    config.write_text('[options]\ncluster = "external"\nbootstrap = "kafka:9092"\nbrokers = 5\n')
+    for given, sets, file in (
+        ({"brokers": "3"}, external, None),
+        ({}, [*external, "brokers=3"], None),
+        ({}, [], str(config)),
+    ):
+        with pytest.raises(UsageError, match="leave out --brokers"):
+            options_from(given, sets, file)
+    stored = Options(cluster="external", bootstrap="kafka:9092", brokers=5)
+    config.write_text(Plan(stored, {"id": 1}).text())
+    assert options_from({}, [], str(config)).brokers == 5
+    assert "--brokers" not in command_line(stored)

@@ -81,7 +81,7 @@ def test_a_fault_that_the_cluster_cannot_take_is_told_and_refused_where_it_was_n
     assert {"pause-broker", "kill-worker", "pause-worker"} <= possible < set(NEMESES)
     assert {one.fault for one in schedule.injections} == possible
     assert set(schedule.unscheduled) == set(NEMESES) - possible
-    with pytest.raises(UsageError, match="partition needs a cluster on which one can links"):
+    with pytest.raises(UsageError, match="partition needs a cluster on which one can cut links"):
         draw([NEMESES["partition"]], weak, 120, Random(1), named=True)
 
 

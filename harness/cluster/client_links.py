@@ -1,0 +1,121 @@
+"""The links between the clients of a run and a cluster that is already there, each of which can be struck.
+
+A client dials its slot's own toxiproxy listener for a broker; behind it stands the slot's own port of a process that
+rewrites the addresses in the broker's answers (`harness.network.kafka_proxy`), so that no client learns another way.
+"""
+
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.clients.wire import Address, answers
+from harness.cluster.proxies import ToxiproxyServer
+from harness.cluster.start_diagnosis import diagnosis
+from harness.errors import EnvironmentFailure, StartFailed, UsageError
+from harness.network.kafka_proxy import LISTENING, Task
+from harness.network.links import client_link, proxy_name
+from harness.network.local import LocalNetwork
+from harness.network.toxiproxy import HOST, Proxy, Toxiproxy
+from harness.processes.child import Child
+from harness.processes.spawn import Supervisor
+from harness.waiting import wait_for
+
+PROGRAM = "harness.network.kafka_proxy"
+START_TIMEOUT_S = 30.0
+PROBE_TIMEOUT_S = 2.0
+"""More than on one machine: a broker far away is reached by some round trips of TLS and SASL."""
+_log = logging.getLogger(__name__)
+
+
+class ClientNetwork(LocalNetwork):
+    """The links of clients alone."""
+
+    def __init__(
+        self, toxiproxy: Toxiproxy, server: ToxiproxyServer, rewriting: Child, links: Mapping[str, Proxy]
+    ) -> None:
+        super().__init__(toxiproxy, server, links, PROBE_TIMEOUT_S)
+        self._rewriting = rewriting
+
+    @property
+    def alive(self) -> bool:
+        """Whether both processes that carry the links still run."""
+        return super().alive and self._rewriting.poll() is None
+
+
+@dataclass
+class ClientLinks:
+    """The processes that carry them: `start`, then `end`, which may come at any time."""
+
+    slots: tuple[str, ...]
+    folder: Path  # takes their logs
+    toxiproxy: Path  # the binary
+    supervisor: Supervisor
+    next_port: Callable[[], int]
+
+    def __post_init__(self) -> None:
+        self._ports: dict[str, dict[int, int]] = {}
+        self._server: ToxiproxyServer | None = None
+        self._proxy: Child | None = None
+
+    def start(self, brokers: Mapping[int, Address], client_config: str | None) -> ClientNetwork:
+        """Stand between every slot and every broker. Raises `EnvironmentFailure`."""
+        behind = {slot: {broker: self.next_port() for broker in brokers} for slot in self.slots}
+        self._ports = {slot: {broker: self.next_port() for broker in brokers} for slot in self.slots}
+        links = {
+            client_link(slot, broker): Proxy(
+                proxy_name(client_link(slot, broker)), port, behind[slot][broker]
+            )
+            for slot, ports in self._ports.items()
+            for broker, port in ports.items()
+        }
+        self._proxy = self._rewrite(
+            Task(
+                client_config,
+                {broker: (address.host, address.port) for broker, address in brokers.items()},
+                behind,
+                self._ports,
+            )
+        )
+        self._server = ToxiproxyServer(self.toxiproxy, self.next_port(), self.folder)
+        api = self._server.start(self.supervisor, links.values())
+        return ClientNetwork(api, self._server, self._proxy, links)
+
+    def bootstrap_for(self, slot: str) -> str:
+        """Where a slot's clients begin."""
+        if slot not in self._ports:
+            raise UsageError(f"this cluster has no client slot {slot}")
+        return ",".join(f"{HOST}:{port}" for port in self._ports[slot].values())
+
+    def end(self) -> None:
+        """End both; what fails is logged."""
+        for end in (self._proxy.kill if self._proxy else None, self._server.end if self._server else None):
+            try:
+                if end is not None:
+                    end()
+            except EnvironmentFailure as error:
+                _log.error("a proxy of the run: %s", error)
+
+    def _rewrite(self, task: Task) -> Child:
+        """Start the process that rewrites, and wait until it has brought an answer from every broker."""
+        log = self.folder / "kafka-proxy.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-P", "-m", PROGRAM, task.line()]
+        child = self.supervisor.spawn(command, name="kafka-proxy", log_file=log)
+
+        (ports, *_) = task.ports.values()
+
+        def reached() -> bool:
+            words = log.read_text(errors="replace")
+            if child.poll() is not None:
+                raise StartFailed(f"the proxies did not start: {diagnosis(words)}; their log is {log}")
+            return LISTENING in words and all(answers(port, PROBE_TIMEOUT_S) for port in ports.values())
+
+        wait_for(
+            reached,
+            "every broker to answer through the proxies",
+            START_TIMEOUT_S,
+            last_seen=lambda: diagnosis(log.read_text(errors="replace")),
+        )
+        return child

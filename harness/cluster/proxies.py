@@ -1,0 +1,84 @@
+"""The server of toxiproxy that carries a cluster's links."""
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import psutil
+
+from harness.cluster.start_diagnosis import diagnosis, port_taken
+from harness.cluster.started_node import PortTaken
+from harness.errors import StartFailed
+from harness.network.toxiproxy import HOST, Proxy, Toxiproxy, ToxiproxyError
+from harness.processes.child import Child
+from harness.processes.spawn import Supervisor
+from harness.waiting import wait_for
+
+TOXIPROXY_TIMEOUT_S = 15.0
+
+
+def filled(port: int, proxies: Collection[Proxy], check: Callable[[], None]) -> Toxiproxy:
+    """Wait until the server on a port answers, and make its proxies. `check` raises if it has ended.
+
+    Raises `PortTaken`, `StartFailed`.
+    """
+    api = Toxiproxy(port)
+
+    def up() -> bool:
+        check()
+        try:
+            return bool(api.version())
+        except ToxiproxyError:
+            return False
+
+    wait_for(up, "toxiproxy to answer", TOXIPROXY_TIMEOUT_S, every_s=0.01)
+    try:
+        api.populate(list(proxies))
+    except ToxiproxyError as error:
+        kind = PortTaken if port_taken(str(error)) else StartFailed
+        raise kind(f"the proxies could not be made: {error}") from error
+    return api
+
+
+class ToxiproxyServer:
+    """A process of the run. `end` may come at any time."""
+
+    def __init__(self, binary: Path, port: int, folder: Path) -> None:
+        self._binary = binary
+        self._port = port
+        self._log = folder / "toxiproxy.log"
+        self.child: Child | None = None
+
+    def start(self, supervisor: Supervisor, proxies: Collection[Proxy]) -> Toxiproxy:
+        """Start it, with these proxies. Raises `PortTaken`, `StartFailed`."""
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        command: list[str | Path] = [self._binary, "-host", HOST, "-port", str(self._port)]
+        child = self.child = supervisor.spawn(command, name="toxiproxy", log_file=self._log)
+
+        def check() -> None:
+            if child.poll() is not None:
+                words = self._log.read_text(errors="replace")
+                kind = PortTaken if port_taken(words) else StartFailed
+                raise kind(f"toxiproxy did not start: {diagnosis(words)}; its log is {self._log}")
+
+        return filled(self._port, proxies, check)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self.child is not None and self.child.poll() is None
+
+    def established(self) -> Counter[int]:
+        """How many connections stand on each port that it listens on, or dials from."""
+        if self.child is None:
+            return Counter()
+        return Counter(
+            connection.laddr.port
+            for connection in psutil.Process(self.child.pid).net_connections("tcp")
+            if connection.status == psutil.CONN_ESTABLISHED and connection.raddr
+        )
+
+    def end(self) -> None:
+        """Kill it. Raises `EnvironmentFailure` where it stays."""
+        if self.child is not None:
+            self.child.kill()

@@ -1,0 +1,50 @@
+"""Which versions of Kafka's APIs may be spoken through a proxy that rewrites addresses.
+
+As Kafka 4.3.1 has them (the schemas in `org/apache/kafka/common/message`). Of a newer version, or a newer API, nobody
+knows here whether its answers hold the addresses of brokers: a client is not told that the broker speaks it.
+"""
+
+from collections.abc import Mapping
+
+PRODUCE, FETCH, METADATA, FIND_COORDINATOR, API_VERSIONS, DESCRIBE_CLUSTER = 0, 1, 3, 10, 18, 60
+
+UNSPOKEN: Mapping[int, str] = {
+    4: "LeaderAndIsr",  # between brokers, until 3.9
+    5: "StopReplica",
+    6: "UpdateMetadata",
+    7: "ControlledShutdown",
+    52: "Vote",  # between controllers, with their addresses
+    53: "BeginQuorumEpoch",
+    54: "EndQuorumEpoch",
+    59: "FetchSnapshot",
+    78: "ShareFetch",  # addresses of brokers in every answer (KIP-932); no client of a run is in a share group
+    79: "ShareAcknowledge",
+    82: "UpdateRaftVoter",
+}
+"""What no client of a run has a use for, and whose answers are not rewritten."""
+
+HARMLESS: Mapping[int, str] = {
+    88: "StreamsGroupHeartbeat",
+    89: "StreamsGroupDescribe",
+}
+"""Their answers have addresses that applications gave of themselves (KIP-1071), and none of a broker."""
+
+DESCRIBE_QUORUM = 55
+_NEWEST = (
+    *(13, 18, 11, 13, 0, 0, 0, 0, 10, 10),
+    *(6, 9, 4, 5, 5, 6, 5, 1, 4, 7),
+    *(6, 2, 6, 4, 5, 4, 5, 2, 5, 3),
+    *(3, 3, 4, 2, 2, 5, 2, 3, 3, 2),
+    *(2, 3, 2, 2, 1, 1, 0, 0, 1, 1),
+    *(0, 0, 0, 0, 0, 1, 3, 2, 0, 0),  # DescribeQuorum 2 has the controllers' addresses
+    *(2, 0, 4, 2, 0, 0, 2, 0, 1, 1),
+    *(0, 0, 0, 0, 1, 0, 1, 1, 0, 0),
+    *(1, 0, 0, 0, 0, 1, 0, 1, 0, 0),
+    *(1, 0, 0),
+)
+"""The newest version of each API, by its key."""
+
+
+def newest(key: int) -> int | None:
+    """The newest version of an API that may be spoken; None: it may not be at all."""
+    return None if key in UNSPOKEN or not 0 <= key < len(_NEWEST) else _NEWEST[key]

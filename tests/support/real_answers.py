@@ -1,0 +1,160 @@
+"""Questions whose answers hold addresses of brokers, in every version, and the bytes that come back.
+
+`python -P -m tests.support.real_answers VERSION FILE` records those of that Kafka, for the unit tests.
+"""
+
+import json
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka.protocol.admin.cluster import DescribeClusterRequest
+from kafka.protocol.consumer import FetchRequest
+from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.producer.produce import ProduceRequest
+from kafka.record import MemoryRecordsBuilder
+
+from harness.clients.wire import ask, encoded
+from harness.cluster import ClusterSpec
+from harness.cluster.admin import GROUP, find_coordinator, view_of
+from harness.cluster.local import LocalCluster
+from harness.cluster.questions import persist
+from harness.environment.cache import cache_folder
+from harness.environment.ports import PortBlock
+from harness.environment.prepare import prepare
+from harness.network.kafka_apis import API_VERSIONS, newest
+from harness.processes.spawn import Supervisor
+
+TOPIC = "alone"
+GROUPS = ["a", "b"]
+TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """A partition that has one replica, and the port of a broker that is not it."""
+
+    topic_id: UUID
+    elsewhere: int
+
+
+def raw(port: int, request: Any) -> bytes:
+    """An answer as it came, without its length."""
+    with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as connection:
+        connection.sendall(encoded(request, 77))
+        stream = connection.makefile("rb")
+        return stream.read(int.from_bytes(stream.read(4)))
+
+
+def spoken(port: int) -> dict[int, tuple[int, int]]:
+    """The versions of each API that a broker says it speaks."""
+    told = ask(port, ApiVersionsRequest(version=0), TIMEOUT_S)
+    return {key.api_key: (key.min_version, key.max_version) for key in told.api_keys}
+
+
+def one_replica(bootstrap: str, ports: Sequence[int]) -> Place:
+    """Make a topic of one partition on one broker. `ports`: of every broker, to ask for its leader."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for made in admin.create_topics([NewTopic(TOPIC, 1, 1)]).values():
+        made.result(TIMEOUT_S)
+    for group in GROUPS:
+        persist(partial(find_coordinator, ports[0], group, GROUP), "a coordinator", TIMEOUT_S)
+    view = next(view for view in map(view_of, ports) if TOPIC in view.topics)
+    partition = view.topics[TOPIC][0]
+    others = (port for broker, (_, port) in view.listens.items() if broker != partition.leader)
+    return Place(UUID(partition.topic_id), next(others))
+
+
+def questions(place: Place) -> Iterator[tuple[int, Any]]:
+    """Each with the port that it goes to, or 0 for any."""
+    for version in range(14):
+        topics = [MetadataRequest.MetadataRequestTopic(name=TOPIC)]
+        yield 0, MetadataRequest(topics=topics, allow_auto_topic_creation=False, version=version)
+    for version in range(7):
+        keys = {"coordinator_keys": GROUPS} if version >= 4 else {"key": GROUPS[0]}
+        yield 0, FindCoordinatorRequest(key_type=0, version=version, **keys)
+    for version in range(3):
+        yield 0, DescribeClusterRequest(version=version)
+    for version in range(5):
+        told = {"client_software_name": "test", "client_software_version": "1"} if version >= 3 else {}
+        yield 0, ApiVersionsRequest(version=version, **told)
+    for version in range(16, 19):
+        yield place.elsewhere, _fetch(place, version)
+    for version in range(10, 14):
+        yield place.elsewhere, _produce(place, version)
+
+
+def _fetch(place: Place, version: int) -> Any:
+    kind: Any = FetchRequest.FetchTopic
+    part = kind.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000, log_start_offset=-1)
+    return FetchRequest(
+        max_wait_ms=100,
+        min_bytes=1,
+        max_bytes=1000,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[kind(topic_id=place.topic_id, partitions=[part])],
+        forgotten_topics_data=[],
+        rack_id="",
+        version=version,
+    )
+
+
+def _produce(place: Place, version: int) -> Any:
+    batch = MemoryRecordsBuilder(2, 0, 1000)
+    batch.append(None, None, b"x")
+    batch.close()
+    kind: Any = ProduceRequest.TopicProduceData
+    part = kind.PartitionProduceData(index=0, records=batch.buffer())
+    name = {"topic_id": place.topic_id} if version >= 13 else {"name": TOPIC}
+    return ProduceRequest(
+        transactional_id=None,
+        acks=-1,
+        timeout_ms=5000,
+        topic_data=[kind(partition_data=[part], **name)],
+        version=version,
+    )
+
+
+def may_be_asked(request: Any, versions: dict[int, tuple[int, int]]) -> bool:
+    """Whether a broker speaks it, and a client behind the proxies may."""
+    low, high = versions.get(request.API_KEY, (1, 0))
+    known = newest(request.API_KEY)
+    if request.API_KEY == API_VERSIONS:
+        return bool(request.version <= high)
+    return known is not None and low <= request.version <= min(high, known)
+
+
+def record(kafka: str, file: Path) -> None:
+    """Start that Kafka, ask, and write down what it answers."""
+    with tempfile.TemporaryDirectory() as folder, Supervisor() as supervisor:
+        ready = prepare(kafka, "auto", "auto", cache_folder(), print)
+        with PortBlock(ready.cache) as ports:
+            spec = ClusterSpec(slots=("any",), kafka=kafka)
+            with LocalCluster(spec, Path(folder), ready, supervisor, ports.take) as cluster:
+                cluster.create_topics([], 60)
+                all_ports = [int(one.rpartition(":")[2]) for one in cluster.bootstrap.split(",")]
+                place = one_replica(cluster.bootstrap, all_ports)
+                versions = spoken(all_ports[0])
+                told = [
+                    {
+                        "key": request.API_KEY,
+                        "version": request.version,
+                        "answer": raw(port or all_ports[0], request).hex(),
+                    }
+                    for port, request in questions(place)
+                    if may_be_asked(request, versions)
+                ]
+    file.write_text("[\n" + ",\n".join(map(json.dumps, told)) + "\n]\n")
+
+
+if __name__ == "__main__":
+    record(sys.argv[1], Path(sys.argv[2]))
