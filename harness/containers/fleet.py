@@ -67,8 +67,14 @@ class Fleet:
         self._note.touch()
         self._supervisor.guard_by(removal(self._supervisor.mark))
         for kind in (LINKS, HARNESS):
-            # An internal network has no gateway, so that ports are published by the other.
-            wanted = {"driver": "bridge", "internal": kind == LINKS, "labels": {LABEL: self._supervisor.mark}}
+            # An internal network has no gateway, so that ports are published by the other, on which containers may not
+            # talk to each other: it would be a way round what strikes `links`.
+            wanted = {
+                "driver": "bridge",
+                "internal": kind == LINKS,
+                "options": {"com.docker.network.bridge.enable_icc": "true" if kind == LINKS else "false"},
+                "labels": {LABEL: self._supervisor.mark},
+            }
             network = Network(docker_network_kw=wanted)
             network.name = f"{self._name}-{kind}"
             with said(f"the network {network.name} could not be made", StartFailed):
@@ -87,7 +93,6 @@ class Fleet:
                 ports={f"{port}/tcp": (PUBLISHED_ON, port) for port in recipe.ports},
                 labels={LABEL: self._supervisor.mark},
                 name=name,
-                hostname=recipe.host,
                 user="0",
                 network=self._networks[HARNESS].name,
                 cap_add=list(recipe.capabilities),

@@ -55,11 +55,18 @@ def cluster(ready: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             yield started
 
 
-def ours() -> list[str]:
-    """The names of everything in Docker that a run has made."""
+def ours() -> set[str]:
+    """The names of everything in Docker that runs have made."""
     client = connect()
     found = [*client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True)]
-    return sorted(one.name for one in [*found, *client.networks.list(filters={"label": LABEL})])
+    return {one.name for one in [*found, *client.networks.list(filters={"label": LABEL})]}
+
+
+@pytest.fixture
+def newer() -> Callable[[], set[str]]:
+    """What has come since the test began, beside the cluster that the others share."""
+    before = ours()
+    return lambda: ours() - before
 
 
 @pytest.mark.parametrize("how", [Ability.PACKETS, Ability.DISCONNECT])
@@ -134,27 +141,28 @@ def test_what_cannot_be_had_is_one_sentence_and_status_4(
     assert (done.returncode, words in said, "Traceback" in done.stderr) == (4, True, False), done.stderr
 
 
-def test_an_image_of_another_version_is_refused(ready: Prepared, tmp_path: Path) -> None:
+def test_an_image_of_another_version_is_refused(
+    ready: Prepared, newer: Callable[[], set[str]], tmp_path: Path
+) -> None:
     assert ready.image is not None
     done = fail([*RUN, "--set", f"image={ready.image.name}", "--kafka", "4.2.1"], tmp_path)
     assert done.returncode == 4
     assert "has Kafka 4.3.1: add --kafka 4.3.1" in done.stderr
-    assert ours() == []
-
-
-def at(count: int) -> Callable[[], bool]:
-    return lambda: len(ours()) >= count
+    assert newer() == set()
 
 
 @pytest.mark.parametrize("moment", range(1, 11))
-def test_a_run_that_is_killed_leaves_nothing_in_docker(moment: int, tmp_path: Path) -> None:
+def test_a_run_that_is_killed_leaves_nothing_in_docker(
+    moment: int, newer: Callable[[], set[str]], tmp_path: Path
+) -> None:
     """Two networks, the proxies and three brokers: killed as each appears, and later while it runs."""
     run = subprocess.Popen(
         [sys.executable, "-P", "-m", "fencepost", *RUN, "--store", str(tmp_path)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    wait_for(at(min(moment, 6)), f"{min(moment, 6)} things in Docker", 120, last_seen=ours)
+    count = min(moment, 6)
+    wait_for(lambda: len(newer()) >= count, f"{count} things in Docker", 120, last_seen=newer)
     if moment > 6:
         begun = time.monotonic()
         wait_for(lambda: time.monotonic() - begun > 4 * (moment - 6), "its moment", 60)
@@ -167,9 +175,9 @@ def test_a_run_that_is_killed_leaves_nothing_in_docker(moment: int, tmp_path: Pa
     run.kill()
     run.wait()
     if guardian_too:
-        assert ours()
+        assert newer()
         sweep(cache_folder())
-    wait_for(lambda: not ours(), "nothing to be left", 90, last_seen=ours)
+    wait_for(lambda: not newer(), "nothing to be left", 90, last_seen=newer)
 
 
 @pytest.mark.parametrize("workload", ["shop", "orders", "sales"])
