@@ -76,10 +76,11 @@ FLOORS = {
     ),
     "workloads": ("model", "loop", PIPELINES, "defects registry"),
     "fencepost": (
-        "aims api clusters drawing evidence histories live preparing process shapes spark stores",
+        "aims api clusters drawing evidence histories lifeline live preparing process shapes spark stores",
         "conclude progress registry",
         "judging planning",
         "benchmark judges",
+        "sessions",
         "checking pytest_plugin running sweeping",
         "suites",
         "commands",
