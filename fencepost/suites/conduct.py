@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from fencepost.checking import Answers, check
+from fencepost.checking import check
 from fencepost.judges.lifetime import shared_judge
 from fencepost.stores import Given
 from fencepost.suites import known as failures
@@ -17,11 +17,13 @@ from fencepost.suites.drawing import draw_pages
 from fencepost.suites.folder import Book, earlier
 from fencepost.suites.plan import Planned
 from fencepost.suites.telling import SuiteProgress
+from harness.errors import FencepostError
 from harness.processes.guardian import sweep_leftovers
 from harness.processes.spawn import Supervisor
 from harness.runner.interrupt import Interrupt, Stage
 from harness.suite import Cell, State, Suite
 from harness.telling.words import several
+from harness.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -116,10 +118,8 @@ def _judge(
     progress.say(f"judging {several(len(cells), 'run')} in one job")
     began = time.monotonic()
 
-    def tell(answers: Answers) -> None:
-        book.enter(
-            *(outcome.judged(cell, answer, known, today) for cell, answer in zip(cells, answers, strict=True))
-        )
+    def found(n: int, answer: Verdict | FencepostError) -> None:
+        book.enter(outcome.judged(cells[n], answer, known, today))
 
     check(
         [Given(str(folder), folder) for folder in folders],
@@ -127,7 +127,8 @@ def _judge(
         master=how.master,
         spark_conf=how.spark_conf,
         progress=progress,
-        tell=tell,
+        tell=lambda answers: None,
+        found=found,
     )
     book.change(judging_s=round(book.suite.judging_s + time.monotonic() - began, 1))
 

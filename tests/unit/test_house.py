@@ -81,7 +81,7 @@ FLOORS = {
         "judging planning",
         "benchmark judges",
         "sessions",
-        "checking pytest_plugin running sweeping",
+        "checking chunks pytest_plugin running sweeping",
         "suites",
         "commands",
         "cli",
