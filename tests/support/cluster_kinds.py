@@ -32,7 +32,7 @@ _RIGHTS = (
     *((ResourceType.TRANSACTIONAL_ID, right) for right in ("DESCRIBE", "WRITE")),
 )
 GUEST = [(kind, "fencepost-", ResourcePatternType.PREFIXED, AclOperation[right]) for kind, right in _RIGHTS]
-"""What docs/clusters.md asks for; nothing on the internal topics."""
+"""What docs/external-clusters.md asks for; nothing on the internal topics."""
 
 
 @dataclass(frozen=True)
