@@ -17,7 +17,7 @@ from harness.waiting import wait_for
 TESTS = """
 import pathlib, pytest
 
-pytestmark = pytest.mark.fencepost(workload="shop", time_limit=20, rate=100)
+pytestmark = pytest.mark.fencepost(workload="echo", time_limit=12, rate=100, abort_share=0.1)
 
 def test_right(fencepost, fencepost_cluster):
     result = fencepost(nemesis="kill-worker")
