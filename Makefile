@@ -8,7 +8,7 @@ READY_DEV := .venv/ready-dev
 CODE := fencepost harness workloads nemeses checkers reports bench tests
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation
 
-.PHONY: setup setup-dev demo quick test chaos mutants lint actionlint docs bench clean
+.PHONY: setup setup-dev demo quick test chaos mutants lint actionlint docs bench bench-many clean
 
 setup: $(READY)
 setup-dev: $(READY_DEV)
@@ -79,6 +79,11 @@ else
 	@$(BIN)/python -m bench.verdicts
 	@$(BIN)/python -m bench.scale 1m 10m
 endif
+
+# What judging many stored runs costs: make bench-many RUNS="store/shop/TIME ..." COUNT=1000
+COUNT ?= 1000
+bench-many: setup-dev
+	@$(BIN)/python -m bench.many --runs $(COUNT) $(RUNS)
 
 # The store is yours: it stays.
 clean:

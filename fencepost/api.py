@@ -94,7 +94,7 @@ def run(*, timeout_s: float | None = None, **options: Any) -> Result:
     `timeout_s`.
     """
     __tracebackhide__ = True
-    results = _call(["run", "--json", *_words(options)], timeout_s)
+    results = _call(["run", "--json", *option_words(options)], timeout_s)
     return results[-1]
 
 
@@ -109,7 +109,9 @@ def check(
     `options` are `master`, `spark_conf` and `allow`, names of anomalies that do not make a history invalid.
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    return _call(["check", "--json", *_words(options), "--", *(os.fspath(path) for path in given)], timeout_s)
+    return _call(
+        ["check", "--json", *option_words(options), "--", *(os.fspath(path) for path in given)], timeout_s
+    )
 
 
 def replay(
@@ -135,7 +137,7 @@ def command() -> list[str]:
     return shlex.split(named) if named else list(COMMAND)
 
 
-def _words(options: Mapping[str, Any]) -> list[str]:
+def option_words(options: Mapping[str, Any]) -> list[str]:
     """Options as the command line has them; the command itself says what is wrong with them."""
     words: list[str] = []
     for written, value in options.items():

@@ -2,10 +2,12 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fencepost.chunks import ahead, in_chunks
 from fencepost.drawing import draw_report
 from fencepost.evidence import LARGE_BYTES, Evidence
 from fencepost.histories import judge_histories
@@ -38,13 +40,14 @@ class Asked:
     files: Sequence[Path | Url]
     allow: frozenset[str]
     update: bool = False  # write the verdicts of the runs anew
+    many: bool = False  # these are some of more runs than one job judges
 
     @property
     def large(self) -> bool:
         """Whether it is worth more memory, and a compiler that takes longer."""
         of_runs = sum(evidence.size_bytes for evidence in self.runs)
         of_files = sum(map(_text_bytes, self.files))
-        return of_runs > LARGE_BYTES or of_files > LARGE_TEXT_BYTES
+        return self.many or of_runs > LARGE_BYTES or of_files > LARGE_TEXT_BYTES
 
 
 def _text_bytes(path: Path | Url) -> int:
@@ -60,6 +63,14 @@ def _text_bytes(path: Path | Url) -> int:
     return path.stat().st_size * (8 if path.suffix == ".gz" else 1)
 
 
+Found = Callable[[int, Verdict | FencepostError], None]
+"""Is told the number of a history, in the order given, and its answer."""
+
+
+def in_silence(number: int, answer: Verdict | FencepostError) -> None:
+    """Tell nobody."""
+
+
 def check(
     given: Sequence[Given],
     *,
@@ -68,58 +79,109 @@ def check(
     spark_conf: Mapping[str, str],
     progress: Progress,
     tell: Callable[[Answers], None],
+    found: Found = in_silence,
     update: bool = False,
 ) -> None:
     """Tell a verdict or an error for each, in the order given; one that cannot be read stops no other.
 
-    It is told before Spark is ended. `update`: write the verdict and the report of each stored run anew.
+    It is told before Spark is ended. Stored runs are judged so many at a time as memory permits (`fencepost.chunks`):
+    `found` is told of each as soon as its chunk is judged. `update`: write the verdict and the report of each stored
+    run anew.
     """
-    from fencepost.spark import starting
-
-    opened = [_open(one) for one in given]
-    asked = Asked(
-        runs=[one for one in opened if isinstance(one, Evidence)],
-        files=[one for one in opened if isinstance(one, Path | Url)],
-        allow=allow,
-        update=update,
-    )
-    many = len(asked.runs) + len(asked.files)
-    if not many:
-        tell([one for one in opened if isinstance(one, FencepostError)])
-        return
-    progress.phase(f"judging {many} {'histories' if many > 1 else 'history'}")
-    if (shared := _ask_shared(asked, master, spark_conf, progress)) is not None:
-        tell(_in_order(given, opened, shared, []))
-        return
-    with starting(master, spark_conf, large=asked.large) as spark:
-        tell(_in_order(given, opened, *_judge(spark, asked, progress)))
+    with ExitStack() as stack:
+        asked = Asked([], [one.file for one in given if one.file], allow, update)
+        checking = _Checking(given, asked, (master, spark_conf), progress, found, stack)
+        checking.carry_out()
+        tell([checking.answers[n] for n in range(len(given))])
 
 
-def _in_order(
-    given: Sequence[Given],
-    opened: Sequence[Evidence | Path | Url | FencepostError],
-    of_runs: Answers,
-    of_files: Answers,
-) -> Answers:
-    """What was found out, in the order in which it was asked."""
-    runs, files = iter(of_runs), iter(of_files)
-    answers: Answers = []
-    for one, found in zip(given, opened, strict=True):
-        answer = found if isinstance(found, FencepostError) else next(files if one.file else runs)
-        answers.append(replace(answer, history=one.history) if isinstance(answer, Verdict) else answer)
-    return answers
+class _Checking:
+    """One call. Spark is started when the first run or file is there that can be judged."""
+
+    def __init__(
+        self,
+        given: Sequence[Given],
+        asked: Asked,
+        spark: tuple[str, Mapping[str, str]],
+        progress: Progress,
+        found: Found,
+        stack: ExitStack,
+    ) -> None:
+        self.answers: dict[int, Verdict | FencepostError] = {}
+        self._given, self._asked, self._settings = given, asked, spark
+        self._progress, self._found, self._stack = progress, found, stack
+        self._spark: SparkSession | None = None
+        self._folders = {n: one.folder for n, one in enumerate(given) if one.folder and not one.file}
+
+    def carry_out(self) -> None:
+        """All of it; raises `EnvironmentFailure` where Spark is gone."""
+        for n, one in enumerate(self._given):
+            if not one.file and not one.folder:
+                self._note([n], [UnreadableInput(one.error or one.history)])
+        numbers = list(self._folders)
+        parts = [[numbers[k] for k in part] for part in in_chunks(list(self._folders.values()))]
+        self._asked = replace(self._asked, many=len(parts) > 1)
+        judged = 0
+        for part, opened in ahead(parts, self._opened):
+            words = f"runs {judged + 1:,} to {judged + len(part):,} of {len(numbers):,}: "
+            self._judge(part, opened, words if self._asked.many else "")
+            judged += len(part)
+        if self._asked.files:
+            spark = self._started(self._asked)
+            told = judge_histories(spark, self._asked.files, self._asked.allow, self._progress.phase)
+            self._note([n for n, one in enumerate(self._given) if one.file], told)
+
+    def _opened(self, numbers: Sequence[int]) -> list[Evidence | FencepostError]:
+        return [_open(self._given[n].history, self._folders[n]) for n in numbers]
+
+    def _judge(self, numbers: Sequence[int], opened: Sequence[Evidence | FencepostError], words: str) -> None:
+        """One chunk, in one job."""
+        there = {n: one for n, one in zip(numbers, opened, strict=True) if isinstance(one, Evidence)}
+        for n, one in zip(numbers, opened, strict=True):
+            if isinstance(one, FencepostError):
+                self._note([n], [one])
+        if not there:
+            return
+        asked = replace(self._asked, runs=list(there.values()))
+        told = None
+        if self._spark is None:
+            self._begin(asked)
+            told = _ask_shared(asked, *self._settings, self._progress)
+        if told is None:
+            judged = judge(
+                self._started(asked), asked.runs, asked.allow, lambda name: self._progress.phase(words + name)
+            )
+            told = _all_kept(asked, judged)
+        self._note(list(there), told)
+
+    def _begin(self, asked: Asked) -> None:
+        """Say how many there are."""
+        many = (len(self._folders) if asked.many else len(asked.runs)) + len(asked.files)
+        self._progress.phase(f"judging {many:,} {'histories' if many > 1 else 'history'}")
+
+    def _started(self, asked: Asked) -> "SparkSession":
+        from fencepost.spark import starting
+
+        if self._spark is None:
+            if not asked.runs:
+                self._begin(asked)
+            master, spark_conf = self._settings
+            self._spark = self._stack.enter_context(starting(master, spark_conf, large=asked.large))
+        return self._spark
+
+    def _note(self, numbers: Sequence[int], told: Sequence[Verdict | FencepostError]) -> None:
+        for n, answer in zip(numbers, told, strict=True):
+            named = replace(answer, history=self._given[n].history) if isinstance(answer, Verdict) else answer
+            self.answers[n] = named
+            self._found(n, named)
 
 
-def _open(given: Given) -> Evidence | Path | Url | FencepostError:
-    """A stored run, a file, or why it is neither."""
-    if given.file:
-        return given.file
-    if given.folder is None:
-        return UnreadableInput(given.error or given.history)
-    if goes_on(given.folder):
-        return UnreadableInput(f"{given.folder}: this run is still going on: judge it when it has ended")
+def _open(history: str, folder: Path) -> Evidence | FencepostError:
+    """A stored run, or why it is none."""
+    if goes_on(folder):
+        return UnreadableInput(f"{folder}: this run is still going on: judge it when it has ended")
     try:
-        return open_evidence(given.history, given.folder)
+        return open_evidence(history, folder)
     except FencepostError as error:
         return error
 
@@ -140,12 +202,6 @@ def _ask_shared(
         log.info("a Spark of one's own is started: %s", error)
         return None
     return _all_kept(asked, judged)
-
-
-def _judge(spark: "SparkSession", asked: Asked, progress: Progress) -> tuple[Answers, Answers]:
-    """All stored runs in one job, and all files in another."""
-    judged = judge(spark, asked.runs, asked.allow, progress.phase)
-    return _all_kept(asked, judged), judge_histories(spark, asked.files, asked.allow, progress.phase)
 
 
 def _all_kept(asked: Asked, judged: Answers) -> Answers:

@@ -20,7 +20,7 @@ from harness.secrets import redact_text
 from harness.settings.options import FIELDS
 
 COMMANDS = ("run", "check", "report", "replay", "trace", "suite", "sweep", "bench", "list", "doctor")
-HIDDEN = ("judge",)
+HIDDEN = ("judge", "hold")
 """Commands that no user calls."""
 NAME = "fencepost"
 UNREAD = "the program that was to read the output has ended"

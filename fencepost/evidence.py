@@ -59,7 +59,15 @@ class Evidence:
     @property
     def size_bytes(self) -> int:
         """Of its tables."""
-        return sum(path.stat().st_size for path in self.folder.glob("*/*.parquet"))
+        return size_bytes(self.folder)
+
+
+def size_bytes(folder: Path) -> int:
+    """Of a run's tables; 0 where there are none yet, or the folder cannot be read."""
+    try:
+        return sum(path.stat().st_size for path in folder.glob("*/*.parquet"))
+    except OSError:
+        return 0
 
 
 def require_table(path: Path, run: int, rows: Mapping[str, int]) -> None:

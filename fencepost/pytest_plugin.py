@@ -11,16 +11,18 @@ import os
 import secrets
 import shlex
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fencepost.api import OTHER_COMMAND, Result, run
+from fencepost.api import OTHER_COMMAND, FencepostFailed, Result, run
 from fencepost.judges.door import Door, judge_behind
 from fencepost.judges.lifetime import shared_judge
+from fencepost.sessions.door import ClusterDoor, cluster_behind
+from fencepost.sessions.lifetime import SharedCluster, shared_cluster
 
 NIGHTLY_SEEDS = 3
 """How often a nightly session carries out a test, each time with another seed."""
@@ -53,6 +55,7 @@ class Session:
     nightly: bool
     before: str | None  # what the environment named as the command
     door: Door | None = None
+    cluster_door: ClusterDoor | None = None
 
 
 @dataclass
@@ -93,8 +96,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     session = config.stash.get(_SESSION, None)
     if session is None:
         return
-    if session.door:
-        session.door.close()
+    for door in (session.door, session.cluster_door):
+        if door:
+            door.close()
     if session.before is None:
         os.environ.pop(OTHER_COMMAND, None)
     else:
@@ -103,11 +107,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of pytest-xdist the session's seed, and where its judge is."""
+    """Tell a worker of pytest-xdist the session's seed, and where its judge and its cluster are."""
     session = node.config.stash[_SESSION]
     session.door = session.door or Door()
+    session.cluster_door = session.cluster_door or ClusterDoor()
     node.workerinput["fencepost_seed"] = session.seed
     node.workerinput["fencepost_door"] = str(session.door.path)
+    node.workerinput["fencepost_cluster_door"] = str(session.cluster_door.path)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -133,11 +139,36 @@ def fencepost_judge(pytestconfig: pytest.Config) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def fencepost_cluster_options() -> dict[str, Any]:
+    """What `fencepost_cluster` is to be: define a fixture of this name that returns `{"kafka": "3.9.2"}`, say."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def fencepost_cluster(
+    pytestconfig: pytest.Config, fencepost_cluster_options: dict[str, Any]
+) -> Iterator[SharedCluster]:
+    """One cluster for the tests of a session that ask for it, each with topics of its own; xdist's workers share it."""
+    door = _told(pytestconfig).get("fencepost_cluster_door")
+    with ExitStack() as stack:
+        try:
+            if door:
+                cluster = cluster_behind(Path(door), fencepost_cluster_options)
+            else:
+                cluster = stack.enter_context(shared_cluster(fencepost_cluster_options))
+        except FencepostFailed as error:
+            pytest.fail(f"fencepost_cluster: {error}", pytrace=False)
+        yield cluster
+
+
 @pytest.fixture
 def fencepost(
     request: pytest.FixtureRequest, fencepost_judge: None, fencepost_night: int
 ) -> Callable[..., Result]:
-    """`fencepost.run`, with the options of the test's marker, and a store for this test."""
+    """`fencepost.run`, with the options of the test's marker, and a store for this test; on `fencepost_cluster`, where
+    the test uses that and names no other cluster.
+    """
     session = request.config.stash[_SESSION]
     chosen = request.config.getoption("--fencepost-store")
     store = chosen or str(request.getfixturevalue("tmp_path") / "store")
@@ -147,6 +178,10 @@ def fencepost(
     def run_here(**options: Any) -> Result:
         __tracebackhide__ = True
         settled = {"store": store, **_without_nightly(marked), **options}
+        if "cluster" not in settled and "fencepost_cluster" in request.fixturenames:
+            settled["cluster"] = request.getfixturevalue("fencepost_cluster")
+        shared = settled["cluster"] if isinstance(settled.get("cluster"), SharedCluster) else None
+        settled |= shared.options if shared else {}
         if session.nightly:
             longer = NIGHTLY_FACTOR * float(settled.get("time_limit") or TIME_LIMIT_S)
             settled |= {"time_limit": longer, **_nightly(request.node)}
@@ -156,6 +191,7 @@ def fencepost(
         settled["seed"] = own + fencepost_night
         runs.begun += 1
         result = run(**settled)
+        result = shared.result(result) if shared else result
         runs.results.append(result)
         told = {"verdict": result.word, "seed": settled["seed"], "report": result.report}
         request.node.user_properties += [(f"fencepost_{key}", str(value)) for key, value in told.items()]

@@ -120,6 +120,7 @@ class Suite:
     judging_s: float = 0.0
     remarks: Sequence[str] = ()  # what is to be known and changes nothing: a known failure that is gone
     previous: str | None = None  # when the suite of this name before it began, UTC
+    spark: Mapping[str, Any] = field(default_factory=dict)  # master and spark-conf, as test.toml has them
 
     @property
     def exit_status(self) -> ExitStatus:

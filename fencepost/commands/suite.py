@@ -2,7 +2,8 @@
 
 import re
 import sys
-from contextlib import ExitStack
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,14 @@ import click
 from fencepost.commands import options as asking
 from harness.errors import ExitStatus, UsageError
 from harness.settings.kinds import OneOf, Whole, refuse
+from harness.settings.options import Options, to_toml
 
 if TYPE_CHECKING:
     from fencepost.suites.folder import Book
     from fencepost.suites.plan import Asked, Planned
     from harness.suite import Suite
 
+SPARK = ("master", "spark-conf")
 UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -74,24 +77,39 @@ def command(
 
     from fencepost.suites.conduct import How, conduct, repeat_words
     from fencepost.suites.folder import alone
-    from fencepost.suites.telling import SuiteProgress
+    from fencepost.suites.telling import progress_for
     from harness.environment.doctor import MEMORY_MB
     from harness.environment.resources import side_by_side
 
     at_once = at_once or side_by_side(MEMORY_MB, cores=2)
-    how = How(at_once, limit_s, options.master, options.spark_conf)
-    progress = SuiteProgress(sys.stderr)
-    progress.say(
-        f"suite {book.suite.name}, seed {book.suite.seed}: {len(book.suite.cells)} runs, {at_once} side by side, in "
-        f"{book.folder}"
-    )
+    spark = _spark(book.suite.spark, given)
+    how = How(at_once, limit_s, spark.master, spark.spark_conf)
     with alone(book.folder), ExitStack() as cut_off:
         cut_off.callback(print, f"fencepost: resume it with `{repeat_words(book.folder)}`", file=sys.stderr)
-        book.change()
+        progress = cut_off.enter_context(closing(progress_for(sys.stderr)))
+        progress.say(
+            f"suite {book.suite.name}, seed {book.suite.seed}: {len(book.suite.cells)} runs, {at_once} side by side, "
+            f"in {book.folder}"
+        )
+        book.change(spark={key: value for key, value in to_toml(spark).items() if key in SPARK})
         suite = conduct(book, planned, how, progress)
         cut_off.pop_all()  # it came to its end
+        progress.close()
     _tell(suite, book.folder, repeat_words(book.folder), as_json=as_json)
     return suite.exit_status
+
+
+def _spark(stored: Mapping[str, Any], given: Mapping[str, Any]) -> Options:
+    """Master and spark-conf: of a suite that goes on as it began, unless the command says otherwise now."""
+    options = Options().updated(stored)
+    for values in asking.flag_values({key: given[key.replace("-", "_")] for key in SPARK}):
+        options = options.updated(values)
+    if options.withheld:
+        raise UsageError(
+            f"this suite began with a secret in {', '.join(options.withheld)}, which is not stored: give it again, by "
+            "--master or --spark-conf"
+        )
+    return options
 
 
 def _begun(

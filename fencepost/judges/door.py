@@ -50,10 +50,11 @@ class Door:
                 channel, _ = self._listener.accept()
             except OSError:  # it was closed
                 return
-            with channel, suppress(OSError):
-                channel.sendall(self._judge().encode())
+            with channel, suppress(OSError), channel.makefile("r", encoding="utf-8") as asks:
+                channel.sendall(self._answer(asks.read()).encode())
 
-    def _judge(self) -> str:
+    def _answer(self, question: str) -> str:
+        """What whoever asks is told; a judge needs no question."""
         if self._named is None:
             self._stack.enter_context(shared_judge())
             self._named = os.environ.get(VARIABLE, "")
@@ -63,7 +64,7 @@ class Door:
 @contextmanager
 def judge_behind(path: Path) -> Iterator[None]:
     """Let the runs and checks in this `with` share the judge behind a door, or else one of their own."""
-    named = _asked(path)
+    named = asked(path, "", ANSWER_TIMEOUT_S)
     if not named or os.environ.get(VARIABLE):
         with shared_judge():
             yield
@@ -75,11 +76,13 @@ def judge_behind(path: Path) -> Iterator[None]:
         os.environ.pop(VARIABLE, None)
 
 
-def _asked(path: Path) -> str:
-    """The name of the judge's socket; empty if nobody answers."""
+def asked(path: Path, question: str, timeout_s: float) -> str:
+    """What is answered behind a door; empty if nobody answers."""
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
-        channel.settimeout(ANSWER_TIMEOUT_S)
+        channel.settimeout(timeout_s)
         channel.connect(str(path))
+        channel.sendall(question.encode())
+        channel.shutdown(socket.SHUT_WR)
         with channel.makefile("r", encoding="utf-8") as answer:
             return answer.read()
     return ""

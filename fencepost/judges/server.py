@@ -8,7 +8,6 @@ It ends when its standard input does, and so with the process that started it.
 import json
 import logging
 import os
-import select
 import signal
 import socketserver
 import sys
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost.evidence import Evidence
 from fencepost.judges.protocol import Request, Spark, answer_as_json, short_name
 from fencepost.judging import judge, open_evidence
+from fencepost.lifeline import await_the_end
 from fencepost.spark import begin_early
 from harness.environment.java import java
 from harness.errors import EnvironmentFailure, FencepostError
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from checkers.spark.session import Pending
 
 log = logging.getLogger(__name__)
-
-LOOK_S = 1.0
-"""How often it is looked whether the process that started this one is there."""
 
 Tell = Callable[[dict[str, Any]], None]
 
@@ -160,22 +157,12 @@ def serve(path: Path) -> None:
         print("listening", flush=True)
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody reads there any more
         threading.Thread(target=server.serve_forever, name="judge", daemon=True).start()
-        _await_the_end(os.getppid())
+        await_the_end(os.getppid())
         spark.close()
         server.shutdown()
     with suppress(OSError):  # whoever started us removes both, unless he was killed
         path.unlink()
         path.parent.rmdir()
-
-
-def _await_the_end(parent: int) -> None:
-    """Until standard input ends, or says so, or whoever started us is gone: a child that he has forked may hold the
-    other end of the pipe.
-    """
-    while os.getppid() == parent:
-        readable, _, _ = select.select([sys.stdin.buffer], [], [], LOOK_S)
-        if readable:
-            return
 
 
 if __name__ == "__main__":

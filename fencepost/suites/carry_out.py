@@ -9,11 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
-from fencepost.suites import outcome
+from fencepost.suites import outcome, telling
+from fencepost.suites.drawing import Index
 from fencepost.suites.folder import RUNS, Book
 from fencepost.suites.known import Known
 from fencepost.suites.one_cell import Ended, request
-from fencepost.suites.telling import SuiteProgress, length, standing
+from fencepost.suites.telling import Standing, SuiteProgress
 from harness.environment.doctor import MEMORY_MB, memory_mb
 from harness.environment.resources import free_memory_mb
 from harness.errors import ExitStatus, FencepostError
@@ -67,8 +68,10 @@ class Runs:
         conditions: Conditions,
         supervisor: Supervisor,
         progress: SuiteProgress,
+        index: Index,
     ) -> None:
         self._book = book
+        self._index = index
         self._waiting = deque(waiting)
         self._going: list[Going] = []
         self._how = conditions
@@ -86,6 +89,7 @@ class Runs:
                 self._going.remove(one)
                 self._finish(one)
             self._progress.stand(self._standing)
+            self._index.keep_up(self._book.suite)
             interrupt.wait(LOOK_EVERY_S if self._going else 0.0)
         for one in self._going:
             one.child.kill()
@@ -93,8 +97,10 @@ class Runs:
                 f"ended: {printable(one.cell.name, 200)}; it will run again when the suite is resumed"
             )
 
-    def _standing(self) -> str:
-        return standing(self._book.suite, [one.cell for one in self._going], self._left_s())
+    def _standing(self) -> Standing:
+        now = time.monotonic()
+        going = [telling.Going(one.cell, now - one.began) for one in self._going]
+        return Standing(self._book.suite, going, self._left_s())
 
     def _has_room(self) -> bool:
         """Whether one more run may begin. The first may always: it says by itself what is missing."""
@@ -116,8 +122,9 @@ class Runs:
         asked = request(options, cell.command, self._book.ended_of(cell), judge=self._how.judge_each)
         child = self._spawned(cell, asked)
         cell = replace(cell, started=datetime.now(UTC).isoformat(timespec="seconds"))
+        self._book.enter(cell)  # it has a log now
         self._going.append(Going(cell, child, time.monotonic()))
-        self._progress.say(f"started: {printable(cell.name, 200)}, seed {cell.seed}")
+        self._progress.began(cell)
 
     def _spawned(self, cell: Cell, asked: bytes) -> Child:
         """The process of a cell, which is told what to do by a pipe."""
@@ -152,10 +159,7 @@ class Runs:
         if cell.state is not State.FAILED:
             self._overheads.append(took_s - self._how.options[cell.name].time_limit_s)
         self._book.enter(cell)
-        told = f": {printable(cell.reason, 300)}" if cell.reason else ""
-        word = "over" if cell.state is State.NOT_JUDGED else str(cell.state)
-        self._progress.say(f"{word} after {length(took_s)}: {printable(cell.name, 200)}{told}")
-        self._progress.stand(self._standing, now=True)
+        self._progress.over(cell, took_s)
 
     def _came_of(self, cell: Cell, child: Child) -> Cell:
         run, ended = self._book.run_of(cell), Ended.load(self._book.ended_of(cell))

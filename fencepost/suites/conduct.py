@@ -7,21 +7,23 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from fencepost.checking import Answers, check
+from fencepost.checking import check
 from fencepost.judges.lifetime import shared_judge
 from fencepost.stores import Given
 from fencepost.suites import known as failures
 from fencepost.suites import outcome, past
 from fencepost.suites.carry_out import Conditions, Runs
-from fencepost.suites.drawing import draw_pages
+from fencepost.suites.drawing import Index, draw_pages
 from fencepost.suites.folder import Book, earlier
 from fencepost.suites.plan import Planned
 from fencepost.suites.telling import SuiteProgress
+from harness.errors import FencepostError
 from harness.processes.guardian import sweep_leftovers
 from harness.processes.spawn import Supervisor
 from harness.runner.interrupt import Interrupt, Stage
 from harness.suite import Cell, State, Suite
 from harness.telling.words import several
+from harness.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ def conduct(book: Book, planned: Planned, how: How, progress: SuiteProgress) -> 
     store = book.folder.parent.parent
     suites = earlier(store, book.suite.name, book.suite.started, past.MOST - 1)
     today = datetime.now(UTC).date()
+    index = Index(book.folder, suites)
     began, before_s = time.monotonic(), book.suite.took_s
     book.change(interrupted=False, ended=None)
     book.enter(*(_weighed_again(book, planned.known, today)))
@@ -51,9 +54,9 @@ def conduct(book: Book, planned: Planned, how: How, progress: SuiteProgress) -> 
             progress.say(f"ended what an earlier run had left: {left}")
         try:
             interrupt.stage = Stage.SUITE
-            _run(book, planned, how, suites, today, interrupt, stack, progress)
+            _run(book, planned, how, suites, today, interrupt, stack, progress, index)
             interrupt.stage = Stage.JUDGING
-            _judge(book, planned.known, how, today, progress)
+            _judge(book, planned.known, how, today, progress, index)
         finally:
             now = datetime.now(UTC).isoformat(timespec="seconds")
             told = tuple(failures.remarks(planned.known, book.suite.cells, today))
@@ -79,6 +82,7 @@ def _run(
     interrupt: Interrupt,
     stack: ExitStack,
     progress: SuiteProgress,
+    index: Index,
 ) -> None:
     """All runs that are not over."""
     waiting = [cell for cell in book.suite.cells if cell.state is State.NOT_RUN]
@@ -102,24 +106,28 @@ def _run(
         known=planned.known,
         today=today,
     )
-    Runs(book, waiting, conditions, supervisor, progress).carry_out(interrupt)
+    Runs(book, waiting, conditions, supervisor, progress, index).carry_out(interrupt)
 
 
 def _judge(
-    book: Book, known: Sequence[failures.Known], how: How, today: date, progress: SuiteProgress
+    book: Book,
+    known: Sequence[failures.Known],
+    how: How,
+    today: date,
+    progress: SuiteProgress,
+    index: Index,
 ) -> None:
     """All runs that are over and have no verdict, in one job."""
     cells = [cell for cell in book.suite.cells if cell.state is State.NOT_JUDGED and cell.run]
     if not cells:
         return
     folders = [book.folder / str(cell.run) for cell in cells]
-    progress.say(f"judging {several(len(cells), 'run')} in one job")
+    progress.say(f"judging {several(len(cells), 'run')} together")
     began = time.monotonic()
 
-    def tell(answers: Answers) -> None:
-        book.enter(
-            *(outcome.judged(cell, answer, known, today) for cell, answer in zip(cells, answers, strict=True))
-        )
+    def found(n: int, answer: Verdict | FencepostError) -> None:
+        book.enter(outcome.judged(cells[n], answer, known, today))
+        index.keep_up(book.suite)
 
     check(
         [Given(str(folder), folder) for folder in folders],
@@ -127,7 +135,8 @@ def _judge(
         master=how.master,
         spark_conf=how.spark_conf,
         progress=progress,
-        tell=tell,
+        tell=lambda answers: None,
+        found=found,
     )
     book.change(judging_s=round(book.suite.judging_s + time.monotonic() - began, 1))
 

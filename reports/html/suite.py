@@ -31,6 +31,7 @@ class Shown:
     ident: str
     cell: Cell
     mark: str
+    word: str  # its state; or that it runs
     style: str  # the state as a class of the style sheet
     label: str  # what sets it apart from others in the same place of the grid
     anomalies: str
@@ -129,10 +130,12 @@ def _shown(n: int, cell: Cell, suite: Suite) -> Shown:
     parts += [f"#{cell.more['repeat']}"] if "repeat" in cell.more else []
     report = report_of(cell)
     ran = cell.started is not None
+    runs = ran and cell.state is State.NOT_RUN and suite.ended is None
     return Shown(
         ident=f"cell-{n}",
         cell=cell,
         mark=MARKS[cell.state],
+        word="running" if runs else str(cell.state),
         style=_style(cell.state),
         label=", ".join(parts),
         anomalies=", ".join(f"{name} {count:,}" for name, count in cell.anomalies.items()),

@@ -10,7 +10,7 @@ from fencepost import api
 
 
 def test_options_are_those_of_the_command():
-    words = api._words(
+    words = api.option_words(
         {"nemesis": ["kill-broker", "kill-worker"], "time_limit": 30, "seed": None, "broker": {"a.b": "1"},
          "spark_conf": {"spark.x": "y"}, "master": "local[1]"}
     )  # fmt: skip

@@ -12,7 +12,7 @@ import pytest
 from fencepost.checking import _open
 from fencepost.evidence import Evidence
 from fencepost.judging import open_evidence, why_not
-from fencepost.stores import Given, expand
+from fencepost.stores import expand
 from harness.errors import AnalysisFailed, UnreadableInput
 from harness.facts import REQUIRED, Facts
 from harness.history import Premise
@@ -252,7 +252,7 @@ def test_rows_of_two_runs_in_one_table_are_told(store: Path) -> None:
 
 def test_a_run_that_is_still_going_on_is_not_judged(store: Path, tmp_path: Path) -> None:
     def opened() -> object:
-        return _open(Given(str(store), store))
+        return _open(str(store), store)
 
     assert isinstance(opened(), Evidence)
     with going_on(store):

@@ -1,8 +1,6 @@
 """The plugin in a real pytest, with a command that answers at once."""
 
-import json
 import re
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -10,62 +8,9 @@ import pytest
 
 from fencepost import pytest_plugin
 from harness.settings.options import Options
+from tests.support.plugin_project import Project
 
 pytest_plugins = ["pytester"]
-
-COMMAND = """
-import json, os, sys
-from pathlib import Path
-if sys.argv[1] == "judge":
-    Path(os.environ["ASKED"] + f".judge-{os.getpid()}").touch()
-    print("listening", flush=True)
-    sys.stdin.read()
-    sys.exit(0)
-options = dict(word.split("=", 1) for word in sys.argv[2:] if "=" in word)
-with open(os.environ["ASKED"], "a") as asked:
-    print(json.dumps(options), file=asked)
-if options.get("workers") == "many":
-    Path(os.environ["FENCEPOST_LAST_WORDS"]).write_text("workers must be a number")
-    sys.exit(2)
-store = Path(options["store"])
-store.mkdir(parents=True, exist_ok=True)
-(store / "report.html").touch()
-(store / "test.toml").write_text("[run]\\ncommand = 'fencepost run --seed %s'" % options["seed"])
-good = options.get("defect") is None
-found = {} if good else {"lost-input": {"count": 2, "allowed": False, "sentences": ["input a/0 offset 1 is lost"]}}
-summary = "all well" if good else "2 inputs were lost"
-verdict = {"history": str(store), "valid": good, "summary": summary, "seed": int(options["seed"]), "anomalies": found}
-print(json.dumps(verdict))
-sys.exit(0 if good else 1)
-"""
-"""Answers as `fencepost run --json` does, and writes down what it was asked."""
-
-
-class Project:
-    """A team's folder with tests in it."""
-
-    def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.pytester = pytester
-        self.asked_file = pytester.path / "asked.jsonl"
-        command = pytester.path / "stand in.py"
-        command.write_text(COMMAND)
-        monkeypatch.setenv("ASKED", str(self.asked_file))
-        self.command = f"{sys.executable} '{command}'"
-
-    def run(self, code: str, *words: str) -> pytest.RunResult:
-        self.asked_file.unlink(missing_ok=True)
-        self.pytester.makepyfile(test_shop="import pytest\n\n" + code)
-        return self.pytester.runpytest(f"--fencepost-command={self.command}", *words)
-
-    @property
-    def judges(self) -> int:
-        """How many were started."""
-        return len(list(self.pytester.path.glob("asked.jsonl.judge-*")))
-
-    @property
-    def asked(self) -> list[dict[str, str]]:
-        """The options of each run, in order."""
-        return [json.loads(line) for line in self.asked_file.read_text().splitlines()]
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def test_options_in_python_are_options():
         for node in ast.walk(ast.parse(block)):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("fencepost", "fencepost.run"):
                 given = {word.arg: ast.literal_eval(word.value) for word in node.keywords}
-                command = House().get_command(None, "run").make_context("run", api._words(given))
+                command = House().get_command(None, "run").make_context("run", api.option_words(given))
                 asking.options_from({}, command.params["sets"], None).validated(registry.known())
                 calls += 1
     assert calls == 2

@@ -13,9 +13,10 @@ from fencepost.commands.options import settled
 from fencepost.suites import carry_out, conduct, folder, plan
 from fencepost.suites.carry_out import Conditions, Runs
 from fencepost.suites.conduct import How
+from fencepost.suites.drawing import Index, draw_pages
 from fencepost.suites.folder import Book
 from fencepost.suites.plan import Asked, Planned
-from fencepost.suites.telling import SuiteProgress, length
+from fencepost.suites.telling import SuiteLines, length
 from harness.errors import UsageError
 from harness.processes.spawn import Supervisor
 from harness.runner.interrupt import Interrupt, Stage
@@ -68,7 +69,14 @@ def conditions(planned: Planned, **more: Any) -> Conditions:
 
 def played(book: Book, planned: Planned, interrupt: Interrupt | None = None, **more: Any) -> dict[str, Cell]:
     with Supervisor() as supervisor:
-        runs = Runs(book, book.suite.cells, conditions(planned, **more), supervisor, SuiteProgress())
+        runs = Runs(
+            book,
+            book.suite.cells,
+            conditions(planned, **more),
+            supervisor,
+            SuiteLines(),
+            Index(book.folder, []),
+        )
         runs.carry_out(interrupt or Interrupt())
     assert Suite.load(book.folder).cells == list(book.suite.cells)
     return {cell.workload: cell for cell in book.suite.cells}
@@ -149,12 +157,13 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A judge to whom every run is valid; how many runs each of its jobs had."""
     jobs: list[int] = []
 
-    def check(given: Any, *, tell: Any, **more: Any) -> None:
+    def check(given: Any, *, found: Any, **more: Any) -> None:
         jobs.append(len(given))
         verdicts = [Verdict(str(one.folder), "n", 1, Validity.VALID, "all is well") for one in given]
         for one, verdict in zip(given, verdicts, strict=True):
             (one.folder / "verdict.json").write_text(verdict.line())
-        tell(verdicts)
+        for n, verdict in enumerate(verdicts):
+            found(n, verdict)
 
     monkeypatch.setattr(conduct, "check", check)
     monkeypatch.setattr(carry_out, "PROGRAM", [sys.executable, "-c", ACTOR])
@@ -171,7 +180,7 @@ def test_all_runs_are_judged_in_one_job_and_told_in_one_folder(tmp_path: Path, j
     file.write_text('[matrix]\nworkload = "echo"\nseeds = 3\n')
     planned = plan.load(file, Asked(settled))
     book = folder.create(tmp_path / "store", planned.suite)
-    made = conduct.conduct(book, planned, HOW, SuiteProgress())
+    made = conduct.conduct(book, planned, HOW, SuiteLines())
     assert judge == [3]
     assert [cell.state for cell in made.cells] == [State.VALID] * 3
     left = {path.name for path in book.folder.iterdir()}
@@ -188,7 +197,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, judge: list[int]) -> Non
     orders = replace(killed.cells[1], state=State.NOT_RUN, run=None, reason="")
     Book(book.folder, killed).enter(orders)
     again = Suite.load(book.folder)
-    made = conduct.conduct(Book(book.folder, again), plan.again(again, Asked(settled)), HOW, SuiteProgress())
+    made = conduct.conduct(Book(book.folder, again), plan.again(again, Asked(settled)), HOW, SuiteLines())
     assert (book.folder / str(echo.run) / "mark").exists()
     assert {cell.workload: cell.state for cell in made.cells} == {"echo": State.VALID, "orders": State.FAILED}
     assert made.took_s >= again.took_s
@@ -219,3 +228,25 @@ def test_a_signal_while_runs_go_on_asks_the_suite_to_end() -> None:
         interrupt.stage = Stage.SUITE
         interrupt._on_signal(2, None)
         assert interrupt.came
+
+
+def test_a_page_is_drawn_while_the_suite_goes_on(tmp_path: Path) -> None:
+    book, _ = book_of(tmp_path, "echo", "orders")
+    times = iter([0.0, 0.0, 1.0, 5.0, 5.0, 9.0])
+    index = Index(book.folder, [], lambda: next(times))
+    page = book.folder / "index.html"
+    echo = book.suite.cells[0]
+    book.enter(replace(echo, started="2026-11-24T20:00:00+00:00"))
+    index.keep_up(book.suite)
+    assert "running" in page.read_text() and "It goes on" in page.read_text()
+    book.enter(replace(echo, state=State.INVALID, reason="2 inputs were lost"))
+    index.keep_up(book.suite)  # too soon
+    assert "2 inputs were lost" not in page.read_text()
+    index.keep_up(book.suite)
+    assert "2 inputs were lost" in page.read_text()
+    page.unlink()
+    index.keep_up(book.suite)  # nothing is new
+    assert not page.exists()
+    book.change(ended="2026-11-24T21:00:00+00:00")
+    draw_pages(book.folder, book.suite)
+    assert "It goes on" not in page.read_text()

@@ -1,0 +1,67 @@
+"""What a suite tells while it goes on: a block on a terminal, lines elsewhere."""
+
+import io
+
+from fencepost.suites.live import LiveSuite
+from fencepost.suites.telling import Going, Standing, SuiteLines, progress_for
+from harness.suite import State
+from tests.support.suites import cell, suite
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def standing(running: int = 1) -> Standing:
+    whole = suite()
+    return Standing(whole, [Going(one, 12.0) for one in whole.cells[:running]], 600.0)
+
+
+def test_a_terminal_has_one_block_and_lines_for_what_needs_a_look() -> None:
+    stream = Terminal()
+    progress = progress_for(stream)
+    assert isinstance(progress, LiveSuite)
+    good, bad = cell(), cell("orders", state=State.INVALID)
+    for one in (good, bad):
+        progress.began(one)
+        progress.over(one, 95.0)
+    progress.stand(standing)
+    progress._live.refresh()
+    shown = stream.getvalue()
+    for part in ("14 of 16 runs", "about 10 min left", "4 valid", "2 invalid", "shop librdkafka kill-broker"):
+        assert part in shown, part
+    assert "invalid after 2 min: orders librdkafka kill-broker: 4 outputs too many" in shown
+    assert "valid after 2 min: shop" not in shown
+    progress.phase("runs 1 to 8 of 16: checks")
+    progress._live.refresh()
+    assert "runs 1 to 8 of 16: checks" in stream.getvalue()
+    progress.close()
+    progress.close()
+    shown = stream.getvalue()
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")  # the cursor is back
+
+
+def test_a_block_has_no_more_lines_than_a_terminal() -> None:
+    stream = Terminal()
+    progress = LiveSuite(stream, lambda: 0.0)
+    progress.stand(lambda: standing(running=12))
+    progress._live.refresh()
+    progress.close()
+    assert "and 4 more" in stream.getvalue()
+
+
+def test_elsewhere_a_line_for_each_run_and_every_twenty_seconds_one_for_the_whole() -> None:
+    stream = io.StringIO()
+    assert isinstance(progress_for(stream), SuiteLines)
+    times = [0.0]
+    progress = SuiteLines(stream, lambda: times[0])
+    progress.began(cell())
+    for times[0] in (1.0, 2.0, 20.0, 22.0):
+        progress.stand(standing)
+    progress.over(cell(state=State.NOT_JUDGED), 95.0)
+    progress.stand(standing)
+    said = stream.getvalue()
+    assert "started: shop librdkafka kill-broker, seed 7" in said
+    assert "over after 2 min: shop librdkafka kill-broker" in said
+    assert said.count("14 of 16 runs are over, 6 bad so far, 1 running") == 3
