@@ -30,6 +30,8 @@ from tests.support.token_server import TokenServer
 
 SLOT = "guests"
 SECRET = "client-secret-0815"
+BRIEF = {"time_limit": 20, "rate": 50}
+"""Of runs whose question is who is let in: brokers and clients in Java take TLS slowly on a machine that has little."""
 STRANGER = "a-strangers-topic"
 STRANGERS_GROUP = "a-strangers-group"
 
@@ -137,7 +139,11 @@ def test_a_right_pipeline_is_valid_where_acls_keep_the_internal_topics(
 ) -> None:
     config = secured.client_config(tmp_path / "client.properties", mechanism="SCRAM-SHA-256")
     result = run(
-        tmp_path / "store", bootstrap=secured.bootstrap_for(SLOT), client_config=config, client=client
+        tmp_path / "store",
+        bootstrap=secured.bootstrap_for(SLOT),
+        client_config=config,
+        client=client,
+        **BRIEF,
     )
     result.assert_valid()
     for name in ("transaction-state-violation", "group-offset-regression"):
@@ -168,7 +174,7 @@ def test_clients_with_tokens_are_let_in(
 ) -> None:
     config = tokens.client_config(tmp_path / "client.properties", secured.authority.certificate)
     servers = secured.bootstrap_for(SLOT)
-    result = run(tmp_path / "store", bootstrap=servers, client_config=config, client=client, time_limit=20)
+    result = run(tmp_path / "store", bootstrap=servers, client_config=config, client=client, **BRIEF)
     result.assert_valid()
     assert named_in(result.folder, SECRET) == []
     assert {"grant_type": "client_credentials", "scope": "kafka"} in tokens.asked
