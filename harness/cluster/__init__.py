@@ -90,11 +90,6 @@ class Broker(Protocol):
         ...
 
     @property
-    def data_dir(self) -> Path:
-        """Where the partitions' folders lie."""
-        ...
-
-    @property
     def log_file(self) -> Path:
         """What the broker itself printed."""
         ...

@@ -26,7 +26,6 @@ class FakeBroker:
     cluster: "FakeCluster"
     pid: int = 4700
     state: str = "up"
-    data_dir: Path = Path("nowhere")
     log_file: Path = Path("nowhere")
 
     @property

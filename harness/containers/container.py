@@ -103,7 +103,7 @@ class Container:
     def resume(self) -> str:
         """Let it go on; returns the proof. Does nothing to one that is not paused."""
         if self.state().status != "paused":
-            return f"container {self.name} was not frozen"
+            return f"container {self.name} was not stopped"
         with said(f"{self.name} could not go on", FaultFailed):
             self._handle.unpause()
         state = self.state()

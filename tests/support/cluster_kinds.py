@@ -75,7 +75,8 @@ class Version:
     @contextmanager
     def opened(self, folder: Path) -> Iterator[Subject]:
         """One that is up, in a folder of its own."""
-        prepared = prepare(self.kafka, "auto", "auto", cache_folder(), lambda words: None)
+        image = "bundled" if self.kind == "docker" else None
+        prepared = prepare(self.kafka, "auto", "auto", cache_folder(), lambda words: None, image_choice=image)
         kind = CLUSTERS[self.kind]
         with Supervisor() as supervisor, PortBlock(prepared.cache) as ports, ExitStack() as up:
             parts = Parts(folder, prepared, supervisor, ports)
