@@ -142,7 +142,7 @@ def test_a_feeder_that_ends_by_itself_ends_the_run_with_its_last_words(tmp_path:
 
 def test_a_network_that_is_gone_ends_the_run(tmp_path: Path) -> None:
     run = Whole(tmp_path, FakeCluster(network=FakeNetwork(alive=False)), limit_s=600.0)
-    with pytest.raises(EnvironmentFailure, match="toxiproxy"):
+    with pytest.raises(EnvironmentFailure, match="a proxy through which clients reach the cluster has ended"):
         run.perform()
 
 
