@@ -1,6 +1,7 @@
 """One container of a run: what is asked of it and done to it, each with its proof or one sentence why not."""
 
 import io
+import logging
 import tarfile
 import threading
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 END_TIMEOUT_S = 30.0
 _KILLED = 128 + 9
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -193,9 +195,15 @@ class Container:
         return f"container {self.name} (process {before.pid}) {words}"
 
     def _follow(self, output: Any) -> None:
+        """Until its process ends, or Docker does: who then asks is told so, and what was printed is in the log."""
+        from urllib3.exceptions import HTTPError
+
         with self.log_file.open("ab", buffering=0) as log:
-            for chunk in output:
-                log.write(chunk)
+            try:
+                for chunk in output:
+                    log.write(chunk)
+            except (OSError, HTTPError) as error:
+                _log.warning("the output of %s ends early: %s", self.name, error)
 
 
 class _Chunks(io.RawIOBase):
