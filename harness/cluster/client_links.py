@@ -16,7 +16,7 @@ from harness.cluster.start_diagnosis import diagnosis
 from harness.errors import EnvironmentFailure, StartFailed, UsageError
 from harness.network.kafka_proxy import LISTENING, Task
 from harness.network.links import client_link, proxy_name
-from harness.network.local import LocalNetwork
+from harness.network.proxied import ProxiedNetwork
 from harness.network.toxiproxy import HOST, Proxy, Toxiproxy
 from harness.processes.child import Child
 from harness.processes.spawn import Supervisor
@@ -29,7 +29,7 @@ PROBE_TIMEOUT_S = 2.0
 _log = logging.getLogger(__name__)
 
 
-class ClientNetwork(LocalNetwork):
+class ClientNetwork(ProxiedNetwork):
     """The links of clients alone."""
 
     def __init__(

@@ -30,7 +30,7 @@ from harness.environment.jvm import HERE, LOGGING, broker_command
 from harness.environment.kafka import KafkaDistribution
 from harness.environment.rootfs import ARCHIVE, JARS, JAVA_HOME
 from harness.errors import EnvironmentFailure, StartFailed
-from harness.network.local import LocalNetwork
+from harness.network.proxied import ProxiedNetwork
 from harness.processes.spawn import Supervisor
 from harness.promises import FETCH
 from harness.witness import Witness
@@ -124,7 +124,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
             return self._fleet.disconnected(node.container, self.hosts.of(broker))
         return super().isolate(broker, how)
 
-    def _start_proxies(self) -> LocalNetwork:
+    def _start_proxies(self) -> ProxiedNetwork:
         self._fleet.open()
         port = self.layout.toxiproxy
         program = str(HOME / "toxiproxy-server")
@@ -152,7 +152,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
 
         api = filled(port, self.layout.links.values(), check)
         self._require_version(container)
-        return LocalNetwork(api, ProxyContainer(container), self.layout.links)
+        return ProxiedNetwork(api, ProxyContainer(container), self.layout.links)
 
     def _require_version(self, container: Container) -> None:
         """Raise `StartFailed` if the image has no Kafka where it is looked for, or another version."""

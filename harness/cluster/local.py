@@ -22,7 +22,7 @@ from harness.cluster.storage import format_node, new_id
 from harness.environment import Prepared
 from harness.environment.jvm import broker_command
 from harness.errors import EnvironmentFailure
-from harness.network.local import LocalNetwork
+from harness.network.proxied import ProxiedNetwork
 from harness.processes.spawn import Supervisor
 from harness.promises import FETCH
 from harness.witness import Witness
@@ -79,12 +79,12 @@ class LocalCluster(StartedCluster[LocalBroker]):
                     found.append(f"broker {dialing} dials {owners[connection.raddr.port]}")
         return found
 
-    def _start_proxies(self) -> LocalNetwork:
+    def _start_proxies(self) -> ProxiedNetwork:
         server = self._toxiproxy = ToxiproxyServer(
             self._prepared.toxiproxy, self.layout.toxiproxy, self._folder
         )
         links = self.layout.links
-        return LocalNetwork(server.start(self._supervisor, links.values()), server, links)
+        return ProxiedNetwork(server.start(self._supervisor, links.values()), server, links)
 
     def _make_nodes(self) -> list[LocalBroker]:
         prepared = self._prepared

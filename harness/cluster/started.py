@@ -21,7 +21,7 @@ from harness.environment import Prepared
 from harness.environment.jvm import STORAGE_TOOL, broker_command
 from harness.environment.ports import listens
 from harness.errors import StartFailed, UsageError, WaitTimeout
-from harness.network.local import LocalNetwork
+from harness.network.proxied import ProxiedNetwork
 from harness.processes.spawn import Supervisor
 from harness.waiting import wait_for
 
@@ -53,7 +53,7 @@ class StartedCluster(Questions, ABC, Generic[N]):
     """Brokers and a toxiproxy server of our own, laid out on ports of this machine."""
 
     layout: Layout
-    network: LocalNetwork
+    network: ProxiedNetwork
     hosts = Hosts()
 
     def __init__(
@@ -109,7 +109,7 @@ class StartedCluster(Questions, ABC, Generic[N]):
         return self.layout.bootstrap_for(slot)
 
     @abstractmethod
-    def _start_proxies(self) -> LocalNetwork:
+    def _start_proxies(self) -> ProxiedNetwork:
         """Start toxiproxy with a proxy in every link. Raises `PortTaken`, `StartFailed`."""
 
     @abstractmethod

@@ -28,7 +28,7 @@ from harness.errors import StartFailed, UsageError
 from harness.history import Isolation
 from harness.network import LinkEffect
 from harness.network.links import around, between, client_link
-from harness.network.local import LinkCut, LocalNetwork
+from harness.network.proxied import LinkCut, ProxiedNetwork
 from harness.processes.marks import marked, start_time
 from harness.processes.spawn import Supervisor
 from harness.waiting import wait_for
@@ -132,7 +132,7 @@ def test_two_peers_that_are_cut_lose_sight_of_each_other_and_find_no_way_round(s
 
 
 def test_cuts_may_overlap_and_each_ends_its_own(shared: LocalCluster) -> None:
-    network: LocalNetwork = shared.network
+    network: ProxiedNetwork = shared.network
     with cut_off(shared, around(1, [1, 2, 3])) as outer:
         with cut_off(shared, between(1, 2)):
             pass

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from harness.network.local import LinkCut
+from harness.network.proxied import LinkCut
 
 
 @dataclass

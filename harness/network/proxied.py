@@ -1,4 +1,4 @@
-"""Cuts between processes of one machine, through toxiproxy.
+"""Links that are proxies of one toxiproxy server: cuts between processes, or between containers.
 
 A cut puts `timeout=0` on both streams of every proxy concerned, or on the way back alone where only answers are to
 be lost: connections stay open and silent, new ones are taken and stay silent, and at the heal all of them are
@@ -38,7 +38,7 @@ class ProxyServer(Protocol):
         ...
 
 
-class LocalNetwork:
+class ProxiedNetwork:
     """The proxies of one cluster, all of one toxiproxy server."""
 
     def __init__(
