@@ -52,7 +52,6 @@ class ClusterSpec:
     tag: str = ""  # what the run's topics and transactional ids begin with
     groups: tuple[str, ...] = ()  # the run's consumer groups
     keep_topics: bool = False
-    image: str = "auto"  # of containers: auto, bundled, or a name
     permits: tuple[str, ...] = ()  # what of a cluster that is already there may be struck
     transaction_version: int | None = None  # of the feature transaction.version (KIP-890); None: Kafka's own
 

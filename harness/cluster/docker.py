@@ -32,10 +32,7 @@ from harness.environment.rootfs import ARCHIVE, JARS, JAVA_HOME
 from harness.errors import EnvironmentFailure, StartFailed
 from harness.network.proxied import ProxiedNetwork
 from harness.processes.spawn import Supervisor
-from harness.promises import FETCH
-from harness.witness import Witness
 from harness.witness.copied_segments import CopiedSegments
-from harness.witness.fetch_witness import FetchWitness
 from harness.witness.request_log import Spoken, spoken
 
 TOXIPROXY = "toxiproxy"
@@ -91,10 +88,6 @@ class DockerCluster(StartedCluster[DockerBroker]):
         self._registered = True
         return self
 
-    def witness(self) -> Witness:
-        """The segment files of every broker, or what the leaders give, as the spec asks."""
-        return FetchWitness(self._brokers) if self._spec.witness == FETCH else CopiedSegments(self._copy)
-
     def spoken(self, slots: Sequence[str]) -> Spoken:
         """What the brokers wrote down of these client slots since it was last asked."""
         lines: list[bytes] = []
@@ -123,6 +116,9 @@ class DockerCluster(StartedCluster[DockerBroker]):
         if how is Ability.DISCONNECT:
             return self._fleet.disconnected(node.container, self.hosts.of(broker))
         return super().isolate(broker, how)
+
+    def _segments(self) -> CopiedSegments:
+        return CopiedSegments(self._copy)
 
     def _start_proxies(self) -> ProxiedNetwork:
         self._fleet.open()

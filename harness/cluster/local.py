@@ -6,27 +6,22 @@ No root and no Docker. Left, no process is left.
 import logging
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 
 import psutil
 
-from harness.cluster import OF_CONTAINERS, Ability, ClusterSpec
+from harness.cluster import OF_CONTAINERS, Ability
 from harness.cluster.config import properties
 from harness.cluster.node import LocalBroker
 from harness.cluster.proxies import ToxiproxyServer
 from harness.cluster.started import REQUESTS, StartedCluster
 from harness.cluster.storage import format_node, new_id
-from harness.environment import Prepared
 from harness.environment.jvm import broker_command
 from harness.errors import EnvironmentFailure
 from harness.network.proxied import ProxiedNetwork
-from harness.processes.spawn import Supervisor
-from harness.promises import FETCH
-from harness.witness import Witness
-from harness.witness.fetch_witness import FetchWitness
 from harness.witness.request_log import Spoken, spoken
 from harness.witness.segment_witness import SegmentWitness
 
@@ -36,22 +31,8 @@ _log = logging.getLogger(__name__)
 class LocalCluster(StartedCluster[LocalBroker]):
     """A cluster in a folder of its own, of processes that a supervisor guards."""
 
-    def __init__(
-        self,
-        spec: ClusterSpec,
-        folder: Path,
-        prepared: Prepared,
-        supervisor: Supervisor,
-        next_port: Callable[[], int],
-    ) -> None:
-        super().__init__(spec, folder, prepared, supervisor, next_port)
-        self._toxiproxy: ToxiproxyServer | None = None
-
     can = frozenset(Ability) - OF_CONTAINERS
-
-    def witness(self) -> Witness:
-        """The segment files of every broker, or what the leaders give, as the spec asks."""
-        return FetchWitness(self._brokers) if self._spec.witness == FETCH else SegmentWitness()
+    _toxiproxy: ToxiproxyServer | None = None
 
     def spoken(self, slots: Sequence[str]) -> Spoken:
         """What the brokers wrote down of these client slots since it was last asked."""
@@ -78,6 +59,9 @@ class LocalCluster(StartedCluster[LocalBroker]):
                 if connection.raddr.port in owners and connection.raddr.port not in own:
                     found.append(f"broker {dialing} dials {owners[connection.raddr.port]}")
         return found
+
+    def _segments(self) -> SegmentWitness:
+        return SegmentWitness()
 
     def _start_proxies(self) -> ProxiedNetwork:
         server = self._toxiproxy = ToxiproxyServer(

@@ -23,7 +23,10 @@ from harness.environment.ports import listens
 from harness.errors import StartFailed, UsageError, WaitTimeout
 from harness.network.proxied import ProxiedNetwork
 from harness.processes.spawn import Supervisor
+from harness.promises import FETCH
 from harness.waiting import wait_for
+from harness.witness import Witness
+from harness.witness.fetch_witness import FetchWitness
 
 REQUESTS = "requests.log"
 """In a broker's folder: the requests that it answered, while they are recorded."""
@@ -107,6 +110,14 @@ class StartedCluster(Questions, ABC, Generic[N]):
         if slot not in self.layout.slots:
             raise UsageError(f"this cluster has no client slot {slot}")
         return self.layout.bootstrap_for(slot)
+
+    def witness(self) -> Witness:
+        """The segment files of every broker, or what the leaders give, as the spec asks."""
+        return FetchWitness(self._brokers) if self._spec.witness == FETCH else self._segments()
+
+    @abstractmethod
+    def _segments(self) -> Witness:
+        """How the segment files come into the run's folder."""
 
     @abstractmethod
     def _start_proxies(self) -> ProxiedNetwork:

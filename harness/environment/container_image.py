@@ -6,7 +6,7 @@ anything else is the name of an image that has Java and Kafka where the official
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,15 +72,11 @@ def _had(client: "DockerClient", name: str, origin: str, say: Callable[[str], No
     found = _find(client, name)
     if found is None:
         say(f"pulling the image {name} (once)")
-        try:
-            with said(f"the image {name} is not there, and cannot be pulled", FetchFailed):
-                for step in client.api.pull(name, stream=True, decode=True):
-                    if "error" in step:
-                        raise FetchFailed(
-                            f"the image {name} is not there, and cannot be pulled: {shortened(step['error'])}"
-                        )
-        except FetchFailed:
-            raise
+        refusal = f"the image {name} is not there, and cannot be pulled"
+        with said(refusal, FetchFailed):
+            for step in client.api.pull(name, stream=True, decode=True):
+                if "error" in step:
+                    raise FetchFailed(f"{refusal}: {shortened(step['error'])}")
         found = _find(client, name)
     if found is None:
         raise FetchFailed(
@@ -151,10 +147,3 @@ def _build(client: "DockerClient", name: str, kafka: KafkaDistribution, cache: P
 
 def _word(there: bool) -> str:
     return "yes" if there else "no"
-
-
-def built_images(client: "DockerClient") -> Iterator[str]:
-    """The names of all images that were built here."""
-    with said("Docker could not be asked for its images"):
-        for image in client.images.list(filters={"label": PACKET_FILTER}):
-            yield from image.tags
