@@ -29,58 +29,94 @@ from harness.history import Outcome
 from harness.telling.example import Example
 from harness.telling.words import printable
 
+ID = ("run", "transactional_id")
+EARLIEST_NS, LATEST_NS = -(2**62), 2**62
 CLOCKS_MS = 1_000
 """How far the wall clocks of a broker and of the run may stand apart."""
-OWN = f"i.journal = answer.journal and i.outcome = '{Outcome.OK.value}' and i.call_ns < answer.call_ns"
-"""An initialisation by which the process that was fenced had its id."""
-CLAIMS = f"""i.op != own.op and i.call_ns < answer.return_ns
-    and (i.outcome != '{Outcome.OK.value}' or i.return_ns > own.call_ns)"""
-"""Another initialisation that may have come after its own; one without an answer may come at any time."""
-EXCUSES = f"""coalesce(abort_ms between wall_ms + own.call_ns / 1e6 - {CLOCKS_MS}
-    and wall_ms + answer.return_ns / 1e6 + {CLOCKS_MS}, true)"""
-"""An abort by time-out between its own initialisation and the answer."""
+BY_ID = "over (partition by run, transactional_id order by at_ns range between unbounded preceding and"
+BY_JOURNAL = BY_ID.replace("transactional_id order", "transactional_id, journal order")
+"""Up to `current row`, or, for what was strictly before, up to `1 preceding`. Each is one pass over an id's events:
+an id that all workers share is fenced thousands of times, so nothing here may look at each pair of its events."""
+ANSWERED = f"outcome = '{Outcome.OK.value}'"
+EXCUSED = "unanswered > 0 or called - own.returned > 1 or coalesce(aborted_ns >= own.call_ns, false)"
+"""Another initialisation that may have come after its own, or an abort by time-out since its own.
+
+An initialisation without an answer may come at any time. Of those with one, `called` had begun when the producer
+was told that it is fenced, and `own.returned` had ended when its own began: its own is the one that is left."""
 
 
 def undue_fencing(t: Tables) -> DataFrame:
     """One row for each operation."""
-    event = "struct(operation.call_ns, op, operation.journal, operation.outcome, operation.return_ns)"
-    said = t.operations.where(
-        "operation.transactional_id is not null and (operation.f = 'init' or operation.fenced)"
-    ).selectExpr(
+    said = t.operations.where("operation.transactional_id is not null").selectExpr(
         "run",
         "operation.transactional_id",
-        f"if(operation.f = 'init', {event}, null) as init",
-        f"if(operation.fenced, {event}, null) as fenced",
+        "op",
+        "operation.f",
+        "operation.fenced",
+        *(f"operation.{name}" for name in ("journal", "outcome", "call_ns", "return_ns")),
     )
-    aborts = t.states.where("state = 'PrepareAbort' and update_ms >= start_ms + timeout_ms").selectExpr(
-        "run", "transactional_id", "update_ms as abort_ms"
-    )
-    found = (
-        said.unionByName(aborts, allowMissingColumns=True)
-        .groupBy("run", "transactional_id")
-        .agg(
-            F.expr("collect_list(init) as inits"),
-            F.expr("collect_list(fenced) as fenced"),
-            F.expr("collect_list(abort_ms) as aborts"),
-        )
-        .where("size(fenced) > 0")
-        .join(F.broadcast(t.runs.select("run", "wall_ms")), on="run", how="left")
-        .selectExpr("*", "explode(fenced) as answer")
-        .selectExpr("*", f"array_max(filter(inits, i -> {OWN})) as own")
-        .where(
-            f"own is not null and not exists(inits, i -> {CLAIMS}) "
-            f"and not exists(aborts, abort_ms -> {EXCUSES})"
-        )
-    )
+    inits, fenced = said.where("f = 'init'"), said.where("fenced")
     return finding(
-        found,
+        _with_excuses(_with_own(inits, fenced), inits, _aborts(t)).where(
+            f"own is not null and not ({EXCUSED})"
+        ),
         "undue-fencing",
-        order=["answer.op"],
-        ops="array(answer.op)",
+        order=["op"],
+        ops="array(op)",
         absence="true",
         transactional_id="transactional_id",
-        operation=operation("answer.op"),
+        operation=operation("op"),
         own_init=operation("own.op"),
+    )
+
+
+def _with_own(inits: DataFrame, fenced: DataFrame) -> DataFrame:
+    """`own` of each fenced operation: the last initialisation by its process that was answered before its call."""
+    answered = inits.where(ANSWERED)
+    called = answered.selectExpr("*", "call_ns as at_ns", "0 as returned_one")
+    returned = answered.selectExpr("run", "transactional_id", "return_ns as at_ns", "1 as returned_one")
+    counted = (
+        called.unionByName(returned, allowMissingColumns=True)
+        .selectExpr("*", f"sum(returned_one) {BY_ID} current row) as returned")
+        .where("op is not null")
+        .selectExpr(*ID, "journal", "at_ns", "struct(call_ns, op, returned) as init")
+    )
+    return (
+        fenced.selectExpr("*", "call_ns as at_ns")
+        .unionByName(counted, allowMissingColumns=True)
+        .selectExpr("*", f"max(init) {BY_JOURNAL} 1 preceding) as own")
+        .where("fenced")
+    )
+
+
+def _with_excuses(fenced: DataFrame, inits: DataFrame, aborts: DataFrame) -> DataFrame:
+    """Beside each fenced operation, what of its id was there when it was answered."""
+    began = inits.selectExpr(*ID, "call_ns as at_ns", f"{ANSWERED} as answered")
+    return (
+        fenced.selectExpr(*ID, "op", "own", "return_ns as at_ns")
+        .unionByName(began, allowMissingColumns=True)
+        .unionByName(aborts, allowMissingColumns=True)
+        .selectExpr(
+            "*",
+            f"count_if(answered) {BY_ID} 1 preceding) as called",
+            f"count_if(not answered) {BY_ID} 1 preceding) as unanswered",
+            f"max(until_ns) {BY_ID} current row) as aborted_ns",
+        )
+        .where("op is not null")
+    )
+
+
+def _aborts(t: Tables) -> DataFrame:
+    """Aborts by time-out, from `at_ns` until `until_ns` on the run's clock; always, where its wall clock is unknown."""
+    at_ns = "cast(1000000 * (update_ms - wall_ms{by}) as long)"
+    return (
+        t.states.where("state = 'PrepareAbort' and update_ms >= start_ms + timeout_ms")
+        .join(F.broadcast(t.runs.select("run", "wall_ms")), on="run", how="left")
+        .selectExpr(
+            *ID,
+            f"coalesce({at_ns.format(by=f' - {CLOCKS_MS}')}, {EARLIEST_NS}) as at_ns",
+            f"coalesce({at_ns.format(by=f' + {CLOCKS_MS}')}, {LATEST_NS}) as until_ns",
+        )
     )
 
 
