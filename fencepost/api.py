@@ -21,6 +21,9 @@ OTHER_COMMAND = "FENCEPOST_COMMAND"
 LAST_WORDS = "FENCEPOST_LAST_WORDS"
 """Names the file for the sentence with which a command ends that has no verdict."""
 
+JUDGED_WITHIN_S = 120.0
+"""How long a run that was given up may heal and judge."""
+
 
 class FencepostFailed(Exception):
     """There is no verdict: wrong usage (2), a failure (4), or an interruption (130)."""
@@ -177,8 +180,8 @@ def _call(arguments: Sequence[str], timeout_s: float | None) -> list[Result]:
             except subprocess.TimeoutExpired:
                 raise subprocess.TimeoutExpired(f"fencepost {arguments[0]}", timeout_s or 0) from None
             finally:
-                if process.poll() is None:  # given up: it heals and cleans up before it ends
-                    process.terminate()
+                if process.poll() is None:
+                    _give_up(process)
         why = last_words.read_text(encoding="utf-8") if last_words.exists() else ""
     results = [
         _result(json.loads(line), process.returncode) for line in output.splitlines() if line.startswith("{")
@@ -189,6 +192,15 @@ def _call(arguments: Sequence[str], timeout_s: float | None) -> list[Result]:
             process.returncode, f"`fencepost {arguments[0]}` ended with {process.returncode}{said}"
         )
     return results
+
+
+def _give_up(process: subprocess.Popen[str]) -> None:
+    """End a run: the first signal has it healed and judged, a second, if that takes too long, cleaned up only."""
+    process.terminate()
+    try:
+        process.wait(JUDGED_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        process.terminate()
 
 
 def _result(verdict: Mapping[str, Any], exit_status: int) -> Result:

@@ -1,5 +1,6 @@
 """The public API: options become a command, and its lines become results."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -38,6 +39,25 @@ def test_a_verdict_is_a_result(monkeypatch, drawn):
     result = fencepost.run()
     assert (result.valid, result.exit_status, result.report) == (True, 0, Path("s/report.html"))
     result.assert_valid()
+
+
+GOES_ON_ONCE = """
+import signal, sys
+heard = []
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(130) if heard else heard.append(1))
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+def test_a_run_that_is_given_up_and_goes_on_is_told_a_second_time(monkeypatch):
+    monkeypatch.setattr(api, "JUDGED_WITHIN_S", 1.0)
+    with subprocess.Popen([sys.executable, "-c", GOES_ON_ONCE], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        api._give_up(process)
+        assert process.wait(30) == 130
 
 
 def test_a_replay_may_leave_the_defect_out(monkeypatch, drawn):
