@@ -234,12 +234,35 @@ def of_one_whose_initialisation_nobody_recorded_nothing_is_known(h: History) -> 
     _fenced_and_followed(h)
 
 
+@case(undue_fencing=1, contended_id=1)
+def one_who_took_the_id_back_is_fenced_by_nobody_who_had_it_before(h: History) -> None:
+    h.feed(1)
+    for worker in ("w1", "w2", "w1"):
+        h.op(worker, "init", transactional_id="id-7")
+    _fenced_and_followed(h)
+
+
 @case(undue_fencing=1)
 def one_who_begins_to_take_the_id_in_the_moment_of_the_answer_has_not_fenced(h: History) -> None:
     h.feed(1)
     h.op("w1", "init", transactional_id="id-7")
     op = _fenced_and_followed(h)
     h.op("w2", "init", transactional_id="id-7", call_ns=h.rows["ops"][op.op]["return_ns"])
+
+
+@case(undue_fencing=1)
+def an_attempt_that_begins_in_the_moment_of_the_answer_has_not_fenced(h: History) -> None:
+    h.feed(1)
+    h.op("w1", "init", transactional_id="id-7")
+    op = _fenced_and_followed(h)
+    h.op(
+        "w2",
+        "init",
+        "info",
+        transactional_id="id-7",
+        call_ns=h.rows["ops"][op.op]["return_ns"],
+        return_ns=h.tick(),
+    )
 
 
 @case(undue_fencing=1)
