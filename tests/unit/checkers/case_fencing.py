@@ -193,6 +193,24 @@ def a_transaction_that_was_only_completed_late_excuses_nothing(h: History) -> No
 
 
 @case()
+def the_last_of_several_time_outs_excuses(h: History) -> None:
+    h.feed(1)
+    h.op("w1", "init", transactional_id="id-7")
+    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", gives="x")
+    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True, gives="y")
+    h.take(0, worker="v")
+    ends_ms = iter((WALL_MS - 5_000, WALL_MS))
+
+    def bend(row: dict[str, object]) -> dict[str, object]:
+        if row["transactional_id"] != "id-7" or row["state"] != "PrepareAbort":
+            return row
+        end_ms = int(next(ends_ms))
+        return row | {"start_ms": end_ms - 10_000, "update_ms": end_ms}
+
+    h.alter("transactions", bend)
+
+
+@case()
 def without_a_wall_clock_any_time_out_excuses(h: History) -> None:
     _fenced(h)
     _timed_out(h, WALL_MS - 20_000, WALL_MS - 5_000)
