@@ -57,7 +57,7 @@ def undue_fencing(t: Tables) -> DataFrame:
     )
     inits, fenced = said.where("f = 'init'"), said.where("fenced")
     return finding(
-        _with_excuses(_with_own(inits, fenced), inits, _aborts(t)).where(
+        _with_excuses(_with_own(t.inits, fenced), inits, _aborts(t)).where(
             f"own is not null and not ({EXCUSED})"
         ),
         "undue-fencing",
@@ -70,9 +70,8 @@ def undue_fencing(t: Tables) -> DataFrame:
     )
 
 
-def _with_own(inits: DataFrame, fenced: DataFrame) -> DataFrame:
+def _with_own(answered: DataFrame, fenced: DataFrame) -> DataFrame:
     """`own` of each fenced operation: the last initialisation by its process that was answered before its call."""
-    answered = inits.where(ANSWERED)
     called = answered.selectExpr("*", "call_ns as at_ns", "0 as returned_one")
     returned = answered.selectExpr("run", "transactional_id", "return_ns as at_ns", "1 as returned_one")
     counted = (
