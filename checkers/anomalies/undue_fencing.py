@@ -8,7 +8,8 @@ Illegal because fencing is for those who were replaced, or have let their time-o
 did neither loses its work. It is a warning: what it had begun is aborted, and nothing is lost by it.
 Evidence: the invocations of all initialisations, answered or not, on one clock; and the whole transaction
 log. An abort by time-out is a PrepareAbort that stands at least the time-out above the start of its
-transaction. Where the wall clock is not known, any abort by time-out of the id excuses it.
+transaction. Where the wall clock is not known, any abort by time-out of the id excuses it; where the time
+of the answer is not known, so does all that came later.
 
     W1  init id=a                 ok
     W1  send x=1, commit          info, fenced              <- undue-fencing
@@ -92,7 +93,7 @@ def _with_excuses(fenced: DataFrame, inits: DataFrame, aborts: DataFrame) -> Dat
     """Beside each fenced operation, what of its id was there when it was answered."""
     began = inits.selectExpr(*ID, "call_ns as at_ns", f"{ANSWERED} as answered")
     return (
-        fenced.selectExpr(*ID, "op", "own", "return_ns as at_ns")
+        fenced.selectExpr(*ID, "op", "own", f"coalesce(return_ns, {LATEST_NS}) as at_ns")
         .unionByName(began, allowMissingColumns=True)
         .unionByName(aborts, allowMissingColumns=True)
         .selectExpr(

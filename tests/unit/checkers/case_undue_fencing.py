@@ -1,0 +1,259 @@
+"""Producers that are fenced for nothing."""
+
+from cases import case
+
+from tests.support.histories import WALL_MS, History, Op
+
+SECOND = 1_000_000_000
+
+
+def _fenced(h: History, **more: object) -> Op:
+    """A transaction of w1, that had initialised `id-7`, is fenced; another one takes its input."""
+    h.feed(1)
+    h.op("w1", "init", transactional_id="id-7")
+    return h.take(
+        0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True, gives="x", **more
+    )  # type: ignore[arg-type]
+
+
+@case(undue_fencing=1)
+def a_producer_that_was_fenced_by_nobody_is_told(h: History) -> None:
+    _fenced(h)
+    h.take(0, worker="v")
+
+
+@case()
+def a_producer_that_was_replaced_is_fenced_duly(h: History) -> None:
+    h.feed(1)
+    h.op("w1", "init", transactional_id="id-7")
+    h.op("w2", "init", transactional_id="id-7")
+    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
+    h.take(0, worker="w2")
+
+
+@case()
+def one_who_began_to_take_the_id_and_was_not_answered_may_have_fenced(h: History) -> None:
+    h.feed(1)
+    h.op("w2", "init", "info", transactional_id="id-7")
+    h.op("w1", "init", transactional_id="id-7")
+    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
+    h.take(0, worker="v")
+
+
+@case(undue_fencing=1)
+def one_who_had_the_id_before_fences_nobody(h: History) -> None:
+    h.feed(1)
+    h.op("w2", "init", transactional_id="id-7")
+    h.op("w1", "init", transactional_id="id-7")
+    h.op("w3", "init", transactional_id="other")
+    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
+    h.take(0, worker="v")
+
+
+@case()
+def one_whose_attempt_to_take_the_id_ended_in_an_error_may_come_later(h: History) -> None:
+    h.feed(1)
+    h.op("w2", "init", "info", transactional_id="id-7", return_ns=h.tick())
+    h.op("w1", "init", transactional_id="id-7")
+    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
+    h.take(0, worker="v")
+
+
+@case()
+def an_own_attempt_without_an_answer_may_have_fenced(h: History) -> None:
+    h.feed(1)
+    for outcome in ("ok", "info"):
+        h.op("w1", "init", outcome, transactional_id="id-7")
+    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
+    h.take(0, worker="v")
+
+
+@case(contended_id=1)
+def one_who_takes_the_id_back_was_fenced_duly(h: History) -> None:
+    h.feed(1)
+    for worker in ("w1", "w2"):
+        h.op(worker, "init", transactional_id="id-7")
+    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
+    h.op("w1", "init", transactional_id="id-7")
+    h.take(0, worker="v")
+
+
+@case(undue_fencing=1)
+def one_who_takes_the_id_afterwards_has_not_fenced(h: History) -> None:
+    _fenced(h)
+    h.op("w2", "init", transactional_id="id-7")
+    h.take(0, worker="w2")
+
+
+def _timed_out(h: History, start_ms: float, update_ms: float, state: str = "PrepareAbort") -> None:
+    h.take(0, worker="v")
+
+    def bend(row: dict[str, object]) -> dict[str, object]:
+        own = row["transactional_id"] == "id-7" and row["state"] == state
+        return row | {"start_ms": int(start_ms), "update_ms": int(update_ms)} if own else row
+
+    h.alter("transactions", bend)
+
+
+@case()
+def a_transaction_that_timed_out_is_fenced_duly(h: History) -> None:
+    _fenced(h)
+    _timed_out(h, WALL_MS - 10_000, WALL_MS)
+
+
+@case(undue_fencing=1)
+def an_abort_before_the_time_out_excuses_nothing(h: History) -> None:
+    _fenced(h)
+    _timed_out(h, WALL_MS - 9_999, WALL_MS)
+
+
+@case(undue_fencing=1)
+def a_time_out_long_before_excuses_nothing(h: History) -> None:
+    _fenced(h)
+    _timed_out(h, WALL_MS - 20_000, WALL_MS - 5_000)
+
+
+@case(undue_fencing=1)
+def a_time_out_long_after_excuses_nothing(h: History) -> None:
+    _fenced(h)
+    _timed_out(h, WALL_MS, WALL_MS + 60_000)
+
+
+@case(undue_fencing=1)
+def a_transaction_that_was_only_completed_late_excuses_nothing(h: History) -> None:
+    _fenced(h)
+    _timed_out(h, WALL_MS - 10_000, WALL_MS, "CompleteAbort")
+
+
+@case()
+def the_last_of_several_time_outs_excuses(h: History) -> None:
+    h.feed(1)
+    h.op("w1", "init", transactional_id="id-7")
+    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", gives="x")
+    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True, gives="y")
+    h.take(0, worker="v")
+    ends_ms = iter((WALL_MS - 5_000, WALL_MS))
+
+    def bend(row: dict[str, object]) -> dict[str, object]:
+        if row["transactional_id"] != "id-7" or row["state"] != "PrepareAbort":
+            return row
+        end_ms = int(next(ends_ms))
+        return row | {"start_ms": end_ms - 10_000, "update_ms": end_ms}
+
+    h.alter("transactions", bend)
+
+
+@case()
+def without_a_wall_clock_any_time_out_excuses(h: History) -> None:
+    _fenced(h)
+    _timed_out(h, WALL_MS - 20_000, WALL_MS - 5_000)
+    h.wall_ms = None
+
+
+def _fenced_and_followed(h: History, **more: object) -> Op:
+    """A transaction of w1 is fenced; v takes its input."""
+    op = h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True, **more)  # type: ignore[arg-type]
+    h.take(0, worker="v")
+    return op
+
+
+@case()
+def a_producer_without_an_id_is_not_fenced_for_one(h: History) -> None:
+    h.feed(1)
+    h.op("w1", "init", transactional_id=None)
+    h.op("w1", "send", "fail", fenced=True)
+    h.take(0, worker="v")
+
+
+@case()
+def of_one_whose_initialisation_nobody_recorded_nothing_is_known(h: History) -> None:
+    h.feed(1)
+    _fenced_and_followed(h)
+
+
+@case(undue_fencing=1, contended_id=1)
+def one_who_took_the_id_back_is_fenced_by_nobody_who_had_it_before(h: History) -> None:
+    h.feed(1)
+    for worker in ("w1", "w2", "w1"):
+        h.op(worker, "init", transactional_id="id-7")
+    _fenced_and_followed(h)
+
+
+@case(undue_fencing=1)
+def one_who_begins_to_take_the_id_in_the_moment_of_the_answer_has_not_fenced(h: History) -> None:
+    h.feed(1)
+    h.op("w1", "init", transactional_id="id-7")
+    op = _fenced_and_followed(h)
+    h.op("w2", "init", transactional_id="id-7", call_ns=h.rows["ops"][op.op]["return_ns"])
+
+
+@case(undue_fencing=1)
+def an_attempt_that_begins_in_the_moment_of_the_answer_has_not_fenced(h: History) -> None:
+    h.feed(1)
+    h.op("w1", "init", transactional_id="id-7")
+    op = _fenced_and_followed(h)
+    h.op(
+        "w2",
+        "init",
+        "info",
+        transactional_id="id-7",
+        call_ns=h.rows["ops"][op.op]["return_ns"],
+        return_ns=h.tick(),
+    )
+
+
+@case(undue_fencing=1)
+def one_who_had_the_id_until_the_moment_of_the_own_initialisation_has_not_fenced(h: History) -> None:
+    h.feed(1)
+    before = h.op("w2", "init", transactional_id="id-7")
+    h.op("w1", "init", transactional_id="id-7", call_ns=h.rows["ops"][before.op]["return_ns"])
+    _fenced_and_followed(h)
+
+
+def _timed_out_late(h: History, late_s: float) -> None:
+    """Late in the run w1 is fenced; its transaction had timed out, so long after the answer."""
+    h.clock += 60 * SECOND
+    h.feed(1)
+    h.op("w1", "init", transactional_id="id-7")
+    op = _fenced_and_followed(h)
+    answer_ms = WALL_MS + h.rows["ops"][op.op]["return_ns"] / 1e6
+
+    def bend(row: dict[str, object]) -> dict[str, object]:
+        if (row["transactional_id"], row["state"]) != ("id-7", "PrepareAbort"):
+            return row
+        abort_ms = int(answer_ms + late_s * 1000)
+        return row | {"start_ms": abort_ms - 10_000, "update_ms": abort_ms}
+
+    h.alter("transactions", bend)
+
+
+@case()
+def a_transaction_that_timed_out_late_in_the_run_is_fenced_duly(h: History) -> None:
+    _timed_out_late(h, 0)
+
+
+@case()
+def a_time_out_within_what_the_clocks_may_differ_excuses(h: History) -> None:
+    _timed_out_late(h, 1)
+
+
+@case(undue_fencing=1)
+def a_time_out_further_away_than_the_clocks_may_differ_excuses_nothing(h: History) -> None:
+    _timed_out_late(h, 1.1)
+
+
+@case()
+def one_whose_answer_has_no_time_may_have_been_replaced_after_its_call(h: History) -> None:
+    h.feed(1)
+    h.op("w1", "init", transactional_id="id-7")
+    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="info", fenced=True, fate="abort")
+    h.op("w2", "init", transactional_id="id-7")
+    h.take(0, worker="v")
+
+
+@case(undue_fencing=1)
+def one_whose_answer_has_no_time_is_fenced_for_nothing_where_nobody_ever_came(h: History) -> None:
+    h.feed(1)
+    h.op("w1", "init", transactional_id="id-7")
+    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="info", fenced=True, fate="abort")
+    h.take(0, worker="v")
