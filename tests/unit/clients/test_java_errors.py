@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from harness.environment.cache import cache_folder
-from harness.environment.java import jvm_library, system_java
-from harness.environment.kafka import located
+from harness.environment.java import java, jvm_library
+from harness.environment.kafka import kafka
 from harness.errors import EnvironmentFailure
-from tests.support.needs import lacking
 
 # A JVM lives as long as its process, so it gets one of its own.
 SCRIPT = """
@@ -46,14 +45,8 @@ assert java_errors.classify(ValueError()) is None
 
 
 def test_java_means_what_its_row_says(tmp_path: Path) -> None:
-    java = system_java()
-    jars = located("4.3.1", cache_folder()).class_path
-    if java is None or not all(jar.exists() for jar in jars):
-        lacking("Java, and Kafka's jars in the cache")
-    try:
-        library = jvm_library(java)
-    except EnvironmentFailure as error:
-        lacking(str(error))
+    library = jvm_library(java("auto"))
+    jars = kafka("4.3.1", cache_folder()).class_path  # fetched where nobody has needed them yet
     command = [sys.executable, "-P", "-c", SCRIPT, str(library), str(tmp_path), *map(str, jars)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
@@ -63,10 +56,10 @@ def test_java_means_what_its_row_says(tmp_path: Path) -> None:
 def test_what_a_jvm_in_a_process_lacks_is_told(
     lack: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from harness.environment import java
+    from harness.environment import java as room
 
-    found = java.Java(tmp_path, tmp_path / "bin" / "java", 17, "17.0.1", "PATH")
+    found = room.Java(tmp_path, tmp_path / "bin" / "java", 17, "17.0.1", "PATH")
     if lack == "jpype":
-        monkeypatch.setattr(java, "find_spec", lambda name: None)
+        monkeypatch.setattr(room, "find_spec", lambda name: None)
     with pytest.raises(EnvironmentFailure, match="jpype1" if lack == "jpype" else "libjvm"):
-        java.require_in_process(found)
+        room.require_in_process(found)
