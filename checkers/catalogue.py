@@ -5,8 +5,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from checkers.checker import BOTH, Checker
 from checkers.needs import NEEDS, PREMISES
-from checkers.registry import BOTH, CHECKERS, Checker
+from checkers.registry import CHECKERS
 
 
 @dataclass(frozen=True)

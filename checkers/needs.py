@@ -1,10 +1,11 @@
 """What a check may need of a run, and what it may rest on; and what is said where that is not so."""
 
 from harness.history import Premise
-from harness.reasons import NO_AGGREGATE, NO_INPUTS, NO_ORDER, Reason
+from harness.reasons import NO_AGGREGATE, NO_INPUTS, NO_JOURNALS, NO_ORDER, Reason
 
 _LOCAL = "run it on a local cluster, of which all logs are read"
 NEEDS = {
+    "journals": NO_JOURNALS,
     "log": Reason("no-logs", "no broker logs in this history", remedy=_LOCAL),
     "offsets": Reason("no-offsets-log", "no log of __consumer_offsets in this history", remedy=_LOCAL),
     "offsets-within": Reason(

@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 
 from checkers.catalogue import Anomaly, catalogue
-from checkers.registry import BOTH
+from checkers.checker import BOTH
 
 INDEX = "README.md"
 PARTS = {

@@ -3,81 +3,9 @@
 Importing this module does not import PySpark; asking a checker does.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING
-
+from checkers.checker import BOTH, HISTORIES, STORES, Because, Checker
 from checkers.external.graph.names import BAD, GRAPHS
 from harness.history import Premise
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from checkers.external.tables import ExternalTables
-    from checkers.findings.form import Finding
-    from checkers.findings.rules import Rule
-    from checkers.findings.told import Told
-    from checkers.stored.tables import Tables
-
-STORES, HISTORIES, BOTH = "stored runs", "external histories", "both"
-
-
-@dataclass(frozen=True)
-class Because:
-    """A cause. `by_operation`: only if every finding shares an operation with one of the cause."""
-
-    cause: str
-    by_operation: bool = True
-
-
-@dataclass(frozen=True)
-class Checker:
-    """One file of this room: the anomalies that it finds, and how its findings are to be taken."""
-
-    module: str  # checkers.anomalies.<module>, whose RULES find in a stored run, and its function of the same name
-    needs: tuple[str, ...] = ()  # keys of `checkers.needs.NEEDS`
-    premises: tuple[Premise, ...] = ()  # without which it would accuse a right pipeline
-    rests_on: tuple[str, ...] = ()  # tables that must be whole for absence to prove anything
-    because: tuple[Because, ...] = ()  # the first that holds is told
-    names: tuple[str, ...] = ()  # of the anomalies; empty: the module's own, with hyphens
-    family: str = "other"
-    warning: bool = False  # listed, and never decides
-    always_allowed: tuple[str, ...] = ()  # names that no guarantee of Kafka's forbids
-    judges: str = STORES  # what it is for; its function for an external history is named <module>_external
-
-    @property
-    def anomalies(self) -> tuple[str, ...]:
-        """The names in `verdict.json`."""
-        return self.names or (self.module.replace("_", "-"),)
-
-    def rules(self, tables: "Tables | ExternalTables") -> Sequence["Rule"]:
-        """What it asks of single rows of these tables: of those of stored runs, its RULES."""
-        rules: Sequence[Rule] = () if tables.suffix else getattr(self._module, "RULES", ())
-        return rules
-
-    def look(self, tables: "Tables | ExternalTables") -> "DataFrame | None":
-        """What it finds by more than a row, lazily: see `checkers.findings.build`. None: its rules are all."""
-        function: Callable[[Tables | ExternalTables], DataFrame] | None = getattr(
-            self._module, self.module + tables.suffix, None
-        )
-        return function(tables) if function is not None else None
-
-    def explain(self, tables: "Tables", findings: "Mapping[int, list[Finding]]") -> None:
-        """Add to the examples of these runs, in place, what only this check knows, if it knows more."""
-        more = getattr(self._module, "explain", None) if findings else None
-        if more is not None:
-            more(tables, findings)
-
-    def told(self, anomaly: str) -> "Told":
-        """How one of its anomalies is told."""
-        told: Told = self._module.TOLD[anomaly]
-        return told
-
-    @property
-    def _module(self) -> ModuleType:
-        return import_module(f"checkers.anomalies.{self.module}")
 
 
 def _by(*causes: str) -> tuple[Because, ...]:
@@ -96,11 +24,22 @@ CHECKERS: tuple[Checker, ...] = (
     Checker(
         "lost_commit",
         premises=WHOLE_LOGS,
-        needs=("log",),
+        needs=(
+            "journals",
+            "log",
+        ),
         rests_on=(*LOGS, "offsets"),
         family="transactions",
     ),
-    Checker("ghost_commit", premises=WHOLE_LOGS, needs=("log",), family="transactions"),
+    Checker(
+        "ghost_commit",
+        premises=WHOLE_LOGS,
+        needs=(
+            "journals",
+            "log",
+        ),
+        family="transactions",
+    ),
     Checker(
         "hanging_transaction",
         premises=(Premise.NO_LATE_BYTES, Premise.WHOLE_LOGS),
@@ -127,11 +66,14 @@ CHECKERS: tuple[Checker, ...] = (
         family="log",
     ),
     Checker("replica_divergence", premises=WHOLE_LOGS, needs=("log", "replicas"), family="log"),
-    Checker("contended_id", family="log", warning=True),
+    Checker("contended_id", needs=("journals",), family="log", warning=True),
     Checker(
         "undue_fencing",
         premises=(Premise.NO_LATE_BYTES, Premise.WHOLE_LOGS),
-        needs=("transactions",),
+        needs=(
+            "journals",
+            "transactions",
+        ),
         rests_on=(*JOURNALS, "transactions"),
         family="log",
         warning=True,
@@ -139,7 +81,7 @@ CHECKERS: tuple[Checker, ...] = (
     Checker(
         "stalled",
         premises=(Premise.LEADER_ALWAYS, Premise.WHOLE_LOGS),
-        needs=("transactions", "healed"),
+        needs=("journals", "transactions", "healed"),
         rests_on=JOURNALS,
         family="log",
         warning=True,
@@ -160,7 +102,7 @@ CHECKERS: tuple[Checker, ...] = (
         family="records",
         judges=BOTH,
     ),
-    Checker("duplicate", family="records", judges=BOTH),
+    Checker("duplicate", needs=("journals",), family="records", judges=BOTH),
     Checker("inconsistent_offsets", premises=WHOLE_LOGS, family="records", judges=BOTH),
     Checker(
         "aborted_read",
@@ -229,18 +171,29 @@ CHECKERS: tuple[Checker, ...] = (
     Checker(
         "stale_offset",
         premises=WHOLE_LOGS,
-        needs=("inputs",),
+        needs=(
+            "journals",
+            "inputs",
+        ),
         because=_by("lost-commit", "group-offset-regression"),
         family="inputs",
     ),
     Checker(
         "overlapping_commit",
         premises=WHOLE_LOGS,
-        needs=("inputs", "offsets", "offsets-within"),
+        needs=("journals", "inputs", "offsets", "offsets-within"),
         because=_by("ghost-commit", "zombie-write"),
         family="inputs",
     ),
-    Checker("premature_offset", needs=("inputs",), rests_on=(*READS, *JOURNALS), family="inputs"),
+    Checker(
+        "premature_offset",
+        needs=(
+            "journals",
+            "inputs",
+        ),
+        rests_on=(*READS, *JOURNALS),
+        family="inputs",
+    ),
     Checker(
         "aggregate_mismatch",
         premises=WHOLE_LOGS,
@@ -260,6 +213,7 @@ CHECKERS: tuple[Checker, ...] = (
     ),
     Checker(
         "send_order",
+        needs=("journals",),
         names=("nonmonotonic-send", "int-nonmonotonic-send"),
         family="order",
         judges=BOTH,

@@ -40,6 +40,7 @@ class Asked:
     files: Sequence[Path | Url]
     allow: frozenset[str]
     update: bool = False  # write the verdicts of the runs anew
+    blind: bool = False  # judge the runs as if their pipelines had kept no journals
     many: bool = False  # these are some of more runs than one job judges
 
     @property
@@ -81,15 +82,16 @@ def check(
     tell: Callable[[Answers], None],
     found: Found = in_silence,
     update: bool = False,
+    blind: bool = False,
 ) -> None:
     """Tell a verdict or an error for each, in the order given; one that cannot be read stops no other.
 
     It is told before Spark is ended. Stored runs are judged so many at a time as memory permits (`fencepost.chunks`):
     `found` is told of each as soon as its chunk is judged. `update`: write the verdict and the report of each stored
-    run anew.
+    run anew. `blind`: judge stored runs as if their pipelines had kept no journals.
     """
     with ExitStack() as stack:
-        asked = Asked([], [one.file for one in given if one.file], allow, update)
+        asked = Asked([], [one.file for one in given if one.file], allow, update, blind)
         checking = _Checking(given, asked, (master, spark_conf), progress, found, stack)
         checking.carry_out()
         tell([checking.answers[n] for n in range(len(given))])
@@ -132,7 +134,8 @@ class _Checking:
             self._note([n for n, one in enumerate(self._given) if one.file], told)
 
     def _opened(self, numbers: Sequence[int]) -> list[Evidence | FencepostError]:
-        return [_open(self._given[n].history, self._folders[n]) for n in numbers]
+        opened = [_open(self._given[n].history, self._folders[n]) for n in numbers]
+        return [replace(one, blind=self._asked.blind) if isinstance(one, Evidence) else one for one in opened]
 
     def _judge(self, numbers: Sequence[int], opened: Sequence[Evidence | FencepostError], words: str) -> None:
         """One chunk, in one job."""
@@ -193,7 +196,7 @@ def _ask_shared(
     from harness.environment.java import java
 
     shared = shared_client()
-    if shared is None or asked.files or asked.large:
+    if shared is None or asked.files or asked.large or asked.blind:
         return None
     runs = ((evidence.history, evidence.folder) for evidence in asked.runs)
     try:
@@ -211,7 +214,7 @@ def _all_kept(asked: Asked, judged: Answers) -> Answers:
 def _kept(folder: Path, answer: Verdict | FencepostError, asked: Asked) -> Verdict | FencepostError:
     """The answer, kept; or why it could not be, which stops no other."""
     try:
-        if isinstance(answer, Verdict):
+        if isinstance(answer, Verdict) and not asked.blind:
             _keep(folder, answer, asked)
     except FencepostError as error:
         return error

@@ -36,6 +36,7 @@ class Evidence:
     plan: Plan
     facts: Facts | None  # None: the run was killed before its end
     incomplete: tuple[str, ...]  # what the tables lack of what the run's own files say
+    blind: bool = False  # to be judged as if the pipeline had kept no journals
 
     @property
     def run(self) -> int:

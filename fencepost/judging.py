@@ -11,6 +11,7 @@ from fencepost.evidence import KILLED, Evidence, contradictions, require_table
 from fencepost.histories import judge_each as judge_files
 from harness.errors import AnalysisFailed, FencepostError, UnreadableInput
 from harness.facts import REQUIRED, Facts
+from harness.pipeline import JOINED
 from harness.promises import HISTORY_FILE
 from harness.reasons import Reason
 from harness.record.schema import HISTORY, LOG
@@ -199,4 +200,8 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
         broken_premises=evidence.broken_premises,
         refused_logs=evidence.facts.refused_logs if evidence.facts else {},
         session_ms=evidence.plan.run.get("session_timeout_ms"),
+        blind=evidence.blind,
+        unjournaled=not all(stage.journaled for stage in evidence.plan.pipeline.stages),
+        joined=any(topic.identity in JOINED for topic in evidence.plan.pipeline.topics),
+        rested_ms=evidence.facts.rested_ms if evidence.facts else None,
     )

@@ -51,6 +51,7 @@ class Due:
     via: str | None = (
         None  # the topic whose record, made of the input, the stage takes; None: the input itself
     )
+    about: str | None = None  # by what the output is joined to the input; None: it names its inputs itself
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,14 @@ class Adds:
     topic: str
     key: bytes
     amount: int
+
+
+@dataclass(frozen=True)
+class About:
+    """What joins a record to its input, where it does not bear its input's place."""
+
+    by: str | None  # the same text as in `Due.about`; None: nothing in it can be found there
+    digest: int  # of all that is judged of what it holds
 
 
 class Expectation(Protocol):
@@ -76,4 +85,8 @@ class Expectation(Protocol):
 
     def state(self, record: Input) -> int | None:
         """The sum that the record states for its key; None: it states none."""
+        ...
+
+    def about(self, record: Input) -> "About | None":
+        """What an output of a program that keeps no journal says of its input; None: nothing that could join them."""
         ...

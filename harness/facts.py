@@ -70,6 +70,9 @@ class Facts:
     clock_drift_ms: float | None = (
         None  # how far the wall clock moved from the monotonic one; None: not measured
     )
+    rested_ms: float | None = (
+        None  # the wall clock when nothing moved any more, of a run whose ends no sentinel marks
+    )
 
     def save(self, path: Path) -> None:
         """Write it whole or not at all."""

@@ -30,6 +30,10 @@ class Identity(StrEnum):
     NONE = "none"
 
 
+JOINED = frozenset({Identity.CORRELATION, Identity.CONTENT})
+"""Records of such a topic do not bear the places of their inputs: they are joined to them by what they hold."""
+
+
 @dataclass(frozen=True)
 class TopicFacts:
     """A topic of the pipeline."""

@@ -43,10 +43,21 @@ NO_ORDER = Reason("no-order", "the workload promises no order")
 NO_AGGREGATE = Reason("no-aggregate", "the workload states no aggregate")
 NO_INPUTS = Reason("no-inputs", "no input of this workload has to lead to anything")
 NO_TRANSACTIONS = Reason("no-transactions", "the workload has no transactions")
+NO_JOURNALS = Reason(
+    "no-journals", "the pipeline keeps no journals, so nobody knows what it was told or given"
+)
 NO_OFFSETS_WITHIN = Reason("none-within", "the workload commits no offset within a transaction")
 """And those of what the workload does not do."""
 NOT_APPLICABLE = frozenset(
     reason.code
-    for reason in (EXTERNAL_ONLY, NO_ORDER, NO_AGGREGATE, NO_INPUTS, NO_TRANSACTIONS, NO_OFFSETS_WITHIN)
+    for reason in (
+        EXTERNAL_ONLY,
+        NO_ORDER,
+        NO_AGGREGATE,
+        NO_INPUTS,
+        NO_TRANSACTIONS,
+        NO_OFFSETS_WITHIN,
+        NO_JOURNALS,
+    )
 )
 """Codes of reasons for which nothing is missing."""

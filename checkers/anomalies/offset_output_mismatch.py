@@ -20,7 +20,7 @@ name.
 Reference: KIP-98, "consume-transform-produce"; KIP-447.
 """
 
-from checkers.findings.build import operation, place, record, records
+from checkers.findings.build import SHOWN, operation, place, record, records, span
 from checkers.findings.rules import Rule
 from checkers.findings.told import Told
 from harness.telling.example import Example, fate, named_offset, named_place, named_record
@@ -88,6 +88,33 @@ RULES = (
             "operation": operation("it.op"),
             "input": place(),
             "why": "'the offsets cover an input that no output names'",
+        },
+    ),
+    Rule(
+        NAME,
+        "spans",
+        where=f"{_some('records', 'commit')} and {_some('commits', 'abort')} "
+        f"or {_some('records', 'abort')} and {_some('commits', 'commit')}",
+        order=["log_tp", "log_offset"],
+        detail={
+            "operation": span(),
+            "records": f"transform(slice(records, 1, {SHOWN}), r -> {place('r.tp', 'r.offset')})",
+            "offsets": "transform(commits, c -> struct(c.tp as tp, c.committed as committed, c.effect as fate))",
+        },
+    ),
+    Rule(
+        NAME,
+        "spans",
+        each="flatten(transform(if(decided = 'commit', records, filter(records, r -> false)), "
+        "r -> transform(r.inputs, i -> struct(r.tp as tp, r.offset as offset, i as input))))",
+        where="array_contains(reads, it.input.tp) and not exists(commits, c -> c.tp = it.input.tp "
+        "and c.first <= it.input.offset and it.input.offset < c.committed)",
+        order=["log_tp", "log_offset", "it.tp", "it.offset"],
+        detail={
+            "operation": span(),
+            "input": place("it.input.tp", "it.input.offset"),
+            "record": place("it.tp", "it.offset"),
+            "why": "'an output comes of an input that the offsets do not cover'",
         },
     ),
 )

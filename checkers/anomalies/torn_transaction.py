@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from checkers.external.records import LOST
 from checkers.external.tables import ExternalTables
-from checkers.findings.build import SHOWN, finding, operation
+from checkers.findings.build import SHOWN, finding, operation, place, span
 from checkers.findings.rules import Rule
 from checkers.findings.told import Told
 from harness.telling.example import FATES, Example, fate, named_place
@@ -34,6 +34,9 @@ SEEN = """array_distinct(transform(filter(records,
     r -> r.acked and r.effect is not null and (r.effect != 'open' or r.abandoned)), r -> r.effect))"""
 HALF_READ = """(settled = 'committed' and exists(records, r -> not r.logged and r.given)
     and exists(records, r -> not r.logged and r.passed and not r.given))"""
+
+EFFECTS = "array_distinct(concat(transform(records, r -> r.effect), transform(commits, c -> c.effect)))"
+"""Of a transaction of which no journal tells."""
 
 RULES = (
     Rule(
@@ -48,6 +51,17 @@ RULES = (
             "fates": SEEN,
             "records": f"transform(slice(filter(records, r -> r.acked), 1, {SHOWN}), "
             "r -> struct(r.tp as tp, r.offset as offset, r.value as value, r.given as given))",
+        },
+    ),
+    Rule(
+        NAME,
+        "spans",
+        where=f"size({EFFECTS}) > 1",
+        order=["log_tp", "log_offset"],
+        detail={
+            "operation": span(),
+            "fates": EFFECTS,
+            "records": f"transform(slice(records, 1, {SHOWN}), r -> {place('r.tp', 'r.offset')})",
         },
     ),
 )

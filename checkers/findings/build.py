@@ -95,6 +95,12 @@ def operations(ops: str) -> str:
     return f"transform(slice(array_sort({ops}), 1, {SHOWN}), o -> struct(o as op))"
 
 
+def span() -> str:
+    """A transaction of the table `spans`, in the place of an operation."""
+    name = "concat('the transaction of ', transactional_id, ' that ended at offset ', log_offset)"
+    return f"struct({name} as name, transactional_id, producer_id)"
+
+
 def reader() -> str:
     """The operation that was given a record, which of its deliveries it was, and the reader's role."""
     return "struct(op as op, n as n, role as role)"

@@ -34,7 +34,9 @@ def missing_needs(
     where it did not give its log.
     """
     bound = [stage for stage in facts.stages if stage["stage"] not in free_stages]
+    unjournaled = [stage for stage in facts.stages if stage.get("journaled") is False]
     has = {
+        "journals": not unjournaled,
         "inputs": bool(bound) or not facts.stages,
         "log": any(facts.logs(None)),
         "offsets": any(facts.logs(OFFSETS_TOPIC)),
@@ -42,7 +44,9 @@ def missing_needs(
         "transactions": bool(facts.logs(TRANSACTIONS_TOPIC)) and all(facts.logs(TRANSACTIONS_TOPIC)),
         "replicas": any(row["followers"] for row in facts.partitions.values()),
         "group-offsets": all(
-            stage.get("group") is not None or stage.get("positions") == Positions.EACH.value
+            (stage.get("group") is not None and stage not in unjournaled)
+            or stage.get("positions") == Positions.EACH.value
+            or (stage in unjournaled and (stage.get("group") is None or any(facts.logs(OFFSETS_TOPIC))))
             for stage in bound
         ),
         "healed": healed,
@@ -75,6 +79,8 @@ def completeness(facts: Facts, run: StoredRun) -> Incomplete:
                 f"log of {name}", f"the run had the logs of {name}, and they are gone", "batches", "replicas"
             )
     _journals(facts, found)
+    if not facts.stages and (run.blind or run.unjournaled or facts.have(Role.WORKER)):
+        found.add("stages", "the table stages is empty, though workers ran", "stages")
     _final_reads(facts, found)
     _nothing_done(facts, promises, found)
     for tp, row in sorted(facts.partitions.items()):
@@ -125,8 +131,6 @@ def _journals(facts: Facts, found: Incomplete) -> None:
         )
     if not facts.numbers["sent"] and facts.numbers["values"]:
         found.add("sends", "the table sends is empty, though records were found", "sends")
-    if any(row["role"] == Role.WORKER.value for row in facts.journals) and not facts.stages:
-        found.add("stages", "the table stages is empty, though workers ran", "stages")
 
 
 def _final_reads(facts: Facts, found: Incomplete) -> None:
@@ -180,15 +184,20 @@ def _final_reads(facts: Facts, found: Incomplete) -> None:
 
 def _nothing_done(facts: Facts, promises: Promises, found: Incomplete) -> None:
     numbers = facts.numbers
-    workers = any(row["role"] == Role.WORKER.value for row in facts.journals)
-    journaled = bool(facts.stages) and (
-        workers or any(stage["stage"] in promises.journaled for stage in facts.stages)
+    workers = facts.have(Role.WORKER)
+    unjournaled = any(stage.get("journaled") is False for stage in facts.stages)
+    journaled = (
+        bool(facts.stages)
+        and not unjournaled
+        and (workers or any(stage["stage"] in promises.journaled for stage in facts.stages))
     )
     if not facts.total("read"):
         found.add(
             "nothing read", "the final read-committed readers were given no record: nothing was read", "polls"
         )
-    if not numbers["effective_of_stages" if facts.stages else "effective"]:
+    if unjournaled and not facts.outputs_of_any():
+        found.add("nothing committed", "no output is visible: nothing was committed")
+    if not unjournaled and not numbers["effective_of_stages" if facts.stages else "effective"]:
         found.add("nothing committed", "no operation is known to have taken effect: nothing was committed")
     if facts.stages and not facts.total("inputs"):
         found.add("no inputs", "no input is visible: nothing was there to be processed")

@@ -28,6 +28,7 @@ def evidence(s: Sources, t: Tables) -> DataFrame:
         _rows(_groups(s, t), "group"),
         _rows(s["expected"].select("run", "stage").distinct(), "due"),
         _rows(_operations(t), "operations"),
+        *([] if t.spans is None else [_rows(_spans(t.spans), "spans")]),
         _rows(_values(t), "values"),
         _rows(_inputs(t), "inputs"),
         *(
@@ -138,6 +139,12 @@ def _operations(t: Tables) -> DataFrame:
         "fenced": "operation.fenced",
     }
     return t.operations.where("operation.f != 'init'").groupBy("run").agg(*_counts(counts))
+
+
+def _spans(spans: DataFrame) -> DataFrame:
+    """Transactions of which no journal tells."""
+    counts = {"spans_committed": "decided = 'commit'", "spans_aborted": "decided = 'abort'"}
+    return spans.groupBy("run").agg(*_counts(counts))
 
 
 def _timed_out(t: Tables) -> DataFrame:

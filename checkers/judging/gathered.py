@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.history import Shape, outputs_in
+from harness.history import Role, Shape, outputs_in
 from harness.reasons import Reason
 
 INCOMPLETE = "incomplete-evidence"
@@ -48,9 +48,18 @@ class Facts:
                 facts.numbers.update(body)
         return facts
 
+    def have(self, role: Role) -> bool:
+        """Whether a process in that role has left a journal."""
+        return any(row["role"] == role.value for row in self.journals)
+
     def total(self, column: str) -> int:
         """Summed over all partitions."""
         return sum(row.get(column, 0) for row in self.partitions.values())
+
+    def outputs_of_any(self) -> int:
+        """How many records are visible in topics that no stage reads, or come of inputs."""
+        rows = [row for row in self.partitions.values() if not row["internal"]]
+        return sum(row.get("outputs" if row["is_input"] else "visible", 0) for row in rows)
 
     def outputs_by_topic(self) -> dict[str, int]:
         """How many outputs are visible in each topic that has any, as the verdict's coverage names them."""

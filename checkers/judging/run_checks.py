@@ -18,13 +18,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from checkers.checker import Checker
 from checkers.external.tables import ExternalTables
 from checkers.findings.form import FINDING, Finding
 from checkers.findings.rules import Rule, ask
 from checkers.judging.explain import explain
 from checkers.judging.facts import evidence
 from checkers.judging.ranking import causes_of_few, first_of_few
-from checkers.registry import Checker
 from checkers.spark.checkpoint import keep
 from checkers.spark.errors import SPARK_ERRORS, has_ended
 from checkers.spark.jvm import cause
@@ -138,7 +138,8 @@ def _rules(t: Tables | ExternalTables, checkers: Sequence[Checker]) -> dict[str,
     found: dict[str, dict[Checker, list[Rule]]] = defaultdict(lambda: defaultdict(list))
     for checker in checkers:
         for rule in checker.rules(t):
-            found[rule.table][checker].append(rule)
+            if getattr(t, rule.table) is not None:
+                found[rule.table][checker].append(rule)
     return found
 
 

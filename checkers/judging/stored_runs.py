@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
+from checkers.checker import HISTORIES, Checker
 from checkers.findings.form import PERMITTED, Finding
 from checkers.judging.bisect import Answers, each
 from checkers.judging.completeness import completeness, missing_needs
@@ -14,10 +15,12 @@ from checkers.judging.observers import observe
 from checkers.judging.run_checks import Materialised, Phase, in_silence, materialise
 from checkers.judging.telling import tell
 from checkers.needs import PREMISES
-from checkers.registry import CHECKERS, HISTORIES, STORE_CHECKERS, UNSETTLED, Checker, checker_of
+from checkers.registry import CHECKERS, STORE_CHECKERS, UNSETTLED, checker_of
 from checkers.spark.checkpoint import freed_at_the_end
 from checkers.spark.errors import errors_of_ours
 from checkers.spark.partitions import partitioned
+from checkers.stored.blind import blinded
+from checkers.stored.identity import identified
 from checkers.stored.sources import StoredRun, count_rows, read_sources
 from checkers.stored.tables import make_tables
 from harness.errors import FencepostError
@@ -59,9 +62,9 @@ def _bring(spark: SparkSession, runs: Sequence[StoredRun], examples: int, phase:
     """All checks of these runs, in one job; raises only errors of ours."""
     with errors_of_ours(), freed_at_the_end(spark):
         phase("shared tables")
-        sources = read_sources(spark, runs)
+        sources = identified(blinded(read_sources(spark, runs), runs), runs)
         with partitioned(spark, lambda: count_rows(runs)):
-            tables = make_tables(sources)
+            tables = make_tables(sources, any(run.blind or run.unjournaled for run in runs))
             return materialise(sources, tables, (*STORE_CHECKERS, UNSETTLED), examples, phase)
 
 
@@ -120,7 +123,8 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
         coverage={
             "inputs": 0 if "inputs" in lacking else facts.total("inputs"),
             "outputs": facts.total("outputs"),
-            **{name: numbers[name] for name in ("committed", "aborted", "fenced")},
+            **{name: numbers[name] + numbers[f"spans_{name}"] for name in ("committed", "aborted")},
+            "fenced": numbers["fenced"],
             **{key: count for key, count in facts.counted_for_goals().items() if key in run.goals},
         },
         stats={

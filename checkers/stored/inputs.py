@@ -10,9 +10,14 @@ OFFSETS_TOPIC = "__consumer_offsets"
 BY_GROUP = "partition by run, group, tp"
 
 
-def make_groups(s: Sources, runs: DataFrame, positions: DataFrame, operations: DataFrame) -> DataFrame:
+def make_groups(
+    s: Sources, runs: DataFrame, tps: DataFrame, positions: DataFrame, operations: DataFrame
+) -> DataFrame:
     """run, group, tp; first (the lowest offset at which a member began), final (the last committed offset: by
     position in the log where there is one, else the highest that a committed operation claimed).
+
+    Of a stage without journals the first is 0: it is up before its first input. One that commits for no group goes by
+    its name (`FOLLOWED`), and is past every input below the last that led to a visible output.
     """
     began = (
         s["assignments"].where("gained and offset >= 0").selectExpr("run", "group", "tp", "offset as first")
@@ -26,17 +31,56 @@ def make_groups(s: Sources, runs: DataFrame, positions: DataFrame, operations: D
         "commit.tp",
         "if(commit.committed is not null, struct(offset, commit.committed as committed), null) as commit",
     )
+    unjournaled = _unjournaled(s, tps)
     return (
         began.unionByName(claimed, allowMissingColumns=True)
         .unionByName(commits, allowMissingColumns=True)
+        .unionByName(unjournaled.selectExpr("run", "group", "tp", "0L as first"), allowMissingColumns=True)
+        .unionByName(_followed(s, positions, unjournaled), allowMissingColumns=True)
         .groupBy("run", "group", "tp")
         .agg(
             F.expr("min(first) as first"),
             F.expr("max(commit) as commit"),
             F.expr("max(next) as next"),
+            F.expr("max(led) as led"),
         )
         .join(F.broadcast(runs.select("run", "commits_logged")), on="run", how="left")
-        .selectExpr("run", "group", "tp", "first", "if(commits_logged, commit.committed, next) as final")
+        .selectExpr(
+            *("run", "group", "tp", "first"),
+            "coalesce(led, if(commits_logged, commit.committed, next)) as final",
+        )
+    )
+
+
+FOLLOWED = "stage "
+"""Begins the name under which a stage is followed that keeps no journals and commits for no group."""
+
+
+def _unjournaled(s: Sources, tps: DataFrame) -> DataFrame:
+    """run, stage, group, tp: what each stage without journals reads."""
+    stages = s["stages"].where("journaled = false")
+    named = stages.selectExpr(
+        "run", "stage", f"coalesce(group, concat('{FOLLOWED}', stage)) as group", "in_topic as topic"
+    )
+    return (
+        tps.select("run", "tp", "topic")
+        .join(F.broadcast(named), on=["run", "topic"])
+        .select("run", "stage", "group", "tp")
+    )
+
+
+def _followed(s: Sources, positions: DataFrame, unjournaled: DataFrame) -> DataFrame:
+    """How far a stage is that commits for no group: run, group, tp, led."""
+    makes = s["expected"].where("adds is null").select("run", "stage", "topic").distinct()
+    followed = unjournaled.where(f"group = concat('{FOLLOWED}', stage)")
+    return (
+        positions.where("visible and size(inputs) > 0")
+        .selectExpr("run", "topic", "inline(inputs)")
+        .join(F.broadcast(makes), on=["run", "topic"])
+        .groupBy("run", "stage", "tp")
+        .agg(F.expr("max(offset) + 1 as led"))
+        .join(F.broadcast(followed), on=["run", "stage", "tp"])
+        .select("run", "group", "tp", "led")
     )
 
 
@@ -126,7 +170,10 @@ def make_inputs(
 
 def _expected(s: Sources) -> DataFrame:
     """What each input must lead to: an output, or something added to a sum."""
-    return s["expected"].selectExpr(
+    followed = s["stages"].where("journaled = false and group is null").select("run", "stage").distinct()
+    named = followed.selectExpr("run", "stage", f"concat('{FOLLOWED}', stage) as goes_by")
+    rows = s["expected"].join(F.broadcast(named), on=["run", "stage"], how="left")
+    return rows.withColumn("group", F.expr("coalesce(group, goes_by)")).selectExpr(
         *("run", "tp", "offset"),
         "if(adds is null, struct(group, stage, slot, topic, digest, via), null) as expected",
         "if(adds is not null, struct(group, topic, key, adds), null) as add",

@@ -143,7 +143,7 @@ def make_quiet(s: Sources, tps: DataFrame) -> DataFrame:
         .join(told, on="run", how="left")
         .join(ended, on="run", how="left")
         .selectExpr(
-            *("run", "end_ms", "longest_ms"),
+            *("run", "coalesce(end_ms, rested_ms) as end_ms", "longest_ms"),
             "whole and coalesce(log_whole, false) and coalesce(told, false) as judgeable",
         )
     )

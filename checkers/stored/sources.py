@@ -38,6 +38,10 @@ class StoredRun:
         default_factory=dict
     )  # by topic, what the cluster said where it did not give its log
     goals: tuple[str, ...] = ()  # keys of the coverage that the run's goals ask for
+    blind: bool = False  # judged as if its workers had kept no journals
+    unjournaled: bool = False  # a stage of it keeps none
+    joined: bool = False  # outputs of it are joined to their inputs by what they hold
+    rested_ms: float | None = None  # the wall clock when nothing moved any more, where no sentinel says it
 
     @property
     def drifted(self) -> bool:
@@ -77,6 +81,8 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
             "whole": pa.array([not run.incomplete for run in runs], pa.bool_()),
             "healed_ns": pa.array([run.healed_ns for run in runs], pa.int64()),
             "session_ms": pa.array([run.session_ms for run in runs], pa.int64()),
+            "rested_ms": pa.array([run.rested_ms for run in runs], pa.float64()),
+            "blind": pa.array([run.blind for run in runs], pa.bool_()),
         }
     )
     return {**sources, "runs": spark.createDataFrame(rows)}

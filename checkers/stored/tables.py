@@ -14,6 +14,7 @@ run. A checker filters them and takes their lists apart; it makes no shuffle of 
 `operations`  by run and op: the operation, the fates of its records, its offset commits, its claims
 `inputs`      by run, tp and offset of an input: what it must lead to, and what it led to
 `groups`      by run, group and tp: the first position and the last committed offset
+`spans`       by run and transaction of a stage without journals: its records and offset commits, by markers
 `inits`       the initialisations of transactional ids
 `losses`      the moments at which partitions were taken from a worker
 """
@@ -33,6 +34,7 @@ from checkers.stored.position_events import make_moves
 from checkers.stored.positions import make_deliveries, make_positions
 from checkers.stored.producers import make_batches, make_quiet, make_states
 from checkers.stored.sources import Sources
+from checkers.stored.spans import make_spans
 from checkers.stored.values import make_values
 from harness.history import Outcome
 
@@ -59,14 +61,17 @@ class Tables:
     ranges: DataFrame
     inits: DataFrame
     losses: DataFrame
+    spans: DataFrame | None  # None: every stage of these runs keeps journals
     journals: DataFrame
     polls: DataFrame  # as recorded: to be joined with a few records that are suspected
     headers: DataFrame  # as recorded: every replica's batches
     replicas: DataFrame
 
 
-def make_tables(sources: Sources) -> Tables:
-    """The shared tables, each computed once; the small ones while the large ones are under way."""
+def make_tables(sources: Sources, unjournaled: bool = False) -> Tables:
+    """The shared tables, each computed once; the small ones while the large ones are under way. `unjournaled`: a stage
+    of these runs keeps no journals.
+    """
     with ThreadPoolExecutor(max_workers=2, thread_name_prefix="tables") as pool:
         journals = pool.submit(lambda: keep(_journals(sources)))
         tps = keep(make_tps(sources))
@@ -80,8 +85,9 @@ def make_tables(sources: Sources) -> Tables:
         operations = keep(make_operations(sources, runs, journals.result(), positions, values))
         moves = keep(make_moves(sources, tps, positions, operations))
         ranges = pool.submit(lambda: keep(make_ranges(operations, moves)))
-        groups = pool.submit(lambda: keep(make_groups(sources, runs, positions, operations)))
+        groups = pool.submit(lambda: keep(make_groups(sources, runs, tps, positions, operations)))
         inputs = keep(make_inputs(sources, tps, positions, values, operations))
+        spans = keep(make_spans(sources, runs, tps, states.result(), positions)) if unjournaled else None
         return Tables(
             runs=runs,
             tps=tps,
@@ -97,6 +103,7 @@ def make_tables(sources: Sources) -> Tables:
             moves=moves,
             ranges=ranges.result(),
             inits=sources["ops"].where(f"f = 'init' and outcome = '{Outcome.OK.value}'"),
+            spans=spans,
             losses=sources["assignments"].where("not gained").select("run", "journal", "time_ns"),
             journals=journals.result(),
             polls=sources["polls"],
@@ -129,8 +136,8 @@ def _topics(s: Sources, tps: DataFrame) -> DataFrame:
 
 def _runs(s: Sources, tps: DataFrame) -> DataFrame:
     """run, wall_ms, whole, healed_ns, session_ms; commits_logged (the whole log of offset commits is
-    here), commits_whole (and is not compacted, and each of a group of the pipeline's is transactional and
-    names its operation); and the columns of `checkers.stored.producers.make_quiet`.
+    here), offsets_whole (and is not compacted), commits_whole (and each of a group of the pipeline's is
+    transactional and names its operation); and the columns of `checkers.stored.producers.make_quiet`.
     """
     topic = (
         tps.where(f"topic = '{OFFSETS_TOPIC}'")
@@ -154,6 +161,7 @@ def _runs(s: Sources, tps: DataFrame) -> DataFrame:
         .selectExpr(
             *("run", "judgeable", "end_ms", "longest_ms", "wall_ms", "whole", "healed_ns", "session_ms"),
             "coalesce(commits_logged, false) as commits_logged",
+            "coalesce(offsets_whole, false) as offsets_whole",
             "coalesce(offsets_whole and coalesce(commits_named, true), false) as commits_whole",
         )
     )

@@ -11,7 +11,7 @@ from fencepost.commands import options as asking
 from fencepost.commands import output as telling
 from fencepost.progress import progress_for
 from fencepost.stores import expand
-from harness.errors import ExitStatus
+from harness.errors import ExitStatus, UsageError
 from harness.names import check_name
 from harness.verdict import worst_status
 
@@ -20,9 +20,12 @@ from harness.verdict import worst_status
 @click.argument("histories", metavar="STORE|HISTORY...", nargs=-1, required=True)
 @click.option("--allow", metavar="NAME,...", default="", help="anomalies that do not make a history invalid")
 @click.option("--update", is_flag=True, help="write verdict.json and the report of stored runs anew")
+@click.option("--blind", is_flag=True, help="judge stored runs without the journals of their workers")
 @asking.option_flags("master", "spark-conf")
 @asking.json_flag
-def command(histories: tuple[str, ...], allow: str, update: bool, as_json: bool, **given: Any) -> ExitStatus:
+def command(
+    histories: tuple[str, ...], allow: str, update: bool, blind: bool, as_json: bool, **given: Any
+) -> ExitStatus:
     """Judge stored runs, and external histories, any number in one job, without a cluster.
 
     STORE is the folder of one run, or one that holds such folders; each gets its line, newest last.
@@ -35,6 +38,7 @@ def command(histories: tuple[str, ...], allow: str, update: bool, as_json: bool,
     \b
     Example:
       fencepost check store/latest --update
+      fencepost check store/latest --blind
       fencepost check history.edn --allow poll-skip
       fencepost check store more/*.jsonl.gz --json
       fencepost check s3a://bucket/night --master spark://host:7077
@@ -43,6 +47,8 @@ def command(histories: tuple[str, ...], allow: str, update: bool, as_json: bool,
     allowed = frozenset(name.strip() for name in allow.split(",") if name.strip())
     for name in sorted(allowed):
         check_name("anomaly", name, registry.anomalies())
+    if blind and update:
+        raise UsageError("--update writes the verdict of the whole evidence: leave out --blind, or --update")
     asked = [history for path in histories for history in expand(path)]
     if update and (others := [one.history for one in asked if one.file is not None]):
         print(f"fencepost: --update is for stored runs, and {others[0]} is none", file=sys.stderr)
@@ -67,5 +73,6 @@ def command(histories: tuple[str, ...], allow: str, update: bool, as_json: bool,
             progress=progress,
             tell=tell,
             update=update,
+            blind=blind,
         )
     return worst_status(map(status_of, told))

@@ -20,6 +20,7 @@ from harness.history import (
 )
 from harness.pipeline import Place
 from harness.record.events import EndsRead, Polled, ReadEnd
+from harness.record.expected_rows import adds_row, due_row
 from harness.record.garbage import seldom_collected
 from harness.record.journal import Journal
 from harness.record.naming import (
@@ -41,7 +42,8 @@ class FinalReader:
     """Reads every partition from its start to its sentinel, at one isolation level.
 
     The read-uncommitted one says what every record holds, and what each input must lead to. `stated`: the topics
-    of whose records the expectation says anything.
+    of whose records the expectation says anything; `joined`: those whose records are joined to their inputs by what
+    they hold.
     """
 
     def __init__(
@@ -54,13 +56,14 @@ class FinalReader:
         control: Control,
         expect: Expectation,
         stated: Collection[str],
+        joined: Collection[str] = (),
     ) -> None:
         self._isolation = isolation
         self._journal = journal
         self._parts = parts
         self._control = control
         self._expect = expect
-        self._stated = frozenset(stated)
+        self._stated, self._joined = frozenset(stated), frozenset(joined)
         self._consumer = Consumer(librdkafka.reader(bootstrap, journal.name, isolation))
         self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
         self._tps = {place: parts.partitions.id(*place) for place in places}
@@ -133,17 +136,22 @@ class FinalReader:
         expected: list[tuple[object, ...]] = []
         for message in batch:
             headers, key = message.headers() or [], message.key()
+            topic, timestamp_ms = message.topic(), message.timestamp()[1]
             value, slot, sources = own_headers(headers)
+            if topic in self._joined:  # what a program has forwarded of our headers means nothing
+                value = slot = sources = None
             tp, offset = self._take(message, value)
             inputs = self._inputs(sources) if sources else ()
-            timestamp_ms = message.timestamp()[1]
-            crc = digest(key, message.value(), headers, timestamp_ms)
             sentinel = is_sentinel(value)
-            state = None
-            if message.topic() in self._stated and not sentinel:
+            state = about = None
+            if topic in self._stated and not sentinel:
                 state = self._expected(message, tp, offset, expected)
+            if topic in self._joined and (found := self._expect.about(as_input(message))) is not None:
+                about, crc = found.by, found.digest
+            else:
+                crc = digest(key, message.value(), headers, timestamp_ms)
             records.append(
-                (tp, offset, value, slot, inputs, crc, timestamp_ms, sentinel, key_name(key), state)
+                (tp, offset, value, slot, inputs, crc, timestamp_ms, sentinel, key_name(key), state, about)
             )
         self._parts.extend("records", len(records), *map(list, zip(*records, strict=True)))
         if expected:
@@ -159,11 +167,8 @@ class FinalReader:
     def _expected(self, message: Record, tp: int, offset: int, rows: list[tuple[object, ...]]) -> int | None:
         """Write down what a record must lead to; returns the sum that it states, if any."""
         record = as_input(message)
-        for due in self._expect.due(record):
-            crc = due.digest(message.partition(), offset)
-            rows.append((due.stage, tp, offset, due.slot, due.topic, crc, None, None, due.via))
-        for add in self._expect.adds(record):
-            rows.append((add.stage, tp, offset, None, add.topic, None, key_name(add.key), add.amount, None))
+        rows += [due_row(due, tp, message.partition(), offset) for due in self._expect.due(record)]
+        rows += [adds_row(add, tp, offset) for add in self._expect.adds(record)]
         return self._expect.state(record)
 
 

@@ -23,3 +23,6 @@ def meaning(declared: pa.Field | pa.Schema) -> str:
 def null(declared: pa.Field) -> str:
     """What a null says in this column; empty: there is none."""
     return str(declared.metadata[NULL].decode())
+
+
+RUN = column("run", pa.int64(), "the run's number, the same in all its tables")

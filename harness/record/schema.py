@@ -10,12 +10,13 @@ means, and whether and why it may be null: docs/tables.md is made of that (`harn
 
 import pyarrow as pa
 
-from harness.record.columns import column, table
+from harness.record.columns import RUN, column, table
+from harness.record.log_schema import LOG
+
+__all__ = ["HISTORY", "LATER", "LOG", "unfit"]
 
 _i32, _i64, _str, _bool = pa.int32(), pa.int64(), pa.string(), pa.bool_()
 _inputs = pa.list_(pa.struct([("tp", _i32), ("offset", _i64)]))
-
-RUN = column("run", _i64, "the run's number, the same in all its tables")
 
 PARTITIONS = table(
     "Every partition that any table names.",
@@ -44,6 +45,7 @@ STAGES = table(
     ),
     column("positions", _str, "how it knows what is done: group, each or elsewhere", null="as `group` says"),
     column("guarantee", _str, "what it promises of each input", null="what the pipeline does"),
+    column("journaled", _bool, "whether its workers keep journals", null="an earlier version: they do"),
 )
 
 JOURNALS = table(
@@ -134,6 +136,9 @@ RECORDS = table(
     column("sentinel", _bool, "whether the run itself wrote it, to mark the end"),
     column("key", _str, "its key's name", null="it has no key, or an earlier version wrote the store"),
     column("state", _i64, "what an aggregate says of its key", null="it is no aggregate's"),
+    column(
+        "about", _str, "by what it is joined to its input", null="it names its inputs, or nothing joins it"
+    ),
 )
 
 ENDS = table(
@@ -178,82 +183,7 @@ EXPECTED = table(
     column("key", _str, "of a sum: the key to which the input adds", null="the row is of an output"),
     column("adds", _i64, "of a sum: how much", null="the row is of an output"),
     column("via", _str, "the topic whose record, made of the input, it takes", null="it takes the input"),
-)
-
-BATCHES = table(
-    "The header of each batch of each replica, and the type of each marker.",
-    RUN,
-    column("broker", _i32, "whose replica"),
-    column("leader", _bool, "whether it led the partition when the logs were taken"),
-    column("tp", _i32, "the partition"),
-    column("base_offset", _i64, "of the first record"),
-    column("last_offset", _i64, "of the last record"),
-    column("count", _i32, "how many records"),
-    column("producer_id", _i64, "who wrote it; -1: a producer without an id"),
-    column("epoch", _i32, "the producer's epoch; -1: it has none"),
-    column("base_sequence", _i32, "the first record's sequence number; -1: it has none, or is a marker"),
-    column("transactional", _bool, "whether it is part of a transaction"),
-    column("control", _bool, "whether it is a marker"),
-    column("marker", _str, "commit or abort", null="it is data"),
-    column("coordinator_epoch", _i32, "of a marker", null="it is data"),
-    column("leader_epoch", _i32, "of the partition's leader"),
-    column("max_timestamp_ms", _i64, "the latest time stamp in it"),
-    column("crc", _i64, "the checksum in its header"),
-)
-
-REPLICAS = table(
-    "What each broker holds of each partition.",
-    RUN,
-    column("broker", _i32, "whose replica"),
-    column("leader", _bool, "whether it led the partition when the logs were taken"),
-    column("tp", _i32, "the partition"),
-    column("topic_id", _str, "the topic's id", null="the broker's folder does not say"),
-    column("log_start", _i64, "the first offset that it holds"),
-    column("log_end", _i64, "one above the last offset"),
-    column("high_watermark", _i64, "as the broker had last written it down", null="it had not"),
-    column("damaged", _str, "what could not be read", null="all could"),
-)
-
-TRANSACTIONS = table(
-    "`__transaction_state`, record by record, from the leader's replica.",
-    RUN,
-    column("log_tp", _i32, "the `tp` of a partition of `__transaction_state`"),
-    column("log_offset", _i64, "the offset in it"),
-    column("transactional_id", _str, "whose state"),
-    column("producer_id", _i64, "the producer id that it has", null="a tombstone"),
-    column("epoch", _i32, "its epoch", null="a tombstone"),
-    column(
-        "state",
-        _str,
-        "Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort or Dead",
-        null="a tombstone",
-    ),
-    column("tps", pa.list_(_i32), "the transaction's partitions", null="a tombstone"),
-    column("timeout_ms", _i32, "the transaction's time-out", null="a tombstone"),
-    column(
-        "start_ms",
-        _i64,
-        "when it began, by the coordinator's clock",
-        null="no transaction has begun, or a tombstone",
-    ),
-    column("update_ms", _i64, "when it was decided; a Complete state before its markers", null="a tombstone"),
-    column("client_version", _i32, "the transaction version of its client", null="a tombstone, or not said"),
-)
-
-OFFSETS = table(
-    "The offset commits in `__consumer_offsets`, record by record, from the leader's replica.",
-    RUN,
-    column("log_tp", _i32, "the `tp` of a partition of `__consumer_offsets`"),
-    column("log_offset", _i64, "the offset in it"),
-    column("group", _str, "whose offset"),
-    column("tp", _i32, "the partition that the offset is of"),
-    column("committed", _i64, "the offset", null="a tombstone"),
-    column("metadata", _str, "what was committed with it", null="a tombstone"),
-    column("op", _i64, "the operation that the metadata names", null="it names none"),
-    column("producer_id", _i64, "who committed it; -1: outside a transaction"),
-    column("epoch", _i32, "the producer's epoch; -1: outside a transaction"),
-    column("transactional", _bool, "whether it is part of a transaction"),
-    column("timestamp_ms", _i64, "the record's time stamp"),
+    column("about", _str, "by what the output is joined to it", null="the output names its inputs"),
 )
 
 HISTORY: dict[str, pa.Schema] = {
@@ -269,19 +199,13 @@ HISTORY: dict[str, pa.Schema] = {
     "assignments": ASSIGNMENTS,
     "expected": EXPECTED,
 }
-LOG: dict[str, pa.Schema] = {
-    "batches": BATCHES,
-    "replicas": REPLICAS,
-    "transactions": TRANSACTIONS,
-    "offsets": OFFSETS,
-}
 
 LATER: dict[str, frozenset[str]] = {
-    "stages": frozenset({"ordered", "positions", "guarantee"}),
+    "stages": frozenset({"ordered", "positions", "guarantee", "journaled"}),
     "ops": frozenset({"txn"}),
-    "records": frozenset({"key", "state"}),
+    "records": frozenset({"key", "state", "about"}),
     "ends": frozenset({"role"}),
-    "expected": frozenset({"key", "adds", "via"}),
+    "expected": frozenset({"key", "adds", "via", "about"}),
     "transactions": frozenset({"client_version"}),
 }
 """Columns that stores of earlier versions lack: they are read as null."""

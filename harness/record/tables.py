@@ -76,7 +76,7 @@ class Tabulator:
                 for topic in stage.reads:
                     self._row(
                         "stages", stage.name, stage.group, topic, stage.promised, stage.ordered,
-                        stage.positions, stage.guarantee,
+                        stage.positions, stage.guarantee, stage.journaled,
                     )  # fmt: skip
             for path in sorted(journals):
                 self._journal(path)

@@ -9,6 +9,7 @@ from harness.clients.control import Control
 from harness.expectation import Expectation, Input
 from harness.history import Isolation
 from harness.record.events import EndsRead, Polled, ReadEnd
+from harness.record.expected_rows import due_row
 from harness.record.journal import Journal
 from harness.record.naming import digest, key_name, output_headers, parse_sources, partition_key
 from harness.record.parts import PartWriter
@@ -78,24 +79,11 @@ class StoreReader:
         """A row of the table `records`, and what it must lead to: of one that nobody has done yet, nothing."""
         if row.taken:
             record = Input(table, row.key, row.content, 0, row.number)
-            expected: list[tuple[object, ...]] = [
-                (
-                    due.stage,
-                    tp,
-                    row.number,
-                    due.slot,
-                    due.topic,
-                    due.digest(0, row.number),
-                    None,
-                    None,
-                    due.via,
-                )
-                for due in self._expect.due(record)
-            ]
+            expected = [due_row(due, tp, 0, row.number) for due in self._expect.due(record)]
             if expected:
                 self._parts.extend("expected", len(expected), *map(list, zip(*expected, strict=True)))
         crc = digest(row.key, row.content, ())
-        return (row.value, None, (), crc, None, False, key_name(row.key), None)
+        return (row.value, None, (), crc, None, False, key_name(row.key), None, None)
 
     def _effect(self, one: Effect) -> tuple[object, ...]:
         """A row of the table `records`, from the third column on."""
@@ -103,11 +91,11 @@ class StoreReader:
         headers = output_headers(one.value, one.slot, sources)
         inputs = [(self._parts.partitions.id(topic, number), offset) for topic, number, offset in sources]
         crc = digest(one.key, one.content, headers)
-        return (one.value, one.slot, inputs, crc, None, False, key_name(one.key), None)
+        return (one.value, one.slot, inputs, crc, None, False, key_name(one.key), None, None)
 
     def _state(self, table: str, number: int, one: State) -> tuple[object, ...]:
         crc = digest(one.key, one.content, ())
         stated = None
         if table in self._stated:
             stated = self._expect.state(Input(table, one.key, b"%d" % one.changes, 0, number))
-        return (None, None, (), crc, None, False, key_name(one.key), stated)
+        return (None, None, (), crc, None, False, key_name(one.key), stated, None)

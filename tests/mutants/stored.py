@@ -22,9 +22,9 @@ from pyspark.sql import DataFrame, SparkSession
 if TYPE_CHECKING:
     from cases import Case
 
+    from checkers.checker import Checker
     from checkers.findings.form import Finding
     from checkers.judging.run_checks import Collected, Materialised
-    from checkers.registry import Checker
     from checkers.stored.sources import Sources, StoredRun
     from checkers.stored.tables import Tables
     from harness.verdict import Judgement

@@ -14,10 +14,10 @@ from tests.mutants.stored import Stored
 from tests.mutants.tested import TESTS
 
 if TYPE_CHECKING:
+    from checkers.checker import Checker
     from checkers.external.table import InSpark
     from checkers.external.tables import ExternalTables as Tables_
     from checkers.judging.run_checks import Collected
-    from checkers.registry import Checker
     from harness.verdict import Judgement
     from tests.support.external_histories import Defined
 

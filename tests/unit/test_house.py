@@ -64,6 +64,7 @@ FLOORS = {
         "spark findings needs",
         "external stored",
         "anomalies",
+        "checker",
         "registry",
         "judging catalogue pages",
     ),

@@ -51,6 +51,9 @@ class StatedByTransform:
         aggregate = self._sums.get(record.topic)
         return aggregate.state(record) if aggregate else None
 
+    def about(self, record: Input) -> None:
+        """Nothing: outputs of ours name their inputs."""
+
 
 def _held(topic: str, out: Output, partition: int, offset: int) -> int:
     """The digest of the output that the input at that place must lead to."""

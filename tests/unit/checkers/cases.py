@@ -95,7 +95,7 @@ CASES: list[Case] = []
 FAMILIES = (
     "clean", "torn", "ends", "offsets", "zombies", "hanging", "records", "uncommitted", "phantoms", "inputs",
     "slots", "groups", "sums", "reads", "order", "evidence", "epochs", "states", "markers", "replicas",
-    "fencing", "stalled", "moves", "tables", "outbox",
+    "fencing", "undue_fencing", "stalled", "moves", "tables", "outbox",
 )  # fmt: skip
 
 

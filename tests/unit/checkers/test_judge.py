@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from checkers.checker import Checker
 from checkers.findings.rules import Rule
 from checkers.judging import stored_runs as judging
 from checkers.judging.stored_runs import StoredRun, judge, judge_each
-from checkers.registry import Checker
 from checkers.stored.tables import Tables
 from harness.errors import UnreadableInput
 from harness.verdict import Judgement
@@ -165,8 +165,8 @@ def test_nothing_is_kept_of_a_run_that_was_judged(
     before, seen = kept(), []
     made = judging.make_tables
 
-    def looking(sources: object) -> Tables:
-        tables = made(sources)  # type: ignore[arg-type]
+    def looking(sources: object, unjournaled: bool) -> Tables:
+        tables = made(sources, unjournaled)  # type: ignore[arg-type]
         seen.append(kept() - before)
         return tables
 

@@ -15,7 +15,7 @@ from harness.record.parts import PartWriter, folder_of, start_over
 from harness.record.tables import StageFacts, Tabulator
 
 STAGES = (StageFacts("shop", ("in",), "g", "read_committed"),)
-RECORD = ("a", "s", ((1, 3),), 9, 1, False, "k", None)
+RECORD = ("a", "s", ((1, 3),), 9, 1, False, "k", None, None)
 
 
 def reader(folder: Path, name: str = "final-read_uncommitted") -> tuple[Journal, PartWriter]:
@@ -48,7 +48,7 @@ def test_parts_are_numbered_as_the_run_numbers_partitions_and_operations(tmp_pat
         assert poll(journal) == 0
         parts.extend("polls", 2, 0, [0, 1], 1, [5, 6], ["a", None], 11)
         parts.extend("records", 1, 0, 5, *RECORD)
-        parts.extend("expected", 1, "shop", 0, 5, "invoice", "out", 77, None, None, None)
+        parts.extend("expected", 1, "shop", 0, 5, "invoice", "out", 77, None, None, None, None)
         parts.finish()
     found = tables(tmp_path)
     names = {row["tp"]: (row["topic"], row["partition"]) for row in found["partitions"]}
@@ -83,9 +83,9 @@ def test_parts_say_what_lines_of_earlier_versions_said(tmp_path: Path) -> None:
     with written:
         poll(written)
         parts.extend("records", 2, 0, [5, 6], ["a", None], ["s", None], [[(1, 3), (0, 1)], []], [9, 8], 1,
-                     False, ["k", None], [None, 7])  # fmt: skip
-        parts.extend("expected", 1, "shop", 0, 5, "invoice", "out", 77, None, None, None)
-        parts.extend("expected", 1, "shop", 0, 6, None, "sums", None, "k", 3, None)
+                     False, ["k", None], [None, 7], None)  # fmt: skip
+        parts.extend("expected", 1, "shop", 0, 5, "invoice", "out", 77, None, None, None, None)
+        parts.extend("expected", 1, "shop", 0, 6, None, "sums", None, "k", 3, None, None)
         parts.finish()
     before, now = tables(tmp_path / "old"), tables(tmp_path / "new")
     assert before["expected"] == now["expected"]

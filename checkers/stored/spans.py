@@ -1,0 +1,125 @@
+"""Transactions of which no journal tells: by the transaction log, and by their markers.
+
+Every partition that the transaction log lists in a transaction gets one marker of it. So of one producer id the first
+marker in a partition is of the first transaction that lists it, and so on, whatever the epochs and the clocks say.
+Where there are more markers than transactions (a coordinator that moved wrote one again), or fewer, nothing is said of
+that producer in that partition.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from checkers.stored.producers import COMPLETE, TRANSACTIONS_TOPIC
+from checkers.stored.sources import Sources
+
+SPAN = ("run", "log_tp", "log_offset")
+"""A transaction goes by the place at which the transaction log says that it is complete."""
+NTH = "partition by run, tp, producer_id"
+EARLIER = "(partition by run, group, tp order by log_offset rows between unbounded preceding and 1 preceding)"
+
+
+def make_spans(
+    s: Sources, runs: DataFrame, tps: DataFrame, states: DataFrame, positions: DataFrame
+) -> DataFrame:
+    """run, log_tp, log_offset (of its completion); transactional_id, producer_id, decided (commit, abort); records
+    [tp, offset, topic, effect, slot, inputs]; commits [tp, committed, first (up to where the group had committed
+    before), group, log_tp, log_offset, effect]; of the run: reads [tp] (of the stages that commit for a group; null:
+    none does, or offset commits are gone).
+    """
+    decided = _markers(s, tps).join(_completions(tps, states), on=["run", "tp", "producer_id", "n", "many"])
+    of = decided.selectExpr(
+        *SPAN, "tp as in_tp", "marker_offset", "transactional_id", "producer_id", "decided"
+    )
+    records = positions.where("found and not internal and marker_offset is not null").selectExpr(
+        "run",
+        "tp as in_tp",
+        "marker_offset",
+        "struct(tp, offset, topic, fate as effect, slot, inputs) as record",
+    )
+    united = records.unionByName(_commits(positions), allowMissingColumns=True)
+    return (
+        united.join(of, on=["run", "in_tp", "marker_offset"])
+        .groupBy(*SPAN)
+        .agg(
+            F.expr("any_value(transactional_id) as transactional_id"),
+            F.expr("any_value(producer_id) as producer_id"),
+            F.expr("any_value(decided) as decided"),
+            F.expr("array_sort(collect_list(record)) as records"),
+            F.expr("array_sort(collect_list(commit)) as commits"),
+        )
+        .join(F.broadcast(_reads(s, runs, tps)), on="run", how="left")
+    )
+
+
+def _markers(s: Sources, tps: DataFrame) -> DataFrame:
+    """run, tp, producer_id, n (the how-many-th of it in its partition), many (how many it has), marker_offset."""
+    here = tps.where(f"logged and log_start = 0 and topic != '{TRANSACTIONS_TOPIC}'").select("run", "tp")
+    return (
+        s["batches"]
+        .where("leader and control and marker is not null")
+        .join(F.broadcast(here), on=["run", "tp"])
+        .selectExpr(
+            *("run", "tp", "producer_id", "base_offset as marker_offset"),
+            f"row_number() over ({NTH} order by base_offset) as n",
+            f"count(1) over ({NTH}) as many",
+        )
+    )
+
+
+def _completions(tps: DataFrame, states: DataFrame) -> DataFrame:
+    """The same of the completed transactions that list the partition, in a transaction log that is whole."""
+    whole = (
+        tps.where(f"topic = '{TRANSACTIONS_TOPIC}'")
+        .groupBy("run")
+        .agg(F.expr("every(logged and not compacted and log_start = 0) as whole"))
+        .where("whole")
+        .select("run")
+    )
+    return (
+        states.where(f"state in {COMPLETE}")
+        .join(F.broadcast(whole), on="run", how="left_semi")
+        .selectExpr(
+            *SPAN,
+            "transactional_id",
+            "before.producer_id as producer_id",
+            "if(state = 'CompleteCommit', 'commit', 'abort') as decided",
+            "explode(before.tps) as tp",
+        )
+        .selectExpr(
+            "*",
+            f"row_number() over ({NTH} order by log_tp, log_offset) as n",
+            f"count(1) over ({NTH}) as many",
+        )
+    )
+
+
+def _commits(positions: DataFrame) -> DataFrame:
+    """The offset commits within transactions: run, in_tp, marker_offset, commit."""
+    told = positions.where(
+        "commit.committed is not null and fate in ('commit', 'abort', 'plain')"
+    ).selectExpr(
+        *("run", "commit.group", "commit.tp", "tp as log_tp", "offset as log_offset", "marker_offset"),
+        *("commit.committed", "fate as effect"),
+    )
+    return (
+        told.selectExpr(
+            "*", f"coalesce(max(if(effect != 'abort', committed, null)) over {EARLIER}, 0L) as first"
+        )
+        .where("marker_offset is not null")
+        .selectExpr(
+            *("run", "log_tp as in_tp", "marker_offset"),
+            "struct(tp, committed, first, group, log_tp, log_offset, effect) as commit",
+        )
+    )
+
+
+def _reads(s: Sources, runs: DataFrame, tps: DataFrame) -> DataFrame:
+    """By run, the partitions that stages without journals read for a group, where no offset commit is gone."""
+    whole = F.broadcast(runs.where("offsets_whole").select("run"))
+    stages = s["stages"].where("journaled = false and group is not null").join(whole, on="run")
+    return (
+        tps.selectExpr("run", "tp", "topic as in_topic")
+        .join(F.broadcast(stages.select("run", "in_topic").distinct()), on=["run", "in_topic"])
+        .groupBy("run")
+        .agg(F.expr("collect_set(tp) as reads"))
+    )
