@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 READY_DEV := .venv/ready-dev
-CODE := fencepost harness workloads nemeses checkers reports bench tests
+CODE := fencepost harness workloads pipelines nemeses checkers reports bench tests
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation
 
 .PHONY: setup setup-dev demo quick test chaos mutants lint actionlint docs bench bench-many clean

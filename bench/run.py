@@ -17,7 +17,8 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from fencepost.planning import PROCESS, plan_test
+from fencepost.planning import plan_test
+from fencepost.programs import PROCESS
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.environment.cache import cache_folder

@@ -32,7 +32,7 @@ def conclude(evidence: Evidence, judgement: Judgement) -> Verdict:
         valid = Validity.INVALID
     return Verdict(
         history=evidence.history,
-        name=evidence.plan.options.run_name,
+        name=evidence.plan.options.name or evidence.plan.pipeline.name or evidence.plan.options.run_name,
         seed=evidence.plan.options.seed,
         valid=valid,
         summary=summary(

@@ -5,19 +5,29 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fencepost import registry
 from fencepost.aims import aimed, expand
 from fencepost.clusters import CLUSTERS, can
-from fencepost.shapes import draw_churn, empty_share, shaped, txn_timeout_ms
+from fencepost.programs import programs_of
+from fencepost.shapes import draw_churn, shaped, txn_timeout_ms
 from harness.clients.interface import SESSION_TIMEOUT_MS
 from harness.cluster import Ability
 from harness.cluster.config import ports_of
 from harness.environment.ports import SIZE
 from harness.errors import UsageError
 from harness.pipeline import PipelineFacts
-from harness.promises import FETCH, SEGMENTS, Promises, final_readers, observer, store_reader
+from harness.promises import (
+    FETCH,
+    OFFSETS,
+    SEGMENTS,
+    SENTINELS,
+    Promises,
+    final_readers,
+    observer,
+    store_reader,
+)
 from harness.runner import schedule as schedules
 from harness.runner.churn import joining, slots_more
 from harness.runner.faults import FaultTargets, Nemesis
@@ -25,26 +35,55 @@ from harness.runner.processes import Clock
 from harness.runner.run import Test
 from harness.runner.schedule import Schedule
 from harness.settings.client_choice import ClientChoice
-from harness.settings.clusters import LINKS
 from harness.settings.groups import session_timeout_ms
 from harness.settings.options import Options
 from harness.settings.test_toml import Plan
 from harness.stores.registry import STORES
+from pipelines.command import require_executable
+from pipelines.pipeline import UserPipeline
+from pipelines.trial import require_working
+from workloads.defects.defect import Defect
 from workloads.defects.registry import policy_of
-from workloads.loop.program import PythonProgram
+from workloads.model.workload import Workload
 
 if TYPE_CHECKING:
     from harness.environment import Prepared
-    from workloads.model.workload import Workload
 
+Planned = Workload | UserPipeline
+"""What a run can be of."""
 SPARE_SLOTS = 2
 """Client slots beyond one a worker and those that faults keep: for workers that end by themselves."""
-PROCESS = "fencepost.process"
-"""The module that every process of ours runs."""
 
 
-def facts_of(options: Options, workload: "Workload", tag: str = "") -> PipelineFacts:
-    """What the workload is in a run of these options. Raises `UsageError` where it cannot have the defect."""
+def user_facts(options: Options, pipeline: UserPipeline, tag: str) -> PipelineFacts:
+    """The facts of a user's pipeline. Raises `UsageError` where the options ask for what only ours can have."""
+    ours = {"defect": options.defect, "churn": options.churn_s, "overrun-share": options.overrun_share}
+    if asked := [key for key, value in ours.items() if value]:
+        raise UsageError(
+            f"{asked[0]} is for the workloads of Fencepost: leave it out of a run with --pipeline"
+        )
+    if CLUSTERS[options.cluster].shared:
+        raise UsageError("--pipeline needs a cluster of its own: choose --cluster local or --cluster docker")
+    return pipeline.facts(options, tag)
+
+
+def require_ready(pipeline: Planned) -> None:
+    """Raise `UsageError` where a user's pipeline cannot be run: before anything is started."""
+    if isinstance(pipeline, UserPipeline):
+        for stage in pipeline.described.stages:
+            require_executable(stage, pipeline.described.folder)
+        require_working(pipeline.described)
+
+
+def defect_of(options: Options) -> Defect | None:
+    """The defect that these options ask for."""
+    return registry.defects()[options.defect] if options.defect else None
+
+
+def facts_of(options: Options, workload: Planned, tag: str = "") -> PipelineFacts:
+    """What the pipeline is in a run of these options. Raises `UsageError` where it cannot have what they ask for."""
+    if isinstance(workload, UserPipeline):
+        return user_facts(options, workload, tag)
     if options.defect:
         client = ClientChoice.of(options.client).name
         registry.defects()[options.defect].require(workload, client, registry.workloads().values())
@@ -52,10 +91,10 @@ def facts_of(options: Options, workload: "Workload", tag: str = "") -> PipelineF
     return shaped(workload.facts(options, tag, policy=policy, txn_timeout_ms=timeout_ms), options, workload)
 
 
-def draw(options: Options, workload: "Workload") -> Schedule:
+def draw(options: Options, workload: Planned) -> Schedule:
     """The schedule of these options: the same for the same seed. Raises `UsageError`."""
     nemeses = registry.nemeses()
-    defect = registry.defects()[options.defect] if options.defect else None
+    defect = defect_of(options)
     named = options.nemesis is not None
     facts = facts_of(options, workload)
     if options.nemesis is not None:
@@ -76,7 +115,7 @@ def draw(options: Options, workload: "Workload") -> Schedule:
         writes={stage.name: stage.writes for stage in facts.stages},
         slots=tuple(f"w{n}" for n in range(sum(map(len, workers.values())))),
         can=can(options),
-        stage=defect.stage_of(workload) if defect and not named else None,
+        stage=defect.stage_of(workload) if defect and isinstance(workload, Workload) and not named else None,
         step=defect.step.value if defect and defect.step and not named else None,
         services=tuple(kind for kind in facts.stores if STORES[kind].served),
     )
@@ -99,7 +138,7 @@ def workers_of(facts: PipelineFacts) -> dict[str, tuple[str, ...]]:
 
 def plan_test(
     options: Options,
-    workload: "Workload",
+    workload: Planned,
     drawn: Schedule,
     folder: Path,
     prepared: "Prepared | None" = None,
@@ -115,38 +154,7 @@ def plan_test(
     kept = sum(nemeses[injection.fault].keeps_slot for injection in drawn.injections)
     slots = sum(map(len, workers.values())) + kept + slots_more(drawn.churn) + SPARE_SLOTS
     require_ports(options, slots + 1)
-    client = ClientChoice.of(options.client)
-    ours = PythonProgram(
-        PROCESS,
-        {
-            "workload": workload.name,
-            "defect": options.defect,
-            "client": client.name,
-            "client_version": client.version,
-            "membership": {
-                "protocol": options.group_protocol,
-                "assignor": options.assignor,
-                "static": options.static_membership,
-            },
-            "txn_size": options.txn_size,
-            "abort_share": options.abort_share,
-            "compression": options.compression,
-            "record_bytes": options.record_bytes,
-            "txn_timeout_ms": txn_timeout_ms(options),
-            "empty_share": empty_share(options, workload),
-            "overrun_share": options.overrun_share,
-            "seed": options.seed,
-            "partitions": workload.partitions(options),
-            "tag": tag,
-            "client_config": str(Path(options.client_config).expanduser().resolve())
-            if options.client_config
-            else None,
-            "proxied": LINKS in (options.permits or ()),
-            "stores": {kind: STORES[kind].address(folder) for kind in facts.stores},
-            **jvm_spec(client.name, folder, prepared),
-        },
-        prepared.client.environment() if prepared and prepared.client else {},
-    )
+    programs, own = programs_of(options, workload, facts, folder, prepared, tag)
     return Test(
         options=options,
         folder=folder,
@@ -156,8 +164,8 @@ def plan_test(
         injections=drawn.injections,
         churn=drawn.churn,
         nemeses=nemeses,
-        programs={stage.name: ours for stage in facts.stages},
-        own=ours,
+        programs=programs,
+        own=own,
     )
 
 
@@ -169,23 +177,6 @@ def require_ports(options: Options, slots: int) -> None:
             f"{options.brokers} brokers and {slots} client slots take {needed} ports, and a run has {SIZE}: "
             "choose fewer --brokers, fewer --workers, or fewer faults that replace workers"
         )
-
-
-def jvm_spec(client: str, folder: Path, prepared: "Prepared | None") -> dict[str, Any]:
-    """What the JVM in a worker is started from."""
-    if client != "java" or prepared is None:
-        return {}
-    from harness.clients.jvm import JvmParts
-    from harness.environment.java import jvm_library
-    from harness.environment.jvm import jvm_flags
-
-    parts = JvmParts(
-        jvm_library(prepared.java),
-        (prepared.client and prepared.client.class_path) or tuple(prepared.kafka.class_path),
-        folder / "workers",
-        tuple(jvm_flags(prepared.java)),
-    )
-    return {"jvm": parts.as_spec()}
 
 
 def plan_run(
@@ -233,7 +224,11 @@ def promises_of(options: Options, test: Test) -> Promises:
         witness=witness,
         internal_logs=test.pipeline.internal_topics,
         transactions=test.pipeline.transactional,
-        offsets_within=any(stage.group and stage.transactional_ids for stage in test.pipeline.stages),
+        offsets_within=any(
+            stage.group and (stage.transactional_ids or (not stage.journaled and stage.txn_timeout_ms))
+            for stage in test.pipeline.stages
+        ),
+        ends=SENTINELS if test.pipeline.journaled else OFFSETS,
         replicas=witness == SEGMENTS,
         readers=(
             *final_readers(topics),

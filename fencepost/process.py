@@ -16,7 +16,7 @@ from harness.clients.call_watch import CallWatch
 from harness.clients.client_properties import connect_with
 from harness.clients.control import Control
 from harness.clients.feeder import Feeder
-from harness.clients.final_reader import FinalReader
+from harness.clients.final_reader import FinalReader, Foreign
 from harness.clients.interface import TRANSACTION_TIMEOUT_MS, Client, GroupSettings, ProducerSettings
 from harness.clients.librdkafka_client import LibrdkafkaClient
 from harness.clients.readers import Observer
@@ -29,6 +29,8 @@ from harness.stores.feeder import TableFeeder
 from harness.stores.interface import Inputs, Store
 from harness.stores.reader import StoreReader
 from harness.stores.registry import STORES
+from pipelines.functions import UserError
+from pipelines.pipeline import UserPipeline
 from workloads.defects.registry import policy_of
 from workloads.loop.mixed import MixedWorker
 from workloads.loop.relay import Relay
@@ -111,7 +113,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         journal = NoJournal()
         journal.name = spec["journal"]
     with journal, CallWatch(control, journal).watching():
-        build(spec, journal, control).run()
+        try:
+            make = build_for_users if "pipeline" in spec else build
+            make(spec, journal, control).run()
+        except UserError as error:
+            sys.exit(str(error))  # the last line of its log: it is told to whoever started the run
 
 
 def build(
@@ -157,6 +163,32 @@ def build(
                 control,
                 workload.expectation(),
                 stated_topics(workload),
+            )
+
+
+def build_for_users(
+    spec: Mapping[str, Any], journal: Journal, control: Control
+) -> Feeder | Observer | FinalReader:
+    """The same around a user's pipeline, whose workers are commands."""
+    pipeline = UserPipeline.load(spec["pipeline"])
+    places = [(topic, partition) for topic, partition in spec.get("places", ())]
+    match Role(spec["role"]):
+        case Role.FEEDER:
+            told = ProducerSettings(spec["bootstrap"], compression=spec["compression"])
+            return Feeder(told, pipeline.feeds(), spec["rate"], spec["seed"], journal, control)
+        case Role.OBSERVER:
+            return Observer(spec["bootstrap"], places, journal, control)
+        case _:
+            return FinalReader(
+                spec["bootstrap"],
+                places,
+                Isolation(spec["isolation"]),
+                journal,
+                PartWriter(journal, folder_of(Path(spec["path"]))),
+                control,
+                pipeline.expectation(),
+                pipeline.read,
+                Foreign(pipeline.written, dict(zip(places, spec.get("until", ()), strict=False))),
             )
 
 

@@ -7,6 +7,8 @@ from harness.settings.known import Known
 
 if TYPE_CHECKING:
     from harness.runner.faults import Nemesis
+    from harness.settings.options import Options
+    from pipelines.pipeline import UserPipeline
     from workloads.defects.defect import Defect
     from workloads.model.workload import Workload
 
@@ -23,6 +25,15 @@ def workloads() -> "Mapping[str, Workload]":
     from workloads.registry import WORKLOADS
 
     return WORKLOADS
+
+
+def pipeline_of(options: "Options") -> "Workload | UserPipeline":
+    """The pipeline that these options ask for: one of ours, or a user's. Raises `UsageError`."""
+    if options.pipeline is None:
+        return workloads()[options.workload]
+    from pipelines.pipeline import UserPipeline
+
+    return UserPipeline.load(options.pipeline)
 
 
 def nemeses() -> "Mapping[str, Nemesis]":

@@ -14,7 +14,7 @@ from fencepost import registry
 from fencepost.clusters import CLUSTERS, ClusterParts, sized
 from fencepost.drawing import draw_report
 from fencepost.judges.for_a_run import Judge, JudgedLater, judge_for
-from fencepost.planning import draw, facts_of, plan_run, plan_test, tag_for, witness_of
+from fencepost.planning import draw, facts_of, plan_run, plan_test, require_ready, tag_for, witness_of
 from fencepost.preparing import prepare_cluster
 from harness.cluster import ClusterSpec
 from harness.errors import FencepostError
@@ -26,7 +26,7 @@ from harness.record.told_history import crc_of
 from harness.runner import schedule as schedules
 from harness.runner.churn import Turn
 from harness.runner.clients_seen import note_clients
-from harness.runner.ends import SentinelEnds
+from harness.runner.ends import OffsetEnds, SentinelEnds
 from harness.runner.faults import Injection
 from harness.runner.interrupt import Interrupt, Stage
 from harness.runner.processes import OBSERVER_SLOT, Clock
@@ -47,8 +47,8 @@ from harness.verdict import Verdict
 from harness.witness import FETCHED
 
 if TYPE_CHECKING:
+    from fencepost.planning import Planned
     from harness.environment import Prepared
-    from workloads.model.workload import Workload
 
 
 def run(
@@ -60,8 +60,9 @@ def run(
     churn: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[Verdict, Path]:
     """Break a cluster under a pipeline and judge it; returns the verdict and the run's folder."""
-    workload = registry.workloads()[options.workload]
+    workload = registry.pipeline_of(options)
     options = sized(options)
+    require_ready(workload)
     drawn = (
         Schedule(tuple(map(Injection.from_table, schedule)), churn=tuple(map(Turn.from_table, churn)))
         if schedule is not None
@@ -91,8 +92,9 @@ def perform_alone(options: Options, progress: Progress, *, command: str) -> Path
 
     Raises KeyboardInterrupt where the run was asked to end early: it would be one of another length.
     """
-    workload = registry.workloads()[options.workload]
+    workload = registry.pipeline_of(options)
     options = sized(options)
+    require_ready(workload)
     drawn = draw(options, workload)
     _tell_plan(options, drawn, progress)
     with Interrupt() as interrupt, ExitStack() as stack:
@@ -132,7 +134,7 @@ def perform_run(
     options: Options,
     progress: Progress,
     command: str,
-    workload: "Workload",
+    workload: "Planned",
     drawn: Schedule,
     interrupt: Interrupt,
     stack: ExitStack,
@@ -151,7 +153,7 @@ def perform_run(
     cache = cache_folder()
     prepared = _prepare(options, workload, cache, progress.say)
     started = datetime.now(UTC)
-    folder = store.create(root, options.run_name, started)
+    folder = store.create(root, options.name or workload.name, started)
     require(memory_mb(options.brokers), DISK_MB + planned_mb(options), folder)
     for left in [*sweep_leftovers(), *sweep(cache)]:
         progress.say(f"ended what an earlier run had left: {left}")
@@ -181,7 +183,7 @@ def perform_run(
             run_log.features = cluster.finalized()
         store.point_latest(root, folder)  # not before: a run that was ended early has no evidence to look at
         try:
-            ends = SentinelEnds(cluster, backlog)
+            ends = SentinelEnds(cluster, backlog) if test.pipeline.journaled else OffsetEnds(cluster)
             running = Running(cluster, supervisor, interrupt, ends, services, backlog)
             quiet = perform(
                 test, running, run_log, Ahead(lambda: judge.begin(prepared), judge.by_s(prepared))
@@ -239,7 +241,7 @@ def _cluster_of(options: Options, test: Test, tag: str) -> ClusterSpec:
     )
 
 
-def _prepare(options: Options, workload: "Workload", cache: Path, say: Callable[[str], None]) -> "Prepared":
+def _prepare(options: Options, workload: "Planned", cache: Path, say: Callable[[str], None]) -> "Prepared":
     """Find or fetch what a run needs."""
     from fencepost.spark import prepare_archive
 

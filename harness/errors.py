@@ -54,6 +54,10 @@ class StartFailed(EnvironmentFailure):
     """A process ended or stayed silent where it had to come up."""
 
 
+class PipelineFailed(EnvironmentFailure):
+    """A user's program did not come up, or keeps exiting: of such a run nothing is known."""
+
+
 class FaultFailed(EnvironmentFailure):
     """A fault could not be injected or healed."""
 

@@ -38,6 +38,7 @@ class Feed:
     topic: str
     make: Callable[[Random, int], Fed]  # the n-th input
     share: float = 1.0
+    count: int | None = None  # how many there are; None: as many as are asked for
 
 
 @dataclass(frozen=True)

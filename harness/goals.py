@@ -31,6 +31,16 @@ def abort_seen(abort_share: float) -> Goal:
     )
 
 
+def transactions_seen() -> Goal:
+    """That a pipeline that promises transactions has committed some."""
+    return Goal(
+        name="transactions",
+        counted="committed",
+        text="the pipeline promises exactly-once, and none of its transactions was seen to commit",
+        remedy="if a stage needs none, say transactions = false in its [[stage]]; else look at its log in workers/",
+    )
+
+
 def output_seen(topic: str, text: str) -> Goal:
     """That something was written to a topic. `text`: what is said if nothing was."""
     return Goal(

@@ -45,6 +45,26 @@ class TopicFacts:
     identity: Identity = Identity.JOURNAL
 
 
+TOPIC_CONFIG: Mapping[str, str] = {
+    "unclean.leader.election.enable": "false",
+    "retention.ms": "-1",  # time stamps may be of long ago
+}
+MOST_REPLICAS = 3
+
+
+def house_topic(
+    name: str,
+    partitions: int,
+    brokers: int,
+    config: Mapping[str, str] | None = None,
+    identity: Identity = Identity.JOURNAL,
+) -> TopicFacts:
+    """A topic as durable as the brokers permit: three replicas, of which two must have what is acknowledged."""
+    replication = min(MOST_REPLICAS, brokers)
+    own = {**TOPIC_CONFIG, "min.insync.replicas": str(max(1, replication - 1)), **(config or {})}
+    return TopicFacts(name, partitions, replication, own, identity)
+
+
 @dataclass(frozen=True)
 class TableFacts:
     """A table of a store: read at the end like a topic with one partition. A stage may read it, too."""
@@ -139,7 +159,12 @@ class PipelineFacts:
     @property
     def transactional(self) -> bool:
         """Whether any stage writes in transactions."""
-        return any(stage.transactional_ids for stage in self.stages)
+        return any(stage.transactional_ids or stage.txn_timeout_ms for stage in self.stages)
+
+    @property
+    def journaled(self) -> bool:
+        """Whether its workers are ours: they say what they do, and their topics may hold records of the run's own."""
+        return all(stage.journaled for stage in self.stages)
 
     @property
     def free_stages(self) -> tuple[str, ...]:

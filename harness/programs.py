@@ -27,6 +27,18 @@ class Seat:
 
 
 @dataclass(frozen=True)
+class Manners:
+    """How one gets on with a program that is not ours: it has no control line, and says nothing of what it does."""
+
+    ready: str | None = (
+        None  # a line of its output that says so (a regular expression); None: its group has it
+    )
+    ready_within_s: float = 60.0
+    stop_signal: str = "SIGTERM"
+    stop_within_s: float = 30.0
+
+
+@dataclass(frozen=True)
 class Launch:
     """How a process is started."""
 
@@ -34,6 +46,7 @@ class Launch:
     pass_fds: tuple[int, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)  # on top of the run's own environment
     cwd: Path | None = None
+    manners: Manners | None = None  # None: it speaks on the control line
 
 
 class Program(Protocol):

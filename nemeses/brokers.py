@@ -9,7 +9,7 @@ from harness.cluster import Broker
 from harness.errors import FaultFailed, WaitTimeout
 from harness.history import Step
 from harness.runner.faults import Effect, FaultContext, Injection
-from harness.runner.processes import Member
+from harness.runner.member import Member
 from nemeses.failover import another, await_failover, first_in_role
 from nemeses.targets import broker_in_role, worker_behind
 

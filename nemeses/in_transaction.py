@@ -9,7 +9,7 @@ from harness.history import Step
 from harness.pipeline import Place, StageFacts
 from harness.record.naming import split_partition
 from harness.runner.faults import Effect, FaultContext, Injection
-from harness.runner.processes import Member
+from harness.runner.member import Member
 from nemeses.targets import workers_behind
 
 STEP_TIMEOUT_S = 60.0

@@ -9,7 +9,8 @@ from harness.errors import FaultFailed
 from harness.network.links import dialed_by
 from harness.pipeline import StageFacts
 from harness.runner.faults import Drawn, FaultContext, FaultTargets, Injection, NothingToStrike, Target
-from harness.runner.processes import Member, Processes
+from harness.runner.member import Member
+from harness.runner.processes import Processes
 
 T = TypeVar("T")
 

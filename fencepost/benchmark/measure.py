@@ -19,7 +19,8 @@ from harness.pipeline import StageFacts, TopicFacts
 from harness.processes.spawn import Supervisor
 from harness.programs import Program
 from harness.runner.interrupt import Interrupt
-from harness.runner.processes import Clock, Member, Processes
+from harness.runner.member import Member
+from harness.runner.processes import Clock, Processes
 from harness.waiting import wait_while_progressing
 from workloads.loop.program import PythonProgram
 
@@ -263,7 +264,7 @@ class Bench:
             self._check_cut()
             for member in members:
                 if not member.alive:
-                    words = self._processes.last_words(member)
+                    words = member.last_words()
                     raise EnvironmentFailure(f"{member.journal} of the bench ended by itself: {words}")
             return holds()
 

@@ -22,8 +22,8 @@ from fencepost.benchmark.measure import LATENCY_SHARE, Bench, CutShort, Site
 from fencepost.benchmark.plan import Asked, Kind, in_order, place
 from fencepost.benchmark.told import as_json
 from fencepost.clusters import CLUSTERS, ClusterParts
-from fencepost.planning import jvm_spec
 from fencepost.preparing import prepare_cluster
+from fencepost.programs import jvm_spec
 from harness.cluster import ClusterSpec
 from harness.cluster.config import SETTINGS, replication
 from harness.processes.spawn import Supervisor

@@ -74,6 +74,8 @@ class Feeder:
         while not self._control.stopping:
             for line in self._lines:
                 due = int((time.monotonic() - begun) * line.rate) - line.sent
+                if line.feed.count is not None:
+                    due = min(due, line.feed.count - line.sent)
                 if due > 0:
                     self._send(line, due)
             self._producer.poll(TICK_S)

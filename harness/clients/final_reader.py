@@ -5,7 +5,8 @@ and can be started again from the beginning.
 """
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
@@ -38,12 +39,20 @@ BEGINNINGS_TIMEOUT_S = 20.0
 """For all partitions together: whoever told the reader to stop waits for its last words."""
 
 
+@dataclass(frozen=True)
+class Foreign:
+    """What a reader is told of a pipeline that is not ours."""
+
+    topics: frozenset[str] = frozenset()  # that its programs write
+    until: Mapping[Place, int] = field(default_factory=dict)  # where each partition ends
+
+
 class FinalReader:
     """Reads every partition from its start to its sentinel, at one isolation level.
 
     The read-uncommitted one says what every record holds, and what each input must lead to. `stated`: the topics
-    of whose records the expectation says anything; `joined`: those whose records are joined to their inputs by what
-    they hold.
+    of whose records the expectation says anything. Of a pipeline that is not ours (`foreign`) the read-committed one
+    says what inputs must lead to, in their order: an expectation may depend on what came before.
     """
 
     def __init__(
@@ -56,20 +65,24 @@ class FinalReader:
         control: Control,
         expect: Expectation,
         stated: Collection[str],
-        joined: Collection[str] = (),
+        foreign: Foreign | None = None,
     ) -> None:
         self._isolation = isolation
         self._journal = journal
         self._parts = parts
         self._control = control
         self._expect = expect
-        self._stated, self._joined = frozenset(stated), frozenset(joined)
-        self._consumer = Consumer(librdkafka.reader(bootstrap, journal.name, isolation))
+        self._stated, self._foreign = frozenset(stated), foreign or Foreign()
+        states = Isolation.READ_COMMITTED if foreign else Isolation.READ_UNCOMMITTED
+        self._states = isolation is states
+        settings = librdkafka.reader(bootstrap, journal.name, isolation)
+        self._consumer = Consumer(settings | {"enable.partition.eof": bool(self._foreign.until)})
         self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
         self._tps = {place: parts.partitions.id(*place) for place in places}
         count = len(self._tps)
         self._next, self._read = [0] * count, [0] * count
         self._sentinels: list[int | None] = [None] * count
+        self._until = [self._foreign.until.get(place, 0) for place in self._tps]
 
     def run(self) -> None:
         """Read until every sentinel was met, or until told to stop; then say from where on and how far."""
@@ -86,7 +99,7 @@ class FinalReader:
         while not self._control.stopping and None in self._sentinels:
             self._control.listen()
             call_ns = self._journal.now_ns()
-            batch = consume(self._consumer, BATCH, 0.1)
+            batch = consume(self._consumer, BATCH, 0.1, on_end=self._came_to if self._foreign.until else None)
             if batch:
                 op = self._journal.number()
                 return_ns = self._journal.write(Polled(0, op, call_ns))
@@ -96,6 +109,13 @@ class FinalReader:
                     self._contents(batch)
                 given += len(batch)
                 self._control.tell(given=given)
+
+    def _came_to(self, place: Place, offset: int) -> None:
+        """There is nothing more to read now: markers have offsets, too."""
+        tp = self._tps[place]
+        self._next[tp] = max(self._next[tp], offset)
+        if offset >= self._until[tp]:
+            self._sentinels[tp] = self._until[tp] - 1  # as if the last entry were one
 
     def _ends(self) -> dict[str, ReadEnd]:
         """How far each partition was read, and where its log begins by now; without a leader it is left out."""
@@ -112,7 +132,7 @@ class FinalReader:
     def _take(self, message: Record, value: str | None) -> tuple[int, int]:
         """The place of a record, by the number of its partition; notes that the partition is read so far."""
         tp, offset = self._tps[message.topic(), message.partition()], message.offset()
-        self._next[tp] = offset + 1
+        self._next[tp] = max(self._next[tp], offset + 1)  # what is told of its end may come first
         self._read[tp] += 1
         if is_sentinel(value):
             self._sentinels[tp] = offset
@@ -121,14 +141,25 @@ class FinalReader:
     def _delivered(self, op: int, return_ns: int, batch: Sequence[Record]) -> None:
         """What was given, in the order of delivery."""
         tps, offsets, values = [], [], []
+        expected: list[tuple[object, ...]] = []
         for message in batch:
-            value = header(message.headers(), VALUE_HEADER)
+            value = self._value_of(message)
             tp, offset = self._take(message, value)
+            if self._states and message.topic() in self._stated:
+                self._expected(message, tp, offset, expected)
             tps.append(tp)
             offsets.append(offset)
             values.append(value)
         count = len(batch)
         self._parts.extend("polls", count, op, list(range(count)), tps, offsets, values, return_ns)
+        if expected:
+            self._parts.extend("expected", len(expected), *map(list, zip(*expected, strict=True)))
+
+    def _value_of(self, message: Record) -> str | None:
+        """The name of the attempt to send it. What a program has forwarded of our headers means nothing."""
+        if message.topic() in self._foreign.topics:
+            return None
+        return header(message.headers(), VALUE_HEADER)
 
     def _contents(self, batch: Sequence[Record]) -> None:
         """What each record holds and says of itself, and what it must lead to if it is an input."""
@@ -138,15 +169,15 @@ class FinalReader:
             headers, key = message.headers() or [], message.key()
             topic, timestamp_ms = message.topic(), message.timestamp()[1]
             value, slot, sources = own_headers(headers)
-            if topic in self._joined:  # what a program has forwarded of our headers means nothing
+            if topic in self._foreign.topics:
                 value = slot = sources = None
             tp, offset = self._take(message, value)
             inputs = self._inputs(sources) if sources else ()
             sentinel = is_sentinel(value)
             state = about = None
-            if topic in self._stated and not sentinel:
+            if self._states and topic in self._stated and not sentinel:
                 state = self._expected(message, tp, offset, expected)
-            if topic in self._joined and (found := self._expect.about(as_input(message))) is not None:
+            if topic in self._foreign.topics and (found := self._expect.about(as_input(message))) is not None:
                 about, crc = found.by, found.digest
             else:
                 crc = digest(key, message.value(), headers, timestamp_ms)

@@ -199,6 +199,10 @@ class Cluster(Protocol):
         """A group's committed offsets by (topic, partition)."""
         ...
 
+    def members(self, group: str) -> tuple[str, ...] | None:
+        """The ids of a group's members; None while it is not stable, or nobody can say."""
+        ...
+
     def record_requests(self, on: bool) -> None:
         """Have every live broker write down the requests that it answers, or write no more. Raises
         `EnvironmentFailure` where one does not answer.

@@ -185,6 +185,10 @@ class FakeCluster:
         self.offsets[group] = self.soon.pop(group, told)
         return told
 
+    def members(self, group: str) -> tuple[str, ...] | None:
+        """Nobody: as many as are wanted belong to no group here."""
+        return ()
+
     def finalized(self) -> Mapping[str, int]:
         """That of a new cluster."""
         return {"metadata.version": 1, "transaction.version": 2}

@@ -124,6 +124,16 @@ class Questions:
 
         return persist(offsets, f"the offsets of {group}")
 
+    def members(self, group: str) -> tuple[str, ...] | None:
+        """The ids of a group's members; None while it is not stable, or nobody can say."""
+        coordinator = self.group_coordinator(group)
+        if coordinator == NONE:
+            return None
+        try:
+            return admin.members_of(self._brokers[coordinator], group)
+        except WireError:
+            return None
+
     def compacted(self, topics: Sequence[str]) -> Mapping[str, bool]:
         """Whether records may be compacted away: the topic's policy says so, and a broker's cleaner runs."""
 

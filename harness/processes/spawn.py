@@ -76,10 +76,12 @@ class Supervisor:
         stdin: int | IO[bytes] = subprocess.DEVNULL,
         cwd: Path | None = None,
         user: User | None = None,
+        bounded: bool = False,
     ) -> Child:
         """Start a process; what it prints is appended to `log_file`.
 
-        `env` goes on top of the run's own environment; `user`: who it runs as, if not as this process.
+        `env` goes on top of the run's own environment; `user`: who it runs as, if not as this process; `bounded`: its
+        log keeps its first and its last part alone.
         Raises `StartFailed`, and `EnvironmentFailure` once the run is ending: a fault that is still at work then may
         not leave a process behind.
         """
@@ -91,13 +93,13 @@ class Supervisor:
         with self._lock:
             if self._closed:
                 raise EnvironmentFailure(f"{name} was not started: the run is ending")
-            bounded = BoundedLog(log_file) if log_file and name in _QUIET else None
+            pipe = BoundedLog(log_file) if log_file and (bounded or name in _QUIET) else None
             try:
                 with (log_file or Path(os.devnull)).open("ab") as output:
                     process = subprocess.Popen(
                         [str(argument) for argument in args],
                         stdin=stdin,
-                        stdout=bounded.write_end if bounded else output,
+                        stdout=pipe.write_end if pipe else output,
                         stderr=subprocess.STDOUT,
                         env={**os.environ, **_QUIET.get(name, {}), **(env or {}), **self.environment},
                         pass_fds=tuple(pass_fds),
@@ -110,9 +112,9 @@ class Supervisor:
             except (OSError, subprocess.SubprocessError) as error:
                 raise StartFailed(f"{name} could not be started: {error}") from error
             finally:
-                if bounded:
-                    bounded.started()
-                    self._logs.append(bounded)
+                if pipe:
+                    pipe.started()
+                    self._logs.append(pipe)
             child = Child(process, name, log_file)
             assert self._guardian is not None
             self._guardian.register_process(child.pid)
@@ -157,8 +159,8 @@ class Supervisor:
             return
         if left:
             _log.info("ended what children had left: %s", ", ".join(left))
-        for bounded in self._logs:
-            bounded.wait(10.0)
+        for pipe in self._logs:
+            pipe.wait(10.0)
         for folder in self._folders:
             shutil.rmtree(folder, ignore_errors=True)
         self._guardian.goodbye()

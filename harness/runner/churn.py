@@ -19,7 +19,8 @@ from harness.history import Outcome
 from harness.moves import Moved
 from harness.record.events import Assigned, Begun, Completed, Event, Invoked, NoEvent, parse
 from harness.record.journal import Journal
-from harness.runner.processes import STOP_TIMEOUT_S, Member, Processes
+from harness.runner.member import STOP_TIMEOUT_S, Member
+from harness.runner.processes import Processes
 from harness.waiting import wait_for
 
 LEAD_S = 3.0

@@ -1,5 +1,6 @@
 """How a run knows that nothing is left to do, and marks where its logs end."""
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -13,6 +14,8 @@ from harness.stores.backlog import Backlog, nothing_stored
 COUNTED_BELOW = 5_000
 """Above it the offsets that lie between stand for the inputs that are left: some of them are markers."""
 MARK_TIMEOUT_S = 30.0
+STILL_S = 15.0
+"""Who commits for no group and has written nothing for so long has nothing left to do."""
 
 
 class Ends(Protocol):
@@ -30,9 +33,16 @@ class Ends(Protocol):
         """Mark the end of each partition. Raises `WaitTimeout`."""
         ...
 
+    @property
+    def until(self) -> Mapping[Place, int]:
+        """Where each partition ends, once that is marked; empty: a record stands there that says so."""
+        ...
+
 
 class SentinelEnds:
     """An `Ends` of a pipeline of ours: a record of the run's own stands behind everything."""
+
+    until: Mapping[Place, int] = {}
 
     def __init__(self, cluster: Cluster, backlog: Backlog = nothing_stored) -> None:
         self._cluster = cluster
@@ -68,6 +78,36 @@ class SentinelEnds:
     def mark(self, places: Sequence[Place]) -> None:
         """Write a sentinel into each partition."""
         write_sentinels(self._cluster.bootstrap, places, MARK_TIMEOUT_S)
+
+
+class OffsetEnds(SentinelEnds):
+    """An `Ends` of topics that are not ours: nothing is written there, and their ends are asked for."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self.until: Mapping[Place, int] = {}
+        self._stood: dict[
+            str, tuple[Mapping[Place, int], float]
+        ] = {}  # by stage: what it had written, and since when
+
+    def left(self, stage: StageFacts) -> int | None:
+        """Of a stage that commits for no group nothing, once it has written nothing for `STILL_S`."""
+        if stage.group is not None:
+            return super().left(stage)
+        try:
+            written = {place: high for place, (_, _, high) in self._cluster.last_stable(stage.writes).items()}
+        except WaitTimeout:
+            return None
+        before, since_s = self._stood.get(stage.name, ({}, 0.0))
+        if written != before:
+            self._stood[stage.name] = (written, time.monotonic())
+            return None
+        return 0 if time.monotonic() - since_s >= STILL_S else None
+
+    def mark(self, places: Sequence[Place]) -> None:
+        """Ask where each partition ends now."""
+        ends = self._cluster.last_stable(sorted({topic for topic, _ in places}))
+        self.until = {place: ends[place][2] for place in places}
 
 
 def _behind(committed: Mapping[Place, int], ends: Mapping[Place, tuple[int, int, int]]) -> dict[Place, int]:

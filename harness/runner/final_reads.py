@@ -14,7 +14,8 @@ from harness.errors import EnvironmentFailure, FencepostError
 from harness.history import Isolation, Role
 from harness.pipeline import Place
 from harness.promises import STORE_READER
-from harness.runner.processes import Member, Processes, unexpected_end
+from harness.runner.member import Member
+from harness.runner.processes import Processes, unexpected_end
 from harness.waiting import wait_while_progressing
 
 MANY_RECORDS = 200_000
@@ -30,15 +31,17 @@ def read_all(
     patience_s: float,
     tables: Sequence[str] = (),
     every_s: float = 0.05,
+    until: Mapping[Place, int] | None = None,
 ) -> None:
     """Have every partition read at each isolation level, up to its end, and every table of a store.
 
-    `records`: about how many there are in all. Raises `WaitTimeout` where nothing was read for `patience_s`, and
-    `EnvironmentFailure` where a reader failed again and again; the others have then come as far as they could.
+    `records`: about how many there are in all; `until`: where each partition ends, if no record says so. Raises
+    `WaitTimeout` where nothing was read for `patience_s`, and `EnvironmentFailure` where a reader failed again and
+    again; the others have then come as far as they could.
     """
     readers = [
         _Reader(processes, journal, spec)
-        for journal, spec in dealt_out(places, records, os.cpu_count() or 1, tables).items()
+        for journal, spec in dealt_out(places, records, os.cpu_count() or 1, tables, until or {}).items()
     ]
     try:
         wait_while_progressing(
@@ -59,16 +62,23 @@ def read_all(
 
 
 def dealt_out(
-    places: Sequence[Place], records: int, cpus: int, tables: Sequence[str] = ()
+    places: Sequence[Place],
+    records: int,
+    cpus: int,
+    tables: Sequence[str] = (),
+    until: Mapping[Place, int] | None = None,
 ) -> Mapping[str, Mapping[str, Any]]:
     """By journal, what each reader is told: its isolation level and its partitions, or the tables of a store."""
     many = min(cpus, MOST_READERS) if records >= MANY_RECORDS else 1
-    dealt: dict[str, Mapping[str, Any]] = {}
+    dealt: dict[str, dict[str, Any]] = {}
     for level in Isolation:
         hands = many if level is Isolation.READ_UNCOMMITTED else 1
         for n in range(min(hands, len(places)) or 1):
             name = f"final-{level}" if n == 0 else f"final-{level}-{n + 1}"
-            dealt[name] = {"isolation": level.value, "places": list(places[n::hands])}
+            mine = list(places[n::hands])
+            dealt[name] = {"isolation": level.value, "places": mine}
+            if until:
+                dealt[name]["until"] = [until[place] for place in mine]
     if tables:
         dealt[STORE_READER] = {"tables": list(tables)}
     return dealt
@@ -102,7 +112,7 @@ class _Reader:
 
     def words(self) -> str:
         """How it ended."""
-        ending, last = self.member.child.ending(), self._processes.last_words(self.member)
+        ending, last = self.member.child.ending(), self.member.last_words()
         return f"{self.member.journal}: {ending}: {last}"
 
     def __str__(self) -> str:

@@ -10,61 +10,28 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import StartFailed, WaitTimeout
+from harness.errors import PipelineFailed, StartFailed, WaitTimeout
 from harness.history import Role, Step
 from harness.pipeline import StageFacts
-from harness.processes.child import Child
-from harness.processes.control_line import Claims, Command, Heard, Report
+from harness.processes.control_line import Claims, Report
 from harness.processes.spawn import Supervisor
 from harness.programs import Program, Seat
 from harness.reasons import Reason
+from harness.runner.member import Member
 from harness.waiting import wait_for
 
 WORKER_LOGS = "its log stands in the run's folder, in workers/"
 """What a user can look at where a process met an error."""
 START_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 75.0
-"""Longer than a client's own patience: whoever is still waiting for a broker may finish."""
 MOST_UNEXPECTED_ENDS = 20
-"""Workers that may end by themselves before the run is given up."""
+"""Workers of ours that may end by themselves before the run is given up."""
+MOST_EXITS = 8
+"""How often one instance of a user's program may end by itself: one that was fenced is right to do so."""
 OBSERVER_SLOT = "aside"
-
-
-@dataclass
-class Member:
-    """One process of the run."""
-
-    journal: str
-    role: Role
-    slot: str
-    child: Child
-    channel: socket.socket
-    stage: str | None = None
-    worker: str | None = None
-    group: str | None = None
-    heard: Heard = field(default_factory=Heard)
-    hearing: threading.Thread | None = None
-    expected_to_end: bool = False
-    held: bool = False  # a fault waits for it to come to a step, or has it there
-    seat: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # what it was started with, to start another like it
-
-    def send(self, **command: Any) -> None:
-        """Give it a `Command` of these fields; what a dead process does not hear is of no matter."""
-        with suppress(OSError):
-            self.channel.sendall(Command(**command).line())
-        if command.get("go"):
-            self.held = False
-
-    @property
-    def alive(self) -> bool:
-        """Whether its process exists, stopped or not, or has said something that was not yet heard."""
-        return self.child.poll() is None or (self.hearing is not None and self.hearing.is_alive())
 
 
 @dataclass(frozen=True)
@@ -93,6 +60,7 @@ class Processes:
         stages: Sequence[StageFacts],
         programs: Mapping[str, Program],
         own: Program,
+        members_of: Callable[[str], tuple[str, ...] | None] = lambda group: (),
     ) -> None:
         self._supervisor = supervisor
         self.folder = folder
@@ -102,6 +70,7 @@ class Processes:
         self._stages = {stage.name: stage for stage in stages}
         self._programs = programs  # by stage
         self._own = own  # feeder, observers, readers
+        self._members_of = members_of  # of a group; None while it is not stable
         self._lock = threading.RLock()
         self._incarnations: dict[str, int] = {}
         self.members: list[Member] = []
@@ -156,39 +125,55 @@ class Processes:
             env=launch.env,
             pass_fds=launch.pass_fds,
             cwd=launch.cwd,
+            bounded=launch.manners is not None,
         )
         theirs.close()
-        member = Member(journal, role, slot, child, ours, seat.stage, seat.worker, seat.group, seat=given)
-        member.hearing = threading.Thread(
-            target=self._hear, args=(member,), name=f"hear {journal}", daemon=True
-        )
+        if launch.manners is not None:
+            ours.close()
+        channel = ours if launch.manners is None else None
+        named = (seat.stage, seat.worker, seat.group)
+        member = Member(journal, role, slot, child, channel, *named, manners=launch.manners, seat=given)
         with self._lock:
             self.members.append(member)
-        member.hearing.start()
+        if channel is not None:
+            member.hearing = threading.Thread(
+                target=self._hear, args=(member, channel), name=f"hear {journal}", daemon=True
+            )
+            member.hearing.start()
         return member
 
-    def _hear(self, member: Member) -> None:
+    @staticmethod
+    def _hear(member: Member, channel: socket.socket) -> None:
         """Take in what a member tells, until it ends or is killed."""
-        with suppress(ConnectionResetError), member.channel.makefile("rb") as lines:
+        with suppress(ConnectionResetError), channel.makefile("rb") as lines:
             for line in lines:
                 member.heard.take(Report.parse(line))
 
     def await_ready(self, members: Sequence[Member]) -> None:
-        """Wait until each has said that it is ready; raises StartFailed for one that ended."""
+        """Wait until each has said that it is ready, or is seen to be; raises StartFailed for one that ended."""
 
         def ready() -> bool:
             for member in members:
                 if not member.alive and not member.heard.ready:
-                    raise StartFailed(f"{member.journal} ended at its start: {self.last_words(member)}")
+                    raise StartFailed(f"{member.journal} ended at its start: {member.last_words()}")
+                member.heard.ready = member.heard.ready or self._is_up(member)
             return all(member.heard.ready for member in members)
 
         waiting = lambda: [m.journal for m in members if not m.heard.ready]  # noqa: E731
-        wait_for(ready, "all workers to be ready", START_TIMEOUT_S, last_seen=waiting)
+        within_s = max((m.manners.ready_within_s for m in members if m.manners), default=START_TIMEOUT_S)
+        wait_for(ready, "all workers to be ready", within_s, every_s=0.05, last_seen=waiting)
 
-    def last_words(self, member: Member) -> str:
-        """The last line that a process printed."""
-        text = (self.folder / "workers" / f"{member.journal}.log").read_text(errors="replace").strip()
-        return text.splitlines()[-1] if text else "it said nothing"
+    def _is_up(self, member: Member) -> bool:
+        """Whether a program that is not ours is seen to be ready: by what it prints, or because its group has it."""
+        if member.manners is None:
+            return False
+        if member.manners.ready is not None:
+            return member.has_printed(member.manners.ready)
+        if member.group is None:
+            return True
+        there = self._members_of(member.group)
+        wanted = [one for one in self.workers(member.stage) if one.group == member.group]
+        return there is not None and len(there) >= len(wanted)
 
     # -- knowing ----------------------------------------------------------------------------
 
@@ -234,7 +219,7 @@ class Processes:
 
         def at() -> bool:
             if not member.alive:
-                raise WaitTimeout(awaited, timeout_s, f"it ended: {self.last_words(member)}")
+                raise WaitTimeout(awaited, timeout_s, f"it ended: {member.last_words()}")
             return member.heard.at == step.value
 
         try:
@@ -266,14 +251,24 @@ class Processes:
         for member in list(self.members):
             if member.alive or member.expected_to_end:
                 continue
-            words = f"{member.journal} ended by itself: {self.last_words(member)}"
+            words = f"{member.journal} ended by itself: {member.last_words()}"
             if member.role is Role.WORKER:
                 self.unexpected_ends.append(unexpected_end(member.journal, words))
-                if len(self.unexpected_ends) > MOST_UNEXPECTED_ENDS:
-                    raise StartFailed(f"workers keep ending by themselves; the last one: {words}")
+                self._require_patience(member, words)
                 self.replace(member)
             elif member.role is Role.OBSERVER:
                 raise StartFailed(words)
+
+    def _require_patience(self, member: Member, words: str) -> None:
+        """Raise where processes keep ending by themselves."""
+        if member.manners is None and len(self.unexpected_ends) > MOST_UNEXPECTED_ENDS:
+            raise StartFailed(f"workers keep ending by themselves; the last one: {words}")
+        exits = sum(one.subject.startswith(f"{member.worker}.") for one in self.unexpected_ends)
+        if member.manners is not None and exits >= MOST_EXITS:
+            raise PipelineFailed(
+                f"{member.worker} keeps exiting ({exits} times); {member.child.ending()}, and its last words were: "
+                f"{member.last_words()}"
+            )
 
     # -- stopping ---------------------------------------------------------------------------
 
@@ -281,12 +276,11 @@ class Processes:
         """Ask them all to end, and kill those that do not within the time, after `before`. Returns who was killed."""
         for member in members:
             member.expected_to_end = True
-            member.child.resume()
-            member.send(stop=True, go=True)
-        deadline_s, deaf = time.monotonic() + STOP_TIMEOUT_S, []
+            member.leave()
+        begun_s, deaf = time.monotonic(), []
         for member in members:
             try:
-                member.child.wait(max(0.0, deadline_s - time.monotonic()))
+                member.child.wait(max(0.0, begun_s + member.stop_within_s - time.monotonic()))
             except WaitTimeout:
                 deaf.append(member)
         if deaf:

@@ -5,6 +5,7 @@ the longest time-out has passed; then mark the ends and run the final readers. W
 is an evidence problem: the run is then at best unknown.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,6 +15,7 @@ from harness.cluster import Cluster
 from harness.errors import EnvironmentFailure, FencepostError
 from harness.history import Role
 from harness.pipeline import PipelineFacts, Place, StageFacts
+from harness.reasons import Reason
 from harness.runner.ends import Ends
 from harness.runner.faults import FaultContext
 from harness.runner.final_reads import read_all
@@ -22,6 +24,8 @@ from harness.runner.run_log import RunLog
 from harness.runner.stalls import not_ended, note_stalls
 from harness.waiting import wait_for, wait_while_progressing
 from harness.witness import Edge
+
+ON_STOP = "choose its `stop` signal, or give it more time, in the pipeline's file"
 
 
 @dataclass(frozen=True)
@@ -89,11 +93,13 @@ def quiesce(
             )
         _stop(run_log, context, Role.OBSERVER, Role.FEEDER)
     with run_log.phase("final reads"):
-        attempt("no-sentinels", "the sentinels were not written", partial(ends.mark, pipeline.places))
+        attempt("no-sentinels", "the ends were not marked", partial(ends.mark, pipeline.places))
+        if ends.until:
+            run_log.rested_ms = time.time() * 1000
         attempt(
             "reader-short",
             "the final readers did not come to the end",
-            partial(_read_all, cluster, processes, pipeline, patience),
+            partial(_read_all, cluster, processes, pipeline, ends, patience),
         )
         quiet = _look(cluster, topics, pipeline.internal_topics, run_log)
     with run_log.phase("brokers' logs"):
@@ -126,7 +132,12 @@ def _stop(run_log: RunLog, context: FaultContext, *roles: Role) -> None:
     processes = context.processes
     looked = partial(note_stalls, context, run_log)
     for killed in processes.stop(list(processes.others(*roles)), looked):
-        run_log.evidence_problems.append(not_ended(killed, context, run_log))
+        if killed.manners is None:
+            run_log.evidence_problems.append(not_ended(killed, context, run_log))
+        else:  # all that it had to do was done before: it takes nothing with it
+            signal, within_s = killed.manners.stop_signal, killed.manners.stop_within_s
+            words = f"{killed.journal} did not end within {within_s:g} s of {signal}, and was killed"
+            run_log.unexpected_errors.append(Reason("did-not-stop", words, killed.journal, ON_STOP))
 
 
 def _drain(context: FaultContext, run_log: RunLog, ends: Ends, stage: StageFacts, patience: Patience) -> None:
@@ -188,12 +199,14 @@ def _await_no_transaction(ends: Ends, pipeline: PipelineFacts, patience: Patienc
     )
 
 
-def _read_all(cluster: Cluster, processes: Processes, pipeline: PipelineFacts, patience: Patience) -> None:
+def _read_all(
+    cluster: Cluster, processes: Processes, pipeline: PipelineFacts, ends: Ends, patience: Patience
+) -> None:
     """Run the final readers, each until it met every end of its partitions."""
-    ends = cluster.last_stable([topic.name for topic in pipeline.topics])
-    records = sum(high - start for start, _, high in ends.values())
+    asked = cluster.last_stable([topic.name for topic in pipeline.topics])
+    records = sum(high - start for start, _, high in asked.values())
     tables = [table.name for table in pipeline.tables]
-    read_all(processes, pipeline.places, records, patience.reads_s, tables)
+    read_all(processes, pipeline.places, records, patience.reads_s, tables, until=ends.until)
 
 
 def _look(cluster: Cluster, topics: Sequence[str], internal: Sequence[str], run_log: RunLog) -> Quiet:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.cluster import Cluster
-from harness.errors import EnvironmentFailure
+from harness.errors import EnvironmentFailure, PipelineFailed, StartFailed, WaitTimeout
 from harness.history import Role
 from harness.pipeline import PipelineFacts
 from harness.processes.spawn import Supervisor
@@ -22,7 +22,7 @@ from harness.runner.churn import Churn, Turn, moved
 from harness.runner.ends import Ends
 from harness.runner.faults import FaultContext, Injection, Nemesis
 from harness.runner.interrupt import Interrupt, Stage
-from harness.runner.processes import OBSERVER_SLOT, Clock, Processes
+from harness.runner.processes import OBSERVER_SLOT, WORKER_LOGS, Clock, Processes
 from harness.runner.quiescence import Patience, Quiet, quiesce
 from harness.runner.request_recording import RequestRecording
 from harness.runner.run_log import RunLog
@@ -36,6 +36,7 @@ TOPICS_TIMEOUT_S = 60.0
 OVERTIME_S = 120.0
 """How long faults that began late may go on beyond the time limit."""
 TICK_S = 0.25
+ON_FAILURE = f"{WORKER_LOGS}; `fencepost doctor --pipeline` looks at it before anything is broken"
 
 
 @dataclass(frozen=True)
@@ -90,23 +91,17 @@ def perform(test: Test, running: Running, run_log: RunLog, ahead: Ahead) -> Quie
     path = test.folder / "journals" / "nemesis.jsonl"
     with Journal(path, run_log.clock.zero_ns, Begun("nemesis", role="nemesis")) as journal:
         recording = RequestRecording(running.cluster, test.worker_slots, run_log)
+        errors: Sequence[BaseException] = ()
         with run_log.phase("workers"):
             recording.begin()
-            _start_all(test, processes)
-        with run_log.phase("faults"):
-            carried_out, churn = _under_faults(test, running, context, journal, run_log, ahead, recording)
-    injected = carried_out.injected
-    run_log.reports += injected.reports
-    run_log.unmet_goals |= injected.unmet_goals
+            came_up = _start_all(test, processes, run_log)
+        if came_up:
+            with run_log.phase("faults"):
+                errors = _under_faults(test, running, context, journal, run_log, ahead, recording)
     quiet = quiesce(test.pipeline, context, running.ends, run_log, test.patience)
     run_log.unexpected_errors += processes.unexpected_ends
     run_log.counts = processes.counts()
-    run_log.churn = moved(test.folder, churn.done)
-    if test.churn and not any(one.partitions for one in run_log.churn):
-        run_log.unmet_goals["churn"] = (
-            "no partition moved while workers joined and left; a longer --time-limit or more --set partitions helps"
-        )
-    for error in (*injected.errors, *churn.errors):
+    for error in errors:
         raise error
     return quiet
 
@@ -121,18 +116,33 @@ def _processes(test: Test, running: Running, clock: Clock) -> Processes:
         test.pipeline.stages,
         test.programs,
         test.own,
+        running.cluster.members,
     )
 
 
-def _start_all(test: Test, processes: Processes) -> None:
-    """Start everybody but the feeder, and wait until all are ready."""
+def _start_all(test: Test, processes: Processes, run_log: RunLog) -> bool:
+    """Start everybody but the feeder, and wait until all are ready. False, and a note, where a program is not."""
     workers = [
         processes.start_worker(stage, worker) for stage, named in test.workers.items() for worker in named
     ]
     written = test.pipeline.written
     watched = [place for place in test.pipeline.places if place[0] in written]
     observer = processes.start_other(Role.OBSERVER, "observer-1", OBSERVER_SLOT, places=watched)
-    processes.await_ready([*workers, observer])
+    processes.await_ready([observer])
+    try:
+        processes.await_ready(workers)
+    except (StartFailed, WaitTimeout) as error:
+        if all(stage.journaled for stage in test.pipeline.stages):
+            raise
+        silent = next((one for one in workers if not one.heard.ready), workers[0])
+        said = (
+            "" if isinstance(error, StartFailed) else f"; {silent.journal} said last: {silent.last_words()}"
+        )
+        run_log.problem(
+            "never-came-up", f"the pipeline did not come up: {error}{said}", silent.journal, ON_FAILURE
+        )
+        return False
+    return True
 
 
 def _under_faults(
@@ -143,8 +153,8 @@ def _under_faults(
     run_log: RunLog,
     ahead: Ahead,
     recording: RequestRecording,
-) -> tuple[CarryingOut, Churn]:
-    """Feed, inject, watch and replace, until the time is over and every fault is healed."""
+) -> Sequence[BaseException]:
+    """Feed, inject, watch and replace, until the time is over and every fault is healed. Gives the errors of faults."""
     processes = context.processes
     feeder = processes.start_other(Role.FEEDER, "feeder", OBSERVER_SLOT, rate=test.options.rate)
     processes.await_ready([feeder])
@@ -172,7 +182,7 @@ def _under_faults(
                 break
             _require_alive(running)
             if not feeder.alive:
-                raise EnvironmentFailure(f"the feeder ended by itself: {processes.last_words(feeder)}")
+                raise EnvironmentFailure(f"the feeder ended by itself: {feeder.last_words()}")
             processes.replace_dead()
             note_stalls(context, run_log)
             run_log.compare_clocks()
@@ -180,6 +190,8 @@ def _under_faults(
             run_log.progress.tick(watch.tick(tuple(carried_out.injected.on.values())))
             if advice := watch.advice():
                 run_log.progress.say(advice)
+    except PipelineFailed as error:
+        run_log.problem("pipeline-failed", str(error), remedy=ON_FAILURE)
     finally:
         recording.end(last=True)
         carried_out.stop()  # whatever ended the loop, what is broken is put right
@@ -188,7 +200,15 @@ def _under_faults(
         run_log.evidence_problems.append(not_ended(killed, context, run_log))
     if not told:
         ahead.begin()
-    return carried_out, churn
+    injected = carried_out.injected
+    run_log.reports += injected.reports
+    run_log.unmet_goals |= injected.unmet_goals
+    run_log.churn = moved(test.folder, churn.done)
+    if test.churn and not any(one.partitions for one in run_log.churn):
+        run_log.unmet_goals["churn"] = (
+            "no partition moved while workers joined and left; a longer --time-limit or more --set partitions helps"
+        )
+    return (*injected.errors, *churn.errors)
 
 
 def _require_alive(running: Running) -> None:

@@ -40,6 +40,7 @@ class RunLog:
     spoken: Spoken = field(default_factory=Spoken)  # by the workers, to the brokers
     ran: Sequence[str] = ()  # the clients that the workers ran, as their journals say
     features: Mapping[str, int] = field(default_factory=dict)  # of the cluster, those in force
+    rested_ms: float | None = None  # the wall clock when nothing moved any more, where no sentinel has it
 
     def now_s(self) -> float:
         """Seconds since the run began; negative before."""
@@ -95,6 +96,7 @@ class RunLog:
             refused_logs=self.refused_logs,
             history_crc=self.history_crc,
             clock_drift_ms=self.clock_drift_ms,
+            rested_ms=self.rested_ms,
         )
 
     def _features(self) -> dict[str, str]:

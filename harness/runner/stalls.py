@@ -11,7 +11,7 @@ from harness.history import Role
 from harness.pipeline import StageFacts
 from harness.reasons import Reason
 from harness.runner.faults import FaultContext
-from harness.runner.processes import STOP_TIMEOUT_S, Member
+from harness.runner.member import STOP_TIMEOUT_S, Member
 from harness.runner.run_log import RunLog
 
 STALLED = "stalled"

@@ -27,6 +27,9 @@ class Options:
     """Everything that a user can say of a run. Times are seconds, rates are per second."""
 
     workload: str = option(Text("a workload"), "shop", "the pipeline under test", flag=True)
+    pipeline: str | None = option(
+        Text("the path of a file"), None, "a pipeline.toml of your own, in the place of a workload", flag=True
+    )
     nemesis: tuple[str, ...] | None = option(
         Names(),
         None,

@@ -120,6 +120,7 @@ class FakeEnds:
     lefts: list[int | None] = field(default_factory=lambda: [0])
     open_at: list[str] = field(default_factory=list)
     marked: list[Place] = field(default_factory=list)
+    until: dict[Place, int] = field(default_factory=dict)
 
     def left(self, stage: StageFacts) -> int | None:
         return self.lefts.pop(0) if len(self.lefts) > 1 else self.lefts[0]

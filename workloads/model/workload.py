@@ -12,19 +12,13 @@ from functools import partial
 from harness.expectation import Feed, Input
 from harness.goals import abort_seen, mixed_seen, output_seen, several_topics_seen
 from harness.history import Guarantee, Positions
-from harness.pipeline import PipelineFacts, Sizes, StageFacts, TableFacts, TopicFacts
+from harness.pipeline import PipelineFacts, Sizes, StageFacts, TableFacts, house_topic
 from workloads.model.policy import RIGHT, Delivery, Policy, held_at, steps
 from workloads.model.stage import Aggregate, Output, Stage, Transform
 from workloads.model.stated import StatedByTransform
 
 __all__ = ["Aggregate", "Output", "Stage", "Transform", "Workload"]
 
-TOPIC_CONFIG: Mapping[str, str] = {
-    "min.insync.replicas": "2",
-    "unclean.leader.election.enable": "false",
-    "retention.ms": "-1",  # time stamps may be of long ago
-}
-MOST_REPLICAS = 3
 NULL_VALUES, HEADERS = "null values", "headers of their own"
 """What outputs may have: see `Workload.shapes`."""
 SIDE_STORE = "sqlite"
@@ -138,11 +132,7 @@ class Workload:
     ) -> PipelineFacts:
         """What it is in a run of these options."""
         mine = self.tagged(tag)
-        replication = min(MOST_REPLICAS, options.brokers)
-        config = {**TOPIC_CONFIG, "min.insync.replicas": str(max(1, replication - 1))}
-        topics = tuple(
-            TopicFacts(name, self.partitions(options), replication, config) for name in mine.topics
-        )
+        topics = tuple(house_topic(name, self.partitions(options), options.brokers) for name in mine.topics)
         transactions = {stage.name: self.delivery_of(stage).transactional for stage in mine.stages}
         workers = {
             stage.name: tuple(f"{stage.name}-{n}" for n in range(1, options.workers + 1))

@@ -97,6 +97,9 @@ class Stated:
     def adds(self, record: Input) -> list[Adds]:
         return [Adds("s", "sums", b"sum", 2)]
 
+    def about(self, record: Input) -> None:
+        pass
+
     def state(self, record: Input) -> int:
         return 5
 

@@ -8,7 +8,8 @@ import pytest
 from harness.errors import EnvironmentFailure, StartFailed
 from harness.history import Isolation, Role
 from harness.runner.final_reads import MANY_RECORDS, MOST_STARTS, dealt_out, read_all
-from harness.runner.processes import Member, Processes
+from harness.runner.member import Member
+from harness.runner.processes import Processes
 from harness.waiting import wait_for
 from tests.support.fake_run import DIES_LATER, READS, Script, fake_run
 

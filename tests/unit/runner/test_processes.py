@@ -50,7 +50,7 @@ def test_an_observer_that_ends_by_itself_ends_the_run(tmp_path: Path) -> None:
 
 
 def test_who_does_not_stop_is_killed_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.runner.processes.STOP_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("harness.runner.member.STOP_TIMEOUT_S", 0.2)
     deaf = "report(ready=True)\nwhile True: time.sleep(600)"
     with fake_run(tmp_path, Script(deaf)) as run:
         worker = run.processes.start_worker("s", "s-1")

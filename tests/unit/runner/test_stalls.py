@@ -17,7 +17,7 @@ WAITS = 'report(ready=True)\nreport(waits="{call}", since_ns=1)\n{back}\nwhile T
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.runner.processes.STOP_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("harness.runner.member.STOP_TIMEOUT_S", 0.3)
 
 
 def reasons(run: FakeRun) -> list[tuple[str, str, str]]:

@@ -1,0 +1,89 @@
+"""One process of a run: ours, with a control line and a journal, or a program of a user's, which has neither."""
+
+import re
+import socket
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from os import SEEK_END
+from pathlib import Path
+from signal import Signals
+from typing import Any
+
+from harness.history import Role
+from harness.processes.child import Child
+from harness.processes.control_line import Command, Heard
+from harness.programs import Manners
+
+STOP_TIMEOUT_S = 75.0
+"""Longer than a client's own patience: whoever is still waiting for a broker may finish."""
+LAST_BYTES = 4_096
+
+
+@dataclass
+class Member:
+    """One process of the run."""
+
+    journal: str
+    role: Role
+    slot: str
+    child: Child
+    channel: socket.socket | None  # None: it is not ours, and is told nothing
+    stage: str | None = None
+    worker: str | None = None
+    group: str | None = None
+    heard: Heard = field(default_factory=Heard)
+    hearing: threading.Thread | None = None
+    expected_to_end: bool = False
+    held: bool = False  # a fault waits for it to come to a step, or has it there
+    manners: Manners | None = None  # of a program that is not ours
+    seat: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # what it was started with, to start another like it
+
+    def send(self, **command: Any) -> None:
+        """Give it a `Command` of these fields; what a dead process does not hear is of no matter."""
+        if self.channel is not None:
+            with suppress(OSError):
+                self.channel.sendall(Command(**command).line())
+        if command.get("go"):
+            self.held = False
+
+    def leave(self) -> None:
+        """Ask it to end, in the way that it understands."""
+        self.child.resume()
+        if self.manners is None:
+            self.send(stop=True, go=True)
+        else:
+            self.child.signal(Signals[self.manners.stop_signal])
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process exists, stopped or not, or has said something that was not yet heard."""
+        return self.child.poll() is None or (self.hearing is not None and self.hearing.is_alive())
+
+    @property
+    def stop_within_s(self) -> float:
+        """How long it may take to end once it was asked."""
+        return STOP_TIMEOUT_S if self.manners is None else self.manners.stop_within_s
+
+    @property
+    def log_file(self) -> Path:
+        """What it prints."""
+        assert self.child.log_file is not None
+        return self.child.log_file
+
+    def last_words(self) -> str:
+        """The last line that it printed."""
+        last = self.log_file.with_name(self.log_file.name + ".last")  # of a log that is bounded
+        with (last if last.exists() else self.log_file).open("rb") as file:
+            file.seek(0, SEEK_END)
+            file.seek(max(0, file.tell() - LAST_BYTES))
+            lines = file.read().decode(errors="replace").strip().splitlines()
+        return lines[-1].strip() if lines else "it said nothing"
+
+    def has_printed(self, pattern: str) -> bool:
+        """Whether a line of its log matches."""
+        with self.log_file.open(errors="replace") as lines:
+            return any(re.search(pattern, line) for line in lines)

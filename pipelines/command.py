@@ -1,0 +1,76 @@
+"""A program of a user's: any command, started as it is described."""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.programs import Launch, Seat
+from pipelines.description import Stage
+from pipelines.placeholders import filled
+
+
+@dataclass(frozen=True)
+class Command:
+    """A `Program` that says nothing: it is known by its process, its group and its log."""
+
+    stage: Stage
+    folder: Path  # of the description: paths are relative to it
+    run_folder: Path
+
+    def launch(self, seat: Seat) -> Launch:
+        """The command with its placeholders filled in, in its folder."""
+        assert seat.worker is not None, "only workers run commands"
+        values = self._values(seat)
+        argv = [filled(word, values) for word in self.stage.command]
+        env = {name: filled(text, values) for name, text in self.stage.env.items()}
+        return Launch(
+            [executable(argv[0], self._cwd), *argv[1:]], env=env, cwd=self._cwd, manners=self.stage.manners
+        )
+
+    @property
+    def _cwd(self) -> Path:
+        return self.folder / (self.stage.cwd or ".")
+
+    def _values(self, seat: Seat) -> Mapping[str, str]:
+        assert seat.worker is not None
+        data = self.run_folder / "data" / seat.worker
+        data.mkdir(parents=True, exist_ok=True)
+        return {
+            "bootstrap": seat.bootstrap,
+            "instance": instance_of(seat.worker),
+            "run": self.run_folder.name,
+            "data": str(data),
+        }
+
+
+def worker_name(stage: str, instance: int) -> str:
+    """As an instance is called in a run."""
+    return f"{stage}-{instance}"
+
+
+def instance_of(worker: str) -> str:
+    """The number of an instance."""
+    return worker.rpartition("-")[2]
+
+
+def executable(word: str, cwd: Path) -> str:
+    """The program that a command names: beside the file, or on the PATH."""
+    if "/" in word:
+        return str(cwd / word)
+    return shutil.which(word) or word
+
+
+def require_executable(stage: Stage, folder: Path) -> None:
+    """Raise `UsageError` where the command of a stage is not there, or cannot be run."""
+    cwd = folder / (stage.cwd or ".")
+    if not cwd.is_dir():
+        raise UsageError(f"the working folder of stage {stage.name}, {cwd}, is not there")
+    found = executable(stage.command[0], cwd)
+    if shutil.which(found) is None:
+        there = Path(found).is_file()
+        what = (
+            "cannot be run: make it executable (chmod +x)" if there else "is not there, and not on the PATH"
+        )
+        raise UsageError(f"the command of stage {stage.name}, {found}, {what}")

@@ -1,0 +1,115 @@
+"""By what an output is joined to its input: a field, a header, its key, all that it holds, or a user's function."""
+
+import hashlib
+import zlib
+from collections.abc import Callable, Sequence
+
+import orjson
+
+from harness.expectation import Input
+from pipelines.description import CONTENT, Expect, Function
+from pipelines.functions import UserError, call
+
+
+class Correlation:
+    """How the outputs of one pipeline are joined to their inputs, and what of them is judged."""
+
+    def __init__(self, expect: Expect) -> None:
+        self._ignored = [_parts(pointer) for pointer in expect.ignore]
+        self._by_content = expect.correlate == CONTENT
+        self._find = _finder(expect.correlate)
+
+    def of_input(self, record: Input) -> str | None:
+        """What outputs are about that come of this input; None: what they hold says it. Raises `UserError`."""
+        if self._by_content:
+            return None
+        found = self._find(record)
+        if found is None:
+            where = f"{record.topic}/{record.partition} offset {record.offset}"
+            raise UserError(
+                f"nothing joins the input at {where} to its outputs: `correlate` finds nothing in it"
+            )
+        return found
+
+    def of_output(self, record: Input) -> str | None:
+        """What an output is about; None: nothing can be found in it."""
+        if self._by_content:
+            return self.content(record.key, record.value)
+        return self._find(record)
+
+    def digest(self, key: bytes | None, value: bytes | None) -> int:
+        """Of what is judged of it."""
+        return zlib.crc32(self._judged(key, value))
+
+    def content(self, key: bytes | None, value: bytes | None) -> str:
+        """A name of all that is judged of it."""
+        return hashlib.blake2b(self._judged(key, value), digest_size=16).hexdigest()
+
+    def _judged(self, key: bytes | None, value: bytes | None) -> bytes:
+        if self._ignored and value is not None:
+            value = _without(value, self._ignored)
+        lengths = [-1 if part is None else len(part) for part in (key, value)]
+        return b"%d %d " % tuple(lengths) + (key or b"") + (value or b"")
+
+
+def _finder(correlate: str | Function) -> Callable[[Input], str | None]:
+    if isinstance(correlate, Function):
+
+        def by_function(record: Input) -> str | None:
+            given = call(correlate, record.topic, record.key, record.value, dict(record.headers))
+            return None if given is None else str(given)
+
+        return by_function
+    kind, _, rest = correlate.partition(":")
+    if kind == "json":
+        parts = _parts(rest)
+        return lambda record: _text(_at(record.value, parts))
+    if kind == "header":
+        return lambda record: _decoded(dict(record.headers).get(rest))
+    return lambda record: _decoded(record.key)
+
+
+def _parts(pointer: str) -> list[str]:
+    """Of a JSON pointer (RFC 6901)."""
+    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+
+
+def _at(value: bytes | None, parts: Sequence[str]) -> object:
+    """What stands there; None: nothing, or the value is no JSON."""
+    try:
+        found: object = orjson.loads(value or b"")
+    except orjson.JSONDecodeError:
+        return None
+    for part in parts:
+        if isinstance(found, dict):
+            found = found.get(part)
+        elif isinstance(found, list) and part.isdecimal() and int(part) < len(found):
+            found = found[int(part)]
+        else:
+            return None
+    return found
+
+
+def _without(value: bytes, ignored: Sequence[Sequence[str]]) -> bytes:
+    """A value without what is not judged, its keys in order; what is no JSON stays as it is."""
+    try:
+        body = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value
+    for parts in ignored:
+        inner = body
+        for part in parts[:-1]:
+            inner = inner.get(part) if isinstance(inner, dict) else None
+        if isinstance(inner, dict):
+            inner.pop(parts[-1], None)
+    return orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
+
+
+def _text(found: object) -> str | None:
+    if found is None or isinstance(found, str):
+        return found
+    return orjson.dumps(found, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _decoded(content: bytes | None) -> str | None:
+    return None if content is None else content.decode(errors="backslashreplace")

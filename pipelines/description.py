@@ -1,0 +1,98 @@
+"""What a user says of a pipeline: the file `pipeline.toml`, read and checked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.history import Guarantee
+from harness.programs import Manners
+
+CONTENT = "content"
+"""Outputs are joined to inputs by all that they hold."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of the user's, in a Python file: `expect.py:outputs`."""
+
+    file: Path
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.file.name}:{self.name}"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Where the inputs of a topic come from: a function, or a file of JSON lines."""
+
+    make: Function | None = None  # (rng, n) -> (key, value) or (key, value, headers)
+    file: Path | None = None  # {"key": ..., "value": ..., "headers": {...}} in each line
+    share: float = 1.0  # of the rate
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic as it is made."""
+
+    partitions: int | None = None  # None: as the run's options say
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Expect:
+    """What inputs must lead to, and how outputs are joined to them."""
+
+    outputs: Function | None = None  # (topic, key, value, headers) -> [(topic, key, value), ...]
+    fold: Function | None = None  # (state, topic, key, value) -> (state, [(topic, key, value), ...]), by key
+    correlate: str | Function = CONTENT  # json:/POINTER, header:NAME, key, content, or a function
+    ignore: tuple[str, ...] = ()  # JSON pointers to what is not judged
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One program, and its instances."""
+
+    name: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    command: tuple[str, ...]
+    instances: int = 3
+    group: str | None = None
+    transactional_id: str | None = None  # with {instance}; None: it has none, or nobody needs to know
+    transactions: bool = True  # it writes in transactions, where the pipeline promises exactly-once
+    transaction_timeout_s: float = 60.0
+    ordered: bool = False
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    manners: Manners = field(default_factory=Manners)
+
+
+@dataclass(frozen=True)
+class Description:
+    """All of the file."""
+
+    file: Path
+    name: str
+    stages: tuple[Stage, ...]
+    inputs: Mapping[str, Inputs]
+    guarantee: Guarantee = Guarantee.EXACTLY_ONCE
+    expect: Expect | None = None
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+
+    @property
+    def functions(self) -> list[Function]:
+        """Every function that it names."""
+        expect = self.expect or Expect()
+        named = [
+            *(one.make for one in self.inputs.values()),
+            expect.outputs,
+            expect.fold,
+            expect.correlate if isinstance(expect.correlate, Function) else None,
+        ]
+        return [one for one in named if one is not None]
+
+    @property
+    def folder(self) -> Path:
+        """What paths are relative to."""
+        return self.file.parent

@@ -1,0 +1,101 @@
+"""What a user's inputs must lead to, by the user's own functions: asked in the final readers alone."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from harness.expectation import About, Adds, Due, Input
+from pipelines.correlation import Correlation
+from pipelines.description import Description, Expect
+from pipelines.functions import UserError, as_bytes, call
+
+Made = tuple[str, bytes | None, bytes | None]
+"""Topic, key, value."""
+
+
+class UserExpectation:
+    """By `outputs`, or by `fold`, which is given what it made of the key before. Inputs must come in their order."""
+
+    def __init__(self, described: Description, expect: Expect) -> None:
+        self._described, self.expect = described, expect
+        self._correlation = Correlation(expect)
+        self._states: dict[tuple[str, bytes | None], Any] = {}
+
+    def due(self, record: Input) -> Iterator[Due]:
+        """The outputs that it must lead to. Raises `UserError`."""
+        about = self._correlation.of_input(record)
+        for topic, key, value in self.made(record):
+            digest = self._correlation.digest(key, value)
+            yield Due(
+                stage=self._stage_of(record.topic, topic),
+                slot=topic,
+                topic=topic,
+                digest=partial(_held, digest),
+                about=about if about is not None else self._correlation.content(key, value),
+            )
+
+    def made(self, record: Input) -> Sequence[Made]:
+        """What the user's function makes of it."""
+        if self.expect.outputs is not None:
+            name = str(self.expect.outputs)
+            given = call(self.expect.outputs, record.topic, record.key, record.value, dict(record.headers))
+        else:
+            assert self.expect.fold is not None
+            name, place = str(self.expect.fold), (record.topic, record.key)
+            told = call(self.expect.fold, self._states.get(place), record.topic, record.key, record.value)
+            if not isinstance(told, tuple) or len(told) != 2:
+                raise UserError(f"{name} must give (state, [(topic, key, value), ...]), not {told!r}")
+            self._states[place], given = told
+        if not isinstance(given, list | tuple):
+            raise UserError(f"{name} must give a list of (topic, key, value), not {type(given).__name__}")
+        return [_made(name, one) for one in given]
+
+    def adds(self, record: Input) -> tuple[Adds, ...]:
+        """Nothing: what is summed is folded."""
+        return ()
+
+    def state(self, record: Input) -> None:
+        """None is stated."""
+
+    def about(self, record: Input) -> About:
+        """What an output says of its input."""
+        return About(self._correlation.of_output(record), self._correlation.digest(record.key, record.value))
+
+    def _stage_of(self, read: str, written: str) -> str:
+        for stage in self._described.stages:
+            if read in stage.reads and written in stage.writes:
+                return stage.name
+        raise UserError(
+            f"{self.expect.outputs or self.expect.fold} expects outputs in {written} of inputs in {read}, and no "
+            "[[stage]] that reads the one writes the other"
+        )
+
+
+class NothingExpected:
+    """Where the user says nothing of what must come of inputs."""
+
+    def due(self, record: Input) -> tuple[Due, ...]:
+        """Nothing."""
+        return ()
+
+    def adds(self, record: Input) -> tuple[Adds, ...]:
+        """Nothing."""
+        return ()
+
+    def state(self, record: Input) -> None:
+        """None."""
+
+    def about(self, record: Input) -> None:
+        """Nothing."""
+
+
+def _held(digest: int, partition: int, offset: int) -> int:
+    """What an output must hold, wherever its input stands."""
+    return digest
+
+
+def _made(name: str, one: object) -> Made:
+    if not isinstance(one, tuple | list) or len(one) != 3 or not isinstance(one[0], str):
+        raise UserError(f"{name} must give (topic, key, value), not {one!r}")
+    topic, key, value = one
+    return topic, as_bytes(key, f"{name}: the key"), as_bytes(value, f"{name}: the value")

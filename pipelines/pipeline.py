@@ -1,0 +1,110 @@
+"""A user's pipeline as those see it who run it, strike it and judge it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from harness.expectation import Expectation, Feed
+from harness.goals import transactions_seen
+from harness.history import Guarantee
+from harness.pipeline import Identity, PipelineFacts, Sizes, StageFacts, TopicFacts, house_topic
+from pipelines.command import worker_name
+from pipelines.description import CONTENT, Description, Stage, Topic
+from pipelines.expectation import NothingExpected, UserExpectation
+from pipelines.feeds import feed_of
+from pipelines.placeholders import filled
+from pipelines.read import read
+
+
+@dataclass(frozen=True)
+class UserPipeline:
+    """A `Pipeline` that is described in a file."""
+
+    described: Description
+
+    @classmethod
+    def load(cls, file: str | Path) -> "UserPipeline":
+        """Raises `UsageError`."""
+        return cls(read(Path(file)))
+
+    @property
+    def name(self) -> str:
+        """As the file calls it."""
+        return self.described.name
+
+    @property
+    def summary(self) -> str:
+        """Which topics lead to which."""
+        return "; ".join(
+            f"{' + '.join(stage.reads)} -> {' + '.join(stage.writes)}" for stage in self.described.stages
+        )
+
+    @cached_property
+    def written(self) -> frozenset[str]:
+        """The topics that its programs write."""
+        return frozenset(topic for stage in self.described.stages for topic in stage.writes)
+
+    @cached_property
+    def read(self) -> frozenset[str]:
+        """Those that they read."""
+        return frozenset(topic for stage in self.described.stages for topic in stage.reads)
+
+    def facts(self, options: Sizes, tag: str = "") -> PipelineFacts:
+        """What it is in a run of these options."""
+        described = self.described
+        names = dict.fromkeys(
+            [*described.inputs, *(one for s in described.stages for one in (*s.reads, *s.writes))]
+        )
+        transactional = any(self._transactional(stage) for stage in described.stages)
+        permitted = described.guarantee.permits
+        allowed = (permitted, "offset-output-mismatch", "group-offset-regression") if permitted else ()
+        return PipelineFacts(
+            described.name,
+            tuple(self._topic(name, options) for name in names),
+            tuple(map(self._stage, described.stages)),
+            described.guarantee,
+            (transactions_seen(),) if transactional else (),
+            allowed,
+        )
+
+    def _transactional(self, stage: Stage) -> bool:
+        return self.described.guarantee is Guarantee.EXACTLY_ONCE and stage.transactions
+
+    def _topic(self, name: str, options: Sizes) -> TopicFacts:
+        own = self.described.topics.get(name, Topic())
+        identity = Identity.JOURNAL
+        if name in self.written:
+            expect = self.described.expect
+            by = Identity.CONTENT if expect and expect.correlate == CONTENT else Identity.CORRELATION
+            identity = by if expect else Identity.NONE
+        return house_topic(name, own.partitions or options.partitions, options.brokers, own.config, identity)
+
+    def _stage(self, stage: Stage) -> StageFacts:
+        workers = tuple(worker_name(stage.name, n) for n in range(1, stage.instances + 1))
+        ids = {}
+        if stage.transactional_id is not None:
+            ids = {
+                worker: filled(stage.transactional_id, {"instance": str(n)})
+                for n, worker in enumerate(workers, 1)
+            }
+        return StageFacts(
+            name=stage.name,
+            reads=stage.reads,
+            group=stage.group,
+            ordered=stage.ordered,
+            writes=stage.writes,
+            journaled=False,
+            workers=workers,
+            transactional_ids=ids,
+            txn_timeout_ms=round(1000 * stage.transaction_timeout_s) if self._transactional(stage) else 0,
+        )
+
+    def feeds(self) -> Sequence[Feed]:
+        """Where its inputs come from."""
+        return [feed_of(topic, inputs) for topic, inputs in self.described.inputs.items()]
+
+    def expectation(self) -> Expectation:
+        """What its inputs must lead to."""
+        expect = self.described.expect
+        return NothingExpected() if expect is None else UserExpectation(self.described, expect)

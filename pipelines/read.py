@@ -1,0 +1,174 @@
+"""From `pipeline.toml` to a `Description`: every mistake is one sentence that names the file and the key."""
+
+import tomllib
+from pathlib import Path
+from signal import Signals
+from typing import Any
+
+from harness.errors import UsageError
+from harness.history import Guarantee
+from harness.names import unknown
+from harness.programs import Manners
+from pipelines.description import CONTENT, Description, Expect, Function, Inputs, Stage, Topic
+from pipelines.placeholders import require_known
+from pipelines.table import Table
+
+CORRELATIONS = ("key", CONTENT)
+MOST_INSTANCES = 16
+
+
+def read(file: Path) -> Description:
+    """Raises `UsageError`."""
+    file = file.expanduser().resolve()
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(
+            f"{file} cannot be read: {error.strerror or error}; `fencepost init` writes one"
+        ) from error
+    except ValueError as error:
+        raise UsageError(f"{file} is no TOML file: {error}") from error
+    whole = Table(file, "", document)
+    name = whole.needed("name", '"billing"')
+    guarantee = _guarantee(whole)
+    stages = _stages(file, whole)
+    described = Description(
+        file,
+        name,
+        stages,
+        {topic: _inputs(table) for topic, table in whole.tables("inputs").items()},
+        guarantee,
+        _expect(whole.table("expect")),
+        {topic: _topic(table) for topic, table in whole.tables("topics").items()},
+    )
+    whole.done()
+    _require_whole(whole, described)
+    return described
+
+
+def _guarantee(whole: Table) -> Guarantee:
+    text = whole.text("guarantee")
+    names = [one.value for one in Guarantee]
+    if text is not None and text not in names:
+        raise whole.error(f"must be one of {', '.join(names)}, not {text!r}", "guarantee")
+    return Guarantee(text) if text else Guarantee.EXACTLY_ONCE
+
+
+def _stages(file: Path, whole: Table) -> tuple[Stage, ...]:
+    rows = whole.get("stage")
+    if not isinstance(rows, list) or not rows:
+        raise whole.error("needs a [[stage]] at least: a program, what it reads and what it writes")
+    stages = tuple(_stage(file, n, row) for n, row in enumerate(rows, 1))
+    names = [stage.name for stage in stages]
+    if doubled := {name for name in names if names.count(name) > 1}:
+        raise whole.error(f"has two stages of the name {min(doubled)}: give each its own")
+    return stages
+
+
+def _stage(file: Path, n: int, row: Any) -> Stage:
+    named = row.get("name") if isinstance(row, dict) else None
+    table = Table(file, f"[[stage]] {named or n}", row)
+    name = table.needed("name", '"bill"')
+    if not all(part.isalnum() for part in name.replace("_", "-").split("-")):
+        raise table.error(f"must be letters, digits and hyphens, not {name!r}", "name")
+    command = table.texts("command", needed='["./billing", "--brokers", "{bootstrap}"]')
+    env = table.pairs("env")
+    own = table.text("transactional_id")
+    for key, text in [*(("command", one) for one in command), *(("env", one) for one in env.values())]:
+        require_known(table, key, text)
+    if own is not None:
+        require_known(table, "transactional_id", own)
+    stage = Stage(
+        name=name,
+        reads=table.texts("reads", needed='["purchases"]'),
+        writes=table.texts("writes", needed='["invoices"]'),
+        command=command,
+        instances=table.whole("instances", 1, MOST_INSTANCES, 3) or 3,
+        group=table.text("group"),
+        transactional_id=own,
+        transactions=table.switch("transactions", True),
+        transaction_timeout_s=table.number("transaction_timeout_s", 1, 900, 60.0),
+        ordered=table.switch("ordered", False),
+        env=env,
+        cwd=table.text("cwd"),
+        manners=_manners(table),
+    )
+    table.done()
+    return stage
+
+
+def _manners(table: Table) -> Manners:
+    """How it says that it is ready, and how it is stopped."""
+    ready = table.text("ready")
+    if ready is not None and not ready.startswith("line:"):
+        raise table.error('must be "line:PATTERN", which a line of its output matches', "ready")
+    stop = table.text("stop") or "SIGTERM"
+    if stop not in Signals.__members__:
+        raise table.error(f"must be the name of a signal, as SIGTERM, not {stop!r}", "stop")
+    return Manners(
+        ready=ready.removeprefix("line:") if ready else None,
+        ready_within_s=table.number("ready_within_s", 1, 600, 60.0),
+        stop_signal=stop,
+        stop_within_s=table.number("stop_within_s", 1, 300, 30.0),
+    )
+
+
+def _inputs(table: Table) -> Inputs:
+    inputs = Inputs(table.function("make"), table.path("file"), table.number("share", 0.001, 1000, 1.0))
+    if (inputs.make is None) == (inputs.file is None):
+        raise table.error('needs either make = "expect.py:purchase" or file = "purchases.jsonl"')
+    table.done()
+    return inputs
+
+
+def _topic(table: Table) -> Topic:
+    topic = Topic(table.whole("partitions", 1, 64, None), table.pairs("config"))
+    table.done()
+    return topic
+
+
+def _expect(table: Table | None) -> Expect | None:
+    if table is None:
+        return None
+    outputs, fold = table.function("outputs"), table.function("fold")
+    if (outputs is None) == (fold is None):
+        raise table.error('needs either outputs = "expect.py:outputs" or fold = "expect.py:total"')
+    ignore = table.texts("ignore")
+    for pointer in ignore:
+        if not pointer.startswith("/"):
+            raise table.error(f'must hold JSON pointers, as "/created_at", not {pointer!r}', "ignore")
+    expect = Expect(outputs, fold, _correlate(table), ignore)
+    table.done()
+    return expect
+
+
+def _correlate(table: Table) -> str | Function:
+    text = table.text("correlate") or CONTENT
+    kind, colon, rest = text.partition(":")
+    if text in CORRELATIONS or (kind == "header" and rest) or (kind == "json" and rest.startswith("/")):
+        return text
+    if kind.endswith(".py") and colon:
+        return table.as_function("correlate", text)
+    raise table.error(
+        f'must be "json:/id", "header:NAME", "key", "content" or a function as "expect.py:about", not {text!r}',
+        "correlate",
+    )
+
+
+def _require_whole(whole: Table, described: Description) -> None:
+    """What one part says of another must be there. Raises `UsageError`."""
+    written = {topic for stage in described.stages for topic in stage.writes}
+    read = {topic for stage in described.stages for topic in stage.reads}
+    fed = set(described.inputs)
+    for topic in sorted(read - written - fed):
+        raise whole.error(
+            f'reads {topic}, which nothing writes: add [inputs.{topic}] with make = "expect.py:{topic}"'
+        )
+    for topic in sorted(fed - read):
+        raise whole.error(
+            f"has [inputs.{topic}], which no stage reads: {unknown('topic', topic, sorted(read))}"
+        )
+    for topic in sorted(fed & written):
+        raise whole.error(f"has [inputs.{topic}], which a stage writes as well: only one of them may")
+    for topic in sorted(set(described.topics) - read - written):
+        raise whole.error(f"has [topics.{topic}]: {unknown('topic', topic, sorted(read | written))}")
