@@ -7,6 +7,7 @@ from nemeses import (
     drop_packets,
     kill_broker,
     kill_group_coordinator,
+    kill_instance,
     kill_leader_ahead,
     kill_postgres,
     kill_txn_coordinator,
@@ -14,6 +15,7 @@ from nemeses import (
     lose_answers,
     partition,
     pause_broker,
+    pause_instance,
     pause_worker,
 )
 
@@ -25,6 +27,8 @@ _FILES = (
     partition,
     kill_worker,
     pause_worker,
+    kill_instance,
+    pause_instance,
     lose_answers,
     cut_txn_coordinator,
     kill_leader_ahead,

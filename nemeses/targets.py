@@ -8,7 +8,15 @@ from harness.cluster import Cluster
 from harness.errors import FaultFailed
 from harness.network.links import dialed_by
 from harness.pipeline import StageFacts
-from harness.runner.faults import Drawn, FaultContext, FaultTargets, Injection, NothingToStrike, Target
+from harness.runner.faults import (
+    Drawn,
+    FaultContext,
+    FaultTargets,
+    Injection,
+    NothingToStrike,
+    OfAnotherPipeline,
+    Target,
+)
 from harness.runner.member import Member
 from harness.runner.processes import Processes
 
@@ -49,6 +57,8 @@ def any_worker(
     """A worker, and the step at which it is struck: one of these, by stage. Raises `NothingToStrike`."""
     possible = {stage: steps[stage] for stage in targets.stages if targets.workers[stage]}
     stages = [stage for stage, reached in possible.items() if reached]
+    if not any(targets.steps.values()):
+        raise OfAnotherPipeline(needed)
     stage = one_of(rng, stages, needed)
     worker = rng.choice(targets.workers[stage])
     step = rng.choice(possible[stage])

@@ -1,0 +1,41 @@
+"""kill-instance: an instance of a user's program ends by SIGKILL, with all that it started, and is started again."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from harness.errors import FaultFailed
+from harness.runner.faults import Effect, FaultContext, Injection, Nemesis, all_workers
+from nemeses.instances import STATES, any_instance, caught
+from nemeses.targets import worker_in_role
+
+
+@contextmanager
+def kill_instance(context: FaultContext, injection: Injection) -> Iterator[Effect]:
+    """It acted if its process was there, and ended by the signal."""
+    member = worker_in_role(context.processes, injection.target)
+    effect = Effect(target=f"instance {member.journal}", who=f"instance {member.journal}")
+    effect.details |= {"worker": member.journal}
+    if not caught(context, injection, member, effect):
+        yield effect
+        return
+    member.expected_to_end = True
+    ending = member.child.kill()
+    if "SIGKILL" not in ending:
+        raise FaultFailed(f"{member.journal} was to be killed, but {ending}")
+    effect.saw(ending)
+    effect.proof.append(f"{context.processes.replace(member).journal} took its place")
+    yield effect
+
+
+NEMESIS = Nemesis(
+    name="kill-instance",
+    summary="kill -9 an instance of your own program, and all that it started; it is started again",
+    past_tense="was killed",
+    occupies=all_workers,
+    hold_s=1.0,
+    recovery_s=8.0,
+    draw=any_instance,
+    aimable=True,
+    states=STATES,
+    strike=kill_instance,
+)
