@@ -1,0 +1,75 @@
+"""Bills purchases, and commits the offsets after each transaction instead of within it.
+
+It looks right, and is right until something happens between the two: then it bills again what it had billed.
+"""
+
+import argparse
+import json
+import signal
+import sys
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+options = argparse.ArgumentParser()
+options.add_argument("--brokers", required=True)
+options.add_argument("--transactional-id", required=True)
+options.add_argument("--group", default="billing")
+options = options.parse_args()
+
+running = True
+
+
+def stop(*_):
+    global running
+    running = False
+
+
+signal.signal(signal.SIGTERM, stop)
+signal.signal(signal.SIGINT, stop)
+
+consumer = Consumer(
+    {
+        "bootstrap.servers": options.brokers,
+        "group.id": options.group,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "isolation.level": "read_committed",
+        "session.timeout.ms": 6000,
+    }
+)
+producer = Producer(
+    {"bootstrap.servers": options.brokers, "transactional.id": options.transactional_id}
+)
+producer.init_transactions()
+consumer.subscribe(["purchases"])
+
+
+def rewind():
+    """Go back to what is committed: the transaction that had gone on is not."""
+    assigned = consumer.assignment()
+    for position in consumer.committed(assigned, timeout=30) if assigned else []:
+        consumer.seek(TopicPartition(position.topic, position.partition, max(position.offset, 0)))
+
+
+while running:
+    batch = [message for message in consumer.consume(50, timeout=0.5) if not message.error()]
+    if not batch:
+        continue
+    try:
+        producer.begin_transaction()
+        for message in batch:
+            purchase = json.loads(message.value())
+            invoice = {"purchase_id": purchase["purchase_id"], "amount": purchase["pieces"] * purchase["price"]}
+            shipment = {"purchase_id": purchase["purchase_id"], "pieces": purchase["pieces"]}
+            producer.produce("invoices", json.dumps(invoice), message.key())
+            producer.produce("shipments", json.dumps(shipment), message.key())
+        producer.commit_transaction()
+        consumer.commit(asynchronous=False)
+    except KafkaException as error:
+        kind = error.args[0]
+        if not kind.txn_requires_abort():
+            sys.exit(f"{options.transactional_id} gives up: {kind.str()}")  # fenced, for instance
+        producer.abort_transaction()
+        rewind()
+
+consumer.close()
