@@ -19,7 +19,9 @@ from harness.names import unknown
 from harness.secrets import redact_text
 from harness.settings.options import FIELDS
 
-COMMANDS = ("run", "check", "report", "replay", "trace", "suite", "sweep", "bench", "list", "doctor")
+COMMANDS = (
+    "run", "check", "report", "replay", "trace", "suite", "sweep", "bench", "list", "doctor", "init",
+)  # fmt: skip
 HIDDEN = ("judge", "hold")
 """Commands that no user calls."""
 NAME = "fencepost"

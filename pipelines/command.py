@@ -59,7 +59,8 @@ def executable(word: str, cwd: Path) -> str:
     """The program that a command names: beside the file, or on the PATH."""
     if "/" in word:
         return str(cwd / word)
-    return shutil.which(word) or word
+    found = shutil.which(word)
+    return str(Path(found).absolute()) if found else word
 
 
 def require_executable(stage: Stage, folder: Path) -> None:

@@ -25,8 +25,9 @@ class Table:
 
     def error(self, words: str, key: str = "") -> UsageError:
         """A sentence about a key, or about the table."""
-        place = " ".join(part for part in (self._where, key) if part)
-        return UsageError(f"{self._file}: {place or 'it'} {words}")
+        if key:
+            return UsageError(f"{self._file}: {' '.join(filter(None, (self._where, key)))} {words}")
+        return UsageError(f"{self._file}: {self._where + ': ' if self._where else ''}{words}")
 
     def get(self, key: str) -> Any:
         """Whatever stands there; None: nothing."""

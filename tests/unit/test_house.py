@@ -85,6 +85,7 @@ FLOORS = {
         "command expectation read",
         "pipeline",
         "trial",
+        "examine templates",
     ),
     "fencepost": (
         "aims api clusters drawing evidence histories lifeline live preparing process shapes spark stores",

@@ -1,0 +1,69 @@
+"""What is wrong with a description, and what it leaves out: looked at before anything is started or broken."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.environment.doctor import Part
+from harness.errors import UsageError
+from harness.history import Guarantee
+from harness.telling.words import several
+from pipelines.command import executable, require_executable
+from pipelines.description import Description, Stage
+from pipelines.read import read
+from pipelines.trial import TRIED, require_working
+
+
+def examine(file: Path) -> Iterator[Part]:
+    """A part for each thing that a run of it needs."""
+    try:
+        described = read(file)
+    except UsageError as error:
+        yield Part("file", False, "cannot be used", str(error))
+        return
+    yield Part(
+        "file",
+        True,
+        f"{described.name}: {several(len(described.stages), 'stage')}, {described.guarantee.value}",
+    )
+    for stage in described.stages:
+        yield _command(described, stage)
+        yield from _left_out(described, stage)
+    yield _functions(described)
+    if described.expect is None:
+        words = "add [expect]: without it lost and repeated inputs are not checked"
+        yield Part("expect", True, "nothing is expected of inputs", words)
+
+
+def _command(described: Description, stage: Stage) -> Part:
+    name = f"stage {stage.name}"
+    try:
+        require_executable(stage, described.folder)
+    except UsageError as error:
+        return Part(name, False, "cannot be started", str(error))
+    found = executable(stage.command[0], described.folder / (stage.cwd or "."))
+    return Part(name, True, f"{found}, {stage.instances} instances")
+
+
+def _left_out(described: Description, stage: Stage) -> Iterator[Part]:
+    """What would make more possible."""
+    name = f"stage {stage.name}"
+    if stage.group is None:
+        words = (
+            "name its group, if it has one: without it nobody knows how far it is, but by what it has written"
+        )
+        yield Part(name, True, "no group", words)
+    promised = described.guarantee is Guarantee.EXACTLY_ONCE and stage.transactions
+    if promised and stage.transactional_id is None:
+        words = (
+            "name its transactional_id, if you know it: without it no fault can be aimed at its transactions"
+        )
+        yield Part(name, True, "no transactional id", words)
+
+
+def _functions(described: Description) -> Part:
+    try:
+        require_working(described)
+    except UsageError as error:
+        return Part("functions", False, "do not work", str(error))
+    names = ", ".join(map(str, described.functions)) or "none"
+    return Part("functions", True, f"{names}: tried on {TRIED} inputs of each topic")

@@ -1,0 +1,1 @@
+"""What `fencepost init` writes: a description with all of its keys, and the functions that it names."""
