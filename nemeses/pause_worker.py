@@ -22,6 +22,8 @@ STEP_TIMEOUT_S = 45.0
 TAKE_OVER_TIMEOUT_S = 60.0
 COME_BACK_TIMEOUT_S = 60.0
 GOAL = "zombie"
+MORE_TRIES = 3
+"""At later transactions, where its group has gone past what the worker has in hand at first."""
 
 
 def draw(rng: Random, targets: FaultTargets) -> Drawn:
@@ -40,12 +42,17 @@ def pause_worker(context: FaultContext, injection: Injection) -> Iterator[Effect
     try:
         # Only in a transaction that is to commit: a zombie that would abort anyway proves nothing.
         claims = processes.wait_at_step(member, step, STEP_TIMEOUT_S, asked="commit")
+        held = _held(context, member, claims)
+        for _ in range(MORE_TRIES if not held else 0):  # others have gone on without it before it was paused
+            claims = processes.wait_at_step(member, step, STEP_TIMEOUT_S, asked="commit", onward=True)
+            held = _held(context, member, claims)
+            if held:
+                break
     except WaitTimeout as error:  # a worker that has nothing to do comes to no step: nothing was struck
         effect.lacking[GOAL] = str(error)
         yield effect
         return
     before = dict(member.heard.counts)
-    held = _not_yet_taken(context, member.group, claims) if member.group is not None else claims
     begun_s = time.monotonic()
     effect.strikes()
     stopped = member.child.pause()
@@ -89,9 +96,11 @@ def _await_going_on(replacement: Member) -> str:
         return ""
 
 
-def _not_yet_taken(context: FaultContext, group: str, claims: Claims) -> Claims:
+def _held(context: FaultContext, member: Member, claims: Claims) -> Claims:
     """Of what the worker has in hand that past which its group has not gone: only there can others be seen to go on."""
-    committed = context.cluster.committed(group)
+    if member.group is None:
+        return claims
+    committed = context.cluster.committed(member.group)
     return {key: claim for key, claim in claims.items() if committed.get(split_partition(key), -1) < claim[1]}
 
 

@@ -23,7 +23,7 @@ def examine(file: Path) -> Iterator[Part]:
     yield Part(
         "file",
         True,
-        f"{described.name}: {several(len(described.stages), 'stage')}, {described.guarantee.value}",
+        f"{described.name}, {described.guarantee.value}: {several(len(described.stages), 'stage')}",
     )
     for stage in described.stages:
         yield _command(described, stage)
