@@ -9,5 +9,6 @@ the names of those rooms (`workloads`, `reports`) may well be names of yours.
 
 from fencepost.api import FencepostFailed, Result, check, replay, run
 from fencepost.judges.lifetime import shared_judge
+from fencepost.your_pipeline import Pipeline, Stage
 
-__all__ = ["FencepostFailed", "Result", "check", "replay", "run", "shared_judge"]
+__all__ = ["FencepostFailed", "Pipeline", "Result", "Stage", "check", "replay", "run", "shared_judge"]

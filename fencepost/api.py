@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fencepost.your_pipeline import Pipeline
+
 COMMAND = (sys.executable, "-P", "-m", "fencepost")
 """`-P`: the folder that one happens to stand in is no place to import from."""
 
@@ -92,11 +94,14 @@ def run(*, timeout_s: float | None = None, **options: Any) -> Result:
 
     `options` are those of `fencepost run`, with underscores: `workload="shop"`,
     `nemesis=["kill-broker"]`, `time_limit=30`, `seed=7`; `broker={"log.segment.bytes": "1048576"}`.
-    None is the default. Blocks until the verdict is there; what the command says goes to standard
-    error. Raises `FencepostFailed` if there is no verdict, `subprocess.TimeoutExpired` after
-    `timeout_s`.
+    None is the default; `pipeline`: the path of a pipeline.toml, or a `fencepost.Pipeline`. Blocks until the
+    verdict is there; what the command says goes to standard error. Raises `FencepostFailed` if there is no
+    verdict, `subprocess.TimeoutExpired` after `timeout_s`.
     """
     __tracebackhide__ = True
+    pipeline = options.get("pipeline")
+    if isinstance(pipeline, Pipeline):
+        options["pipeline"] = str(pipeline.save(Path(options.get("store") or "store") / "pipelines"))
     results = _call(["run", "--json", *option_words(options)], timeout_s)
     return results[-1]
 

@@ -88,7 +88,8 @@ FLOORS = {
         "examine templates",
     ),
     "fencepost": (
-        "aims api clusters drawing evidence histories lifeline live preparing process shapes spark stores",
+        "aims clusters drawing evidence histories lifeline live preparing process shapes spark stores your_pipeline",
+        "api",
         "programs",
         "conclude progress registry",
         "judging planning",
@@ -103,7 +104,12 @@ FLOORS = {
 }
 """The rooms within a room, lowest first: a file may import from its own room and from those on floors below."""
 
-PUBLIC = ("fencepost/__init__.py", "fencepost/api.py", "fencepost/pytest_plugin.py")
+PUBLIC = (
+    "fencepost/__init__.py",
+    "fencepost/api.py",
+    "fencepost/pytest_plugin.py",
+    "fencepost/your_pipeline.py",
+)
 """What a user's process loads: it has no other room in it."""
 
 

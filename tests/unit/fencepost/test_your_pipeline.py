@@ -1,0 +1,53 @@
+"""A pipeline that is said in Python is the file that it would be."""
+
+import tomllib
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from fencepost import Pipeline, Stage
+from pipelines.read import read
+
+
+def purchase(rng: Random, n: int) -> tuple[str, str]:
+    return "k", str(n)
+
+
+def outputs(topic: str, key: bytes, value: bytes, headers: object) -> list[tuple[str, bytes, bytes]]:
+    return [("invoices", key, value)]
+
+
+STAGE = Stage("bill", ["purchases"], ["invoices"], ["./billing", "{bootstrap}"], group="g", env={"A": "1"})
+
+
+def test_what_was_said_is_what_is_read(tmp_path: Path) -> None:
+    said = Pipeline(
+        "billing",
+        [STAGE],
+        {"purchases": purchase},
+        outputs=outputs,
+        correlate="key",
+        topics={"invoices": {"partitions": 2}},
+    )
+    described = read(said.save(tmp_path / "pipelines"))
+    (stage,) = described.stages
+    assert (described.name, stage.command, stage.group) == ("billing", ("./billing", "{bootstrap}"), "g")
+    assert stage.env == {"A": "1"} and stage.cwd == str(Path.cwd())
+    assert described.expect is not None and described.expect.correlate == "key"
+    assert described.expect.outputs is not None and described.expect.outputs.name == "outputs"
+    assert described.inputs["purchases"].make is not None
+    assert described.topics["invoices"].partitions == 2
+    assert {function.file for function in described.functions} == {Path(__file__)}
+
+
+def test_the_same_pipeline_has_the_same_file(tmp_path: Path) -> None:
+    one, same = (Pipeline("p", [STAGE], {"purchases": purchase}).save(tmp_path) for _ in range(2))
+    other = Pipeline("p", [STAGE], {"purchases": purchase}, guarantee="at-least-once").save(tmp_path)
+    assert one == same != other
+    assert "expect" not in tomllib.loads(one.read_text())
+
+
+def test_a_function_that_no_other_process_could_load_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="at the top of a module"):
+        Pipeline("p", [STAGE], {"purchases": lambda rng, n: ("k", "v")}).toml()
