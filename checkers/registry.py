@@ -138,7 +138,7 @@ CHECKERS: tuple[Checker, ...] = (
     Checker(
         "phantom",
         premises=WHOLE_LOGS,
-        rests_on=(*READS, *LOGS, *JOURNALS, "records", "stages"),
+        rests_on=(*READS, *LOGS, *JOURNALS, "records", "stages", "expected"),
         because=_by("aborted-read", "dirty-read", "lost-write"),
         family="records",
         judges=BOTH,

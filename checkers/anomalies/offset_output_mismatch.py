@@ -20,7 +20,7 @@ name.
 Reference: KIP-98, "consume-transform-produce"; KIP-447.
 """
 
-from checkers.findings.build import SHOWN, operation, place, record, records, span
+from checkers.findings.build import SHOWN, SPAN_OPS, operation, place, record, records, span
 from checkers.findings.rules import Rule
 from checkers.findings.told import Told
 from harness.telling.example import Example, fate, named_offset, named_place, named_record
@@ -96,6 +96,7 @@ RULES = (
         where=f"{_some('records', 'commit')} and {_some('commits', 'abort')} "
         f"or {_some('records', 'abort')} and {_some('commits', 'commit')}",
         order=["log_tp", "log_offset"],
+        ops=SPAN_OPS,
         detail={
             "operation": span(),
             "records": f"transform(slice(records, 1, {SHOWN}), r -> {place('r.tp', 'r.offset')})",
@@ -110,6 +111,7 @@ RULES = (
         where="array_contains(reads, it.input.tp) and not exists(commits, c -> c.tp = it.input.tp "
         "and c.first <= it.input.offset and it.input.offset < c.committed)",
         order=["log_tp", "log_offset", "it.tp", "it.offset"],
+        ops=SPAN_OPS,
         detail={
             "operation": span(),
             "input": place("it.input.tp", "it.input.offset"),

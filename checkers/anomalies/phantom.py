@@ -49,8 +49,16 @@ RULES = (
             "why": "'its input is not visible'",
         },
     ),
+    Rule(
+        NAME,
+        "positions",
+        where="visible and about is not null and size(inputs) = 0 and not sentinel",
+        order=["tp", "offset"],
+        absence="true",
+        detail={"record": record(), "about": "about", "why": "'no input must lead to it'"},
+    ),
 )
-"""One finding for each record and invisible input."""
+"""One finding for each record and invisible input; or for each record that is joined to no input."""
 
 
 def phantom(t: Tables) -> DataFrame:
@@ -99,6 +107,9 @@ def _sentence(e: Example) -> str:
         now = e.inputs[0].body.get("fate")
         what = "not a visible input" if now is None else FATES.get(str(now), printable(now, 40))
         return f"{e.record} is visible, and names {e.input}, which is {what}"
+    if (about := e.rest.get("about")) is not None:
+        named = f" (it is about {printable(about, 60)})" if about else ""
+        return f"{e.record} is visible, and no input must lead to it{named}"
     return f"{e.record} is visible, and nobody had announced to send it"
 
 

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from checkers.external.records import LOST
 from checkers.external.tables import ExternalTables
-from checkers.findings.build import SHOWN, finding, operation, place, span
+from checkers.findings.build import SHOWN, SPAN_OPS, finding, operation, place, span
 from checkers.findings.rules import Rule
 from checkers.findings.told import Told
 from harness.telling.example import FATES, Example, fate, named_place
@@ -58,6 +58,7 @@ RULES = (
         "spans",
         where=f"size({EFFECTS}) > 1",
         order=["log_tp", "log_offset"],
+        ops=SPAN_OPS,
         detail={
             "operation": span(),
             "fates": EFFECTS,

@@ -101,6 +101,10 @@ def span() -> str:
     return f"struct({name} as name, transactional_id, producer_id)"
 
 
+SPAN_OPS = "array(-1 - log_offset - log_tp * 1099511627776L)"
+"""A number that no operation has: by it an effect is joined to its cause within one transaction."""
+
+
 def reader() -> str:
     """The operation that was given a record, which of its deliveries it was, and the reader's role."""
     return "struct(op as op, n as n, role as role)"

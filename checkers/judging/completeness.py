@@ -83,6 +83,8 @@ def completeness(facts: Facts, run: StoredRun) -> Incomplete:
         found.add("stages", "the table stages is empty, though workers ran", "stages")
     _final_reads(facts, found)
     _nothing_done(facts, promises, found)
+    if run.joined and facts.total("inputs") and not facts.numbers["expected"]:
+        found.add("expected", "the table expected is empty, though inputs were read", "expected")
     for tp, row in sorted(facts.partitions.items()):
         _edges(facts.name(tp), row, found)
     if run.has_log:

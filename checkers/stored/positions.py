@@ -13,7 +13,7 @@ READERS = "concat(transform(acks, a -> a.op), array(op))"
 
 def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
     """run, tp, offset; of the log: held, producer_id, epoch, fate, marker_offset, marker_ms, abandoned; of
-    the final read: found, value, slot, inputs, digest, sentinel, key, state; acks [op, n, value]; of the
+    the final read: found, value, slot, inputs, digest, sentinel, key, state, about; acks [op, n, value]; of the
     polls: polled, given (to the final reader), consumed (given to a worker), promised (given to a reader
     promised read committed), promised_ns (to the first of them), observed (how often, to an observer);
     differ (polls, final read and
@@ -55,7 +55,7 @@ def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
             for one in ("producer_id", "epoch", "fate", "marker_offset", "marker_ms", "abandoned")
         ),
         "record is not null as found",
-        *(f"record.{one}" for one in ("value", "slot", "inputs", "digest", "key", "state")),
+        *(f"record.{one}" for one in ("value", "slot", "inputs", "digest", "key", "state", "about")),
         "coalesce(record.sentinel, false) as sentinel",
         *("acks", "commit", "polled", "given", "consumed", "promised", "promised_ns"),
         "coalesce(observed, 0) as observed",
@@ -79,7 +79,7 @@ def _stored(batches: DataFrame) -> DataFrame:
 
 def _found(s: Sources) -> DataFrame:
     """By place, the record that the final reader was given."""
-    record = "struct(value, slot, inputs, digest, sentinel, key, state) as record"
+    record = "struct(value, slot, inputs, digest, sentinel, key, state, about) as record"
     return s["records"].selectExpr("run", "tp", "offset", record)
 
 

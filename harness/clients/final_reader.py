@@ -35,6 +35,8 @@ from harness.record.naming import (
 from harness.record.parts import PartWriter
 
 BATCH = 2_000
+NOTHING = ""
+"""What a record is about in which nothing can be found that joins it to an input."""
 BEGINNINGS_TIMEOUT_S = 20.0
 """For all partitions together: whoever told the reader to stop waits for its last words."""
 
@@ -178,7 +180,7 @@ class FinalReader:
             if self._states and topic in self._stated and not sentinel:
                 state = self._expected(message, tp, offset, expected)
             if topic in self._foreign.topics and (found := self._expect.about(as_input(message))) is not None:
-                about, crc = found.by, found.digest
+                about, crc = found.by or NOTHING, found.digest
             else:
                 crc = digest(key, message.value(), headers, timestamp_ms)
             records.append(

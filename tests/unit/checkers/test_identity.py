@@ -1,0 +1,174 @@
+"""Outputs that do not name their inputs are joined to them by what they are about; the rest is as ever."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from checkers.judging.stored_runs import StoredRun, judge
+from harness.verdict import Judgement
+from tests.support.histories import OFFSETS, WALL_MS, History, Row
+from tests.support.stored_tables import write
+
+CASES: dict[str, tuple[Callable[[History], None], dict[str, int]]] = {}
+
+
+def found(**anomalies: int) -> Callable[[Callable[[History], None]], Callable[[History], None]]:
+    """Register a history, and what is found in it."""
+
+    def register(draw: Callable[[History], None]) -> Callable[[History], None]:
+        CASES[draw.__name__] = (draw, {name.replace("_", "-"): many for name, many in anomalies.items()})
+        return draw
+
+    return register
+
+
+def join(h: History, about: Callable[[int], str] = str) -> None:
+    """Outputs say what they are about instead of naming their inputs. `about`: what those of an input are about."""
+
+    def output(row: Row) -> Row:
+        if not row["inputs"]:
+            return row
+        (at,) = (one["offset"] for one in row["inputs"])
+        return row | {"value": None, "slot": None, "inputs": [], "about": about(at)}
+
+    h.alter("records", output)
+    h.alter("expected", lambda row: row | {"about": about(row["offset"])})
+    h.alter("partitions", lambda row: row | {"compacted": False})
+    h.alter("stages", lambda row: row | {"journaled": False})
+
+
+@found()
+def each_input_has_its_output(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.take(1)
+    join(h)
+
+
+@found(reprocessed_input=1, group_offset_regression=1, offset_output_mismatch=1)
+def an_output_too_many(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.take(1)
+    h.take(0, pid=2)
+    join(h)
+
+
+@found(lost_input=1)
+def an_input_without_an_output(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.take(1, gives="")
+    join(h)
+
+
+@found()
+def an_aborted_attempt_counts_for_nothing(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="fail")
+    h.take(0)
+    join(h)
+
+
+@found()
+def two_inputs_that_are_alike_have_two_outputs(h: History) -> None:
+    h.feed(2)
+    h.take(0, 1)
+    join(h, lambda offset: "same")
+
+
+@found(lost_input=1)
+def two_inputs_that_are_alike_and_one_output(h: History) -> None:
+    h.feed(2)
+    h.take(0, 1, names=[0])
+    join(h, lambda offset: "same")
+
+
+@found(reprocessed_input=1, offset_output_mismatch=1, group_offset_regression=1)
+def two_inputs_that_are_alike_and_three_outputs(h: History) -> None:
+    h.feed(2)
+    h.take(0, 1)
+    h.take(1, pid=2, claim=(0, 1))
+    join(h, lambda offset: "same")
+
+
+@found(phantom=1)
+def an_output_that_no_input_accounts_for(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.put("x", None, -1, digest=7)
+    join(h)
+    stray = len(h.entries["x"]) - 1
+    h.alter(
+        "records",
+        lambda row: row | {"about": "?"} if (row["tp"], row["offset"]) == (h.tp["x"], stray) else row,
+    )
+
+
+@found(corrupt=1)
+def an_output_that_holds_something_else(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    join(h)
+    h.alter("records", lambda row: row | {"digest": 8} if row.get("about") is not None else row)
+
+
+@found(offset_output_mismatch=1)
+def an_output_whose_offset_is_in_another_transaction(h: History) -> None:
+    h.feed(1)
+    op = h.take(0, offsets_fate="")
+    h.offset(1, op, 2)
+    h.mark(OFFSETS, 2, "commit")
+    h.complete(2, [OFFSETS])
+    join(h)
+
+
+@found(torn_transaction=1, offset_output_mismatch=1)
+def a_transaction_of_which_one_record_is_aborted(h: History) -> None:
+    h.feed(1)
+    h.take(0, gives="xy", fates={"y": "abort"})
+    join(h)
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judgement]:
+    histories = []
+    for run, (draw, _) in enumerate(CASES.values()):
+        history = History()
+        draw(history)
+        histories.append((run, history))
+    folder = write(tmp_path_factory.mktemp("store") / "runs", histories, log=True)
+    runs = [
+        StoredRun(run, folder, WALL_MS, blind=True, unjournaled=True, joined=True, had_log=True, healed_ns=0)
+        for run, _ in histories
+    ]
+    told = judge(spark, runs)
+    return {name: told[run] for run, name in enumerate(CASES)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_joined_is_judged_as_if_it_had_named_its_input(
+    name: str, judged: dict[str, Judgement]
+) -> None:
+    told = judged[name]
+    assert {anomaly: one.count for anomaly, one in told.anomalies.items()} == CASES[name][1], told.anomalies
+    assert all(sentence for one in told.anomalies.values() for sentence in one.sentences)
+
+
+def test_a_cause_is_told_within_one_transaction(judged: dict[str, Judgement]) -> None:
+    told = judged[a_transaction_of_which_one_record_is_aborted.__name__].anomalies
+    assert told["offset-output-mismatch"].because == "torn-transaction"
+    assert told["torn-transaction"].because is None
+
+
+def test_without_a_word_of_what_is_due_nobody_is_accused(spark: SparkSession, tmp_path: Path) -> None:
+    history = History()
+    each_input_has_its_output(history)
+    history.alter("expected", lambda row: None)
+    folder = write(tmp_path / "runs", [(1, history)], log=True)
+    run = StoredRun(1, folder, WALL_MS, blind=True, unjournaled=True, joined=True, had_log=True)
+    told = judge(spark, [run])[1]
+    assert not told.anomalies
+    assert any("expected is empty" in reason.text for reason in told.broken.values())
