@@ -1,0 +1,111 @@
+"""Programs that do what no program should: one sentence each, the right status, and nothing left."""
+
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+import fencepost
+from fencepost import FencepostFailed, Result
+
+BILLING = Path(__file__).resolve().parents[2] / "examples" / "billing"
+LOOP = "import signal, threading; "
+FILE = """
+name = "hostile"
+[[stage]]
+name = "bad"
+reads = ["purchases"]
+writes = ["invoices", "shipments"]
+group = "billing"
+command = [PYTHON, "-c", CODE, "hostile-mark"]
+instances = 1
+ready_within_s = 8
+stop_within_s = 3
+MORE
+[inputs.purchases]
+make = "FOLDER/expect.py:purchase"
+"""
+
+
+def run(folder: Path, code: str, more: str = "") -> Result:
+    """A run of one instance of such a program, for a few seconds."""
+    text = FILE.replace("PYTHON", f"'{sys.executable}'").replace("CODE", f"'''{code}'''")
+    (folder / "pipeline.toml").write_text(text.replace("MORE", more).replace("FOLDER", str(BILLING)))
+    result = fencepost.run(
+        pipeline=str(folder / "pipeline.toml"),
+        nemesis="none",
+        time_limit=3,
+        rate=20,
+        seed=1,
+        store=str(folder / "store"),
+    )
+    left = [
+        one.pid for one in psutil.process_iter(["cmdline"]) if "hostile-mark" in (one.info["cmdline"] or ())
+    ]
+    assert not left
+    return result
+
+
+def reasons(result: Result) -> str:
+    """Why it is unknown."""
+    return "; ".join(reason["text"] for reason in result.verdict["unknown_because"])
+
+
+def test_one_that_exits_at_once_is_unknown_with_its_last_words(tmp_path: Path) -> None:
+    result = run(tmp_path, 'print("no licence"); raise SystemExit(3)')
+    assert result.valid is None and result.exit_status == 3
+    assert "did not come up: bad-1.0 ended at its start: no licence" in reasons(result)
+
+
+def test_one_that_never_becomes_ready_is_unknown(tmp_path: Path) -> None:
+    result = run(tmp_path, LOOP + 'print("warming up", flush=True); threading.Event().wait()')
+    assert result.valid is None
+    assert "did not come up" in reasons(result) and "bad-1.0 said last: warming up" in reasons(result)
+
+
+def test_one_that_does_nothing_is_unknown(tmp_path: Path) -> None:
+    code = LOOP + 'print("started", flush=True); threading.Event().wait()'
+    result = run(tmp_path, code, 'ready = "line:started"')
+    assert result.valid is None
+    assert "no output is visible" in reasons(result)
+
+
+def test_one_that_ignores_its_signal_is_a_warning(tmp_path: Path) -> None:
+    code = LOOP + 'signal.signal(15, signal.SIG_IGN); print("started", flush=True); threading.Event().wait()'
+    result = run(tmp_path, code, 'ready = "line:started"')
+    assert any("did not end within 3 s of SIGTERM" in one["text"] for one in result.verdict["warnings"])
+
+
+def test_one_that_writes_without_end_fills_no_disk(tmp_path: Path) -> None:
+    code = 'print("started", flush=True)\nfor n in range(12_000_000): print("x" * 80)'
+    result = run(tmp_path, code, 'ready = "line:started"')
+    assert result.valid is None
+    assert sum(path.stat().st_size for path in (result.folder / "workers").iterdir()) < 8_000_000
+
+
+def test_one_that_forks_and_leaves_leaves_nothing(tmp_path: Path) -> None:
+    code = LOOP + "import os\nif os.fork() == 0:\n    os.setsid(); threading.Event().wait()"
+    result = run(tmp_path, code)
+    assert result.valid is None
+    assert "bad-1.0 ended at its start" in reasons(result)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('command = ["./not-there"]', "not-there, is not there"),
+        ('command = ["python3"]\nreads = ["x"]', "Cannot overwrite a value"),
+        ('transactional_id = "{instnace}"', 'did you mean "instance"'),
+    ],
+)
+def test_what_cannot_be_started_is_refused(line: str, words: str, tmp_path: Path) -> None:
+    text = FILE.replace("PYTHON", f"'{sys.executable}'").replace("CODE", "''").replace("FOLDER", str(BILLING))
+    if line.startswith('command = ["./'):
+        text = "\n".join(line if row.startswith("command") else row for row in text.splitlines())
+        line = ""
+    (tmp_path / "pipeline.toml").write_text(text.replace("MORE", line))
+    with pytest.raises(FencepostFailed, match=words) as refused:
+        fencepost.run(pipeline=str(tmp_path / "pipeline.toml"), store=str(tmp_path / "store"))
+    assert refused.value.exit_status == 2
+    assert not (tmp_path / "store").exists()

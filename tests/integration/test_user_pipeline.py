@@ -1,0 +1,32 @@
+"""A program that knows nothing of Fencepost is run, struck and judged by what stands in the logs."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import fencepost
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def test_offsets_outside_the_transaction_are_caught_without_a_word_from_the_program(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    result = fencepost.run(
+        pipeline=str(EXAMPLES / "billing" / "offsets-after.toml"),
+        nemesis="kill-instance",
+        time_limit=12,
+        rate=60,
+        seed=1,
+        store=str(place / "store"),
+    )
+    found = {name for name, one in result.verdict["anomalies"].items() if not one["allowed"]}
+    assert "offset-output-mismatch" in found, result.explain()
+    assert found <= {"offset-output-mismatch", "reprocessed-input"}, result.explain()
+    assert [fault["acted"] for fault in result.verdict["faults"]] == [True]
+    assert result.verdict["coverage"]["committed"] > 0
+    assert result.verdict["not_checked"]["lost-commit"]["code"] == "no-journals"
+    assert result.folder.parent.name == "billing-offsets-after"
