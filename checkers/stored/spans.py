@@ -30,11 +30,13 @@ def make_spans(
     of = decided.selectExpr(
         *SPAN, "tp as in_tp", "marker_offset", "transactional_id", "producer_id", "decided"
     )
-    records = positions.where("found and not internal and marker_offset is not null").selectExpr(
+    records = positions.where(
+        "marker_offset is not null and commit is null and (found or internal)"
+    ).selectExpr(
         "run",
         "tp as in_tp",
         "marker_offset",
-        "struct(tp, offset, topic, fate as effect, slot, inputs) as record",
+        "struct(tp, offset, topic, fate as effect, slot, coalesce(inputs, array()) as inputs) as record",
     )
     united = records.unionByName(_commits(positions), allowMissingColumns=True)
     return (

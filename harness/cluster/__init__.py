@@ -199,6 +199,10 @@ class Cluster(Protocol):
         """A group's committed offsets by (topic, partition)."""
         ...
 
+    def topics(self) -> tuple[str, ...]:
+        """The names of all topics but Kafka's own."""
+        ...
+
     def members(self, group: str) -> tuple[str, ...] | None:
         """The ids of a group's members; None while it is not stable, or nobody can say."""
         ...

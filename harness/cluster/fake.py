@@ -185,6 +185,10 @@ class FakeCluster:
         self.offsets[group] = self.soon.pop(group, told)
         return told
 
+    def topics(self) -> tuple[str, ...]:
+        """None that nobody knows."""
+        return ()
+
     def members(self, group: str) -> tuple[str, ...] | None:
         """Nobody: as many as are wanted belong to no group here."""
         return ()

@@ -124,6 +124,10 @@ class Questions:
 
         return persist(offsets, f"the offsets of {group}")
 
+    def topics(self) -> tuple[str, ...]:
+        """The names of all topics but Kafka's own."""
+        return tuple(sorted(topic for topic in self._current().topics if not topic.startswith("__")))
+
     def members(self, group: str) -> tuple[str, ...] | None:
         """The ids of a group's members; None while it is not stable, or nobody can say."""
         coordinator = self.group_coordinator(group)

@@ -24,7 +24,7 @@ PARTITIONS = table(
     column("tp", _i32, "its number within the run"),
     column("topic", _str, "its topic"),
     column("partition", _i32, "its number within the topic"),
-    column("internal", _bool, "whether it is one of `__consumer_offsets` or `__transaction_state`"),
+    column("internal", _bool, "whether it is Kafka's own, or of a topic that a program made itself"),
     column("compacted", _bool, "whether its topic is compacted: then absence proves nothing"),
 )
 

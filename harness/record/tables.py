@@ -10,7 +10,7 @@ a time. Final readers have written columns already (`parts`), which are renumber
 wrote lines, like everybody else.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -81,11 +81,16 @@ class Tabulator:
             for path in sorted(journals):
                 self._journal(path)
 
-    def write_partitions(self, folder: Path, compacted: Mapping[str, bool]) -> None:
-        """Write the names of all partitions that any table has, `log/` included. `compacted`: by topic."""
+    def write_partitions(
+        self, folder: Path, compacted: Mapping[str, bool], known: Collection[str] | None = None
+    ) -> None:
+        """Write the names of all partitions that any table has, `log/` included. `compacted`: by topic; `known`: the
+        pipeline's topics and tables, beside which all are internal; None: all that are not Kafka's own.
+        """
         with open_parquet(folder / "partitions.parquet", HISTORY["partitions"]) as sheet:
             for tp, topic, partition in self._names:
-                sheet.append((self.run, tp, topic, partition, topic in INTERNAL, compacted.get(topic, False)))
+                internal = topic in INTERNAL if known is None else topic not in known
+                sheet.append((self.run, tp, topic, partition, internal, compacted.get(topic, False)))
 
     def _row(self, table: str, *cells: object) -> None:
         self._sheets[table].append((self.run, *cells))

@@ -6,7 +6,7 @@ is an evidence problem: the run is then at best unknown.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -101,7 +101,7 @@ def quiesce(
             "the final readers did not come to the end",
             partial(_read_all, cluster, processes, pipeline, ends, patience),
         )
-        quiet = _look(cluster, topics, pipeline.internal_topics, run_log)
+        quiet = _look(cluster, pipeline, run_log)
     with run_log.phase("brokers' logs"):
         return _witnessed(cluster, quiet, processes.folder, run_log)
 
@@ -209,10 +209,15 @@ def _read_all(
     read_all(processes, pipeline.places, records, patience.reads_s, tables, until=ends.until)
 
 
-def _look(cluster: Cluster, topics: Sequence[str], internal: Sequence[str], run_log: RunLog) -> Quiet:
-    """Who leads what, how far each partition goes, and whether all replicas are still there."""
-    everything = [*topics, *internal]
+def _look(cluster: Cluster, pipeline: PipelineFacts, run_log: RunLog) -> Quiet:
+    """Who leads what, how far each partition goes, and whether all replicas are still there. Of a user's pipeline also
+    of the topics that its programs made themselves.
+    """
+    topics = [topic.name for topic in pipeline.topics]
+    everything = [*topics, *pipeline.internal_topics]
     try:
+        if not pipeline.journaled:
+            everything += [topic for topic in cluster.topics() if topic not in topics]
         missing = cluster.out_of_sync(topics)
         views = {
             (topic, partition): view

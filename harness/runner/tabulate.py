@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 import pyarrow.parquet as pq
 
-from harness.promises import FETCH, HISTORY_FILE
+from harness.promises import FETCH, HISTORY_FILE, INTERNAL_TOPICS
 from harness.reasons import Reason
 from harness.record.events import Completed, NoEvent, parse
 from harness.record.naming import operation_name
@@ -46,7 +46,9 @@ def tabulate(folder: Path, plan: Plan, ends: Ends | None = None) -> None:
     tables = Tabulator(run, plan.pipeline.stages, names)
     journals = [path for path in (folder / "journals").glob("*.jsonl") if path.stem != "nemesis"]
     asked = ends or Ends({}, {})
-    topics = [topic.name for topic in plan.pipeline.topics]
+    planned = [topic.name for topic in plan.pipeline.topics]
+    made = () if plan.pipeline.journaled else {topic for topic, _ in asked.leaders}  # by programs themselves
+    topics = sorted({*planned, *made} - {*INTERNAL_TOPICS})
     sources = replicas(folder, plan.promises.witness)
     if sources:
         with capturing(run, sources, asked.leaders, folder / "log", topics, asked.high_watermarks) as finish:
@@ -54,7 +56,8 @@ def tabulate(folder: Path, plan: Plan, ends: Ends | None = None) -> None:
             finish(names, tables.op_of)
     else:
         tables.write(journals, folder / "history")
-    tables.write_partitions(folder / "history", asked.compacted)
+    known = {*planned, *(table.name for table in plan.pipeline.tables)}
+    tables.write_partitions(folder / "history", asked.compacted, known)
     if plan.promises.history:
         told = [*journals, *(folder / "journals").glob("nemesis.jsonl")]
         write_told(told, plan.pipeline.stages, folder / HISTORY_FILE)
