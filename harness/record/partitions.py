@@ -4,7 +4,11 @@ Every table of a run shares one `PartitionIds`, so that a partition has one numb
 named; the table `partitions` is written last, when all names are known.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from harness.record.parquet_writer import open_parquet
+from harness.record.schema import HISTORY
 
 
 class PartitionIds:
@@ -24,3 +28,14 @@ class PartitionIds:
 
     def __len__(self) -> int:
         return len(self._ids)
+
+
+def write_partitions(
+    names: PartitionIds, run: int, folder: Path, compacted: Mapping[str, bool], known: Collection[str]
+) -> None:
+    """Write the names of all partitions that any table of a run has, `log/` included. `compacted`: by topic; `known`:
+    the pipeline's topics and tables: all others are internal.
+    """
+    with open_parquet(folder / "partitions.parquet", HISTORY["partitions"]) as sheet:
+        for tp, topic, partition in names:
+            sheet.append((run, tp, topic, partition, topic not in known, compacted.get(topic, False)))

@@ -10,7 +10,7 @@ a time. Final readers have written columns already (`parts`), which are renumber
 wrote lines, like everybody else.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -40,8 +40,6 @@ from harness.record.parquet_writer import ParquetWriter, open_parquet
 from harness.record.partitions import PartitionIds
 from harness.record.parts import DamagedPart, Numbers, folder_of, read_part
 from harness.record.schema import HISTORY
-
-INTERNAL = ("__consumer_offsets", "__transaction_state")
 
 
 class Tabulator:
@@ -80,17 +78,6 @@ class Tabulator:
                     )  # fmt: skip
             for path in sorted(journals):
                 self._journal(path)
-
-    def write_partitions(
-        self, folder: Path, compacted: Mapping[str, bool], known: Collection[str] | None = None
-    ) -> None:
-        """Write the names of all partitions that any table has, `log/` included. `compacted`: by topic; `known`: the
-        pipeline's topics and tables, beside which all are internal; None: all that are not Kafka's own.
-        """
-        with open_parquet(folder / "partitions.parquet", HISTORY["partitions"]) as sheet:
-            for tp, topic, partition in self._names:
-                internal = topic in INTERNAL if known is None else topic not in known
-                sheet.append((self.run, tp, topic, partition, internal, compacted.get(topic, False)))
 
     def _row(self, table: str, *cells: object) -> None:
         self._sheets[table].append((self.run, *cells))

@@ -15,7 +15,7 @@ from harness.promises import FETCH, HISTORY_FILE, INTERNAL_TOPICS
 from harness.reasons import Reason
 from harness.record.events import Completed, NoEvent, parse
 from harness.record.naming import operation_name
-from harness.record.partitions import PartitionIds
+from harness.record.partitions import PartitionIds, write_partitions
 from harness.record.schema import HISTORY
 from harness.record.tables import Tabulator
 from harness.record.told_history import write_told
@@ -57,7 +57,7 @@ def tabulate(folder: Path, plan: Plan, ends: Ends | None = None) -> None:
     else:
         tables.write(journals, folder / "history")
     known = {*planned, *(table.name for table in plan.pipeline.tables)}
-    tables.write_partitions(folder / "history", asked.compacted, known)
+    write_partitions(names, run, folder / "history", asked.compacted, known)
     if plan.promises.history:
         told = [*journals, *(folder / "journals").glob("nemesis.jsonl")]
         write_told(told, plan.pipeline.stages, folder / HISTORY_FILE)

@@ -10,7 +10,7 @@ import pytest
 from harness.record import parts as parts_module
 from harness.record.events import Begun, Polled
 from harness.record.journal import Journal
-from harness.record.partitions import PartitionIds
+from harness.record.partitions import PartitionIds, write_partitions
 from harness.record.parts import PartWriter, folder_of, start_over
 from harness.record.tables import StageFacts, Tabulator
 
@@ -28,9 +28,9 @@ def reader(folder: Path, name: str = "final-read_uncommitted") -> tuple[Journal,
 
 
 def tables(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    tabulator = Tabulator(7, STAGES, PartitionIds())
-    tabulator.write(list(folder.glob("*.jsonl")), folder / "history")
-    tabulator.write_partitions(folder / "history", {})
+    names = PartitionIds()
+    Tabulator(7, STAGES, names).write(list(folder.glob("*.jsonl")), folder / "history")
+    write_partitions(names, 7, folder / "history", {}, {"in", "raw"})
     return {path.stem: pq.read_table(path).to_pylist() for path in (folder / "history").glob("*.parquet")}
 
 
