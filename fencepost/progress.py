@@ -16,10 +16,13 @@ def words(tick: Tick) -> str:
     left = (
         f"{tick.left_s:.0f} s left" if tick.left_s >= 0.5 else "over the time limit: faults are being healed"
     )
+    on = f"faults on: {', '.join(tick.faults) or 'none'}"
+    if not tick.told:
+        return f"{left}, {tick.inputs:,} inputs, {on}"
     return (
         f"{left}, {tick.inputs:,} inputs, {tick.rate_tps:.0f} txn/s "
         f"({tick.committed:,} ok, {tick.aborted:,} aborted, {tick.info:,} info, {tick.fenced:,} fenced), "
-        f"lag {lag}, faults on: {', '.join(tick.faults) or 'none'}"
+        f"lag {lag}, {on}"
     )
 
 

@@ -18,6 +18,7 @@ class Tick:
     rate_tps: float  # committed transactions a second, since the last tick
     lag: int | None  # inputs that no commit has reached yet; None: not known now
     faults: tuple[str, ...] = ()  # those that are on
+    told: bool = True  # the pipeline says what it does; else nothing is known of its transactions yet
 
 
 class Progress(Protocol):

@@ -22,6 +22,7 @@ class Watch:
         # Lag is told of the stages that take what is fed, and not of those behind them.
         self._first = {stage.name for stage in pipeline.stages if not set(stage.reads) & written}
         self._readers = max(1, len(self._first))
+        self._told = pipeline.journaled
         self._rate = options.rate
         self._limit_s = options.time_limit_s
         self._begun_s = begun_s
@@ -49,8 +50,9 @@ class Watch:
             info=counts.get("info", 0),
             fenced=counts.get("fenced", 0),
             rate_tps=(committed - before) / max(now_s - before_s, 0.001),
-            lag=max(0, fed - done // self._readers),
+            lag=max(0, fed - done // self._readers) if self._told else None,
             faults=faults,
+            told=self._told,
         )
         return self._tick
 

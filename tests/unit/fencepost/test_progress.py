@@ -2,6 +2,7 @@
 
 import io
 import itertools
+from dataclasses import replace
 
 from fencepost.live import LiveProgress
 from fencepost.progress import LineProgress, progress_for, words
@@ -59,3 +60,9 @@ def test_a_terminal_shows_all_of_it_and_is_given_back():
 
 def test_no_terminal_gets_lines():
     assert isinstance(progress_for(io.StringIO()), LineProgress)
+
+
+def test_of_a_program_that_says_nothing_only_what_is_known_is_told() -> None:
+    line = words(replace(TICK, told=False, lag=None))
+    assert "inputs" in line and "faults on" in line
+    assert "txn" not in line and "lag" not in line
