@@ -122,12 +122,12 @@ MISTAKES = {
     "a key that nobody knows": (
         'name = "billing"',
         'name = "billing"\nguarante = "x"',
-        'it there is no key "guarante"; did you mean "guarantee"?',
+        'it has a key too many: there is no key "guarante"; did you mean "guarantee"?',
     ),
     "a key of a stage that nobody knows": (
         'command = ["true"]',
         'command = ["true"]\ninstance = 2',
-        '[[stage]] bill there is no key "instance"; did you mean "instances"?',
+        '[[stage]] bill has a key too many: there is no key "instance"; did you mean "instances"?',
     ),
     "no such guarantee": (
         'name = "billing"',
@@ -165,6 +165,16 @@ MISTAKES = {
         '["true"]',
         '["true"]\nenv = { A = [1] }',
         "[[stage]] bill env.A must hold texts or numbers, not [1]",
+    ),
+    "one that no plan can know": (
+        '["true"]',
+        '["true"]\ntransactional_id = "{run}-{instance}"',
+        '[[stage]] bill transactional_id has {run}: there is no placeholder "run"; there is instance',
+    ),
+    "a pattern that is none": (
+        '["true"]',
+        '["true"]\nready = "line:started ("',
+        "[[stage]] bill ready is no regular expression: missing )",
     ),
     "bad ready": ('["true"]', '["true"]\nready = "up"', '[[stage]] bill ready must be "line:PATTERN"'),
     "bad signal": ('["true"]', '["true"]\nstop = "TERM"', "[[stage]] bill stop must be the name of a signal"),
