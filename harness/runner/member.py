@@ -76,6 +76,7 @@ class Member:
 
     def last_words(self) -> str:
         """The last line that it printed."""
+        self.child.await_log()
         last = self.log_file.with_name(self.log_file.name + ".last")  # of a log that is bounded
         with (last if last.exists() else self.log_file).open("rb") as file:
             file.seek(0, SEEK_END)
