@@ -290,6 +290,8 @@ class Processes:
             before()
         for member in deaf:
             member.child.kill()
+        for member in members:
+            member.hear_out()
         return deaf
 
     def others(self, *roles: Role) -> Iterator[Member]:
