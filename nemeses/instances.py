@@ -31,7 +31,9 @@ CATCH_TIMEOUT_S = 45.0
 
 def any_instance(rng: Random, targets: FaultTargets) -> Drawn:
     """An instance of a program that has no steps to tell of. Raises `OfAnotherPipeline`."""
-    stages = [stage for stage in sorted(targets.workers) if not targets.steps.get(stage)]
+    stages = [
+        stage for stage, names in sorted(targets.workers.items()) if names and not targets.steps.get(stage)
+    ]
     if targets.stage is not None:
         stages = [stage for stage in stages if stage == targets.stage]
     if not stages:
@@ -93,10 +95,13 @@ def _stopped_in(
         if not met(context.cluster.transaction(own)):
             return None
         member.child.pause()
-        view = context.cluster.transaction(own)
-        if met(view):
-            return view
-        member.child.resume()
-        return None
+        view, held = None, False
+        try:
+            view = context.cluster.transaction(own)
+            held = met(view)
+        finally:  # also where nobody answers
+            if not held:
+                member.child.resume()
+        return view if held else None
 
     return look

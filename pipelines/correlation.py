@@ -3,6 +3,7 @@
 import hashlib
 import zlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import orjson
 
@@ -77,9 +78,14 @@ def _parts(pointer: str) -> list[str]:
 def _at(value: bytes | None, parts: Sequence[str]) -> object:
     """What stands there; None: nothing, or the value is no JSON."""
     try:
-        found: object = orjson.loads(value or b"")
+        found = orjson.loads(value or b"")
     except orjson.JSONDecodeError:
         return None
+    return _within(found, parts)
+
+
+def _within(found: Any, parts: Sequence[str]) -> Any:
+    """What stands there in what was read of JSON; None: nothing."""
     for part in parts:
         if isinstance(found, dict):
             found = found.get(part)
@@ -97,11 +103,11 @@ def _without(value: bytes, ignored: Sequence[Sequence[str]]) -> bytes:
     except orjson.JSONDecodeError:
         return value
     for parts in ignored:
-        inner = body
-        for part in parts[:-1]:
-            inner = inner.get(part) if isinstance(inner, dict) else None
+        inner, last = _within(body, parts[:-1]), parts[-1]
         if isinstance(inner, dict):
-            inner.pop(parts[-1], None)
+            inner.pop(last, None)
+        elif isinstance(inner, list) and last.isdecimal() and int(last) < len(inner):
+            inner[int(last)] = None  # the others keep their places
     return orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
 
 

@@ -1,7 +1,7 @@
 """What is filled in where a command, its environment or a transactional id says `{bootstrap}`."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from harness.names import nearest, unknown
 from pipelines.table import Table
@@ -11,11 +11,11 @@ NAMES = ("bootstrap", "instance", "run", "data")
 PLACE = re.compile(r"\{([a-z_]+)\}")
 
 
-def require_known(table: Table, key: str, text: str) -> None:
-    """Raise `UsageError` where a text has what looks like a placeholder, and is none."""
+def require_known(table: Table, key: str, text: str, known: Collection[str] = NAMES) -> None:
+    """Raise `UsageError` where a text has what looks like a placeholder, and is none, or none of those known there."""
     for name in PLACE.findall(text):
-        if name not in NAMES and nearest(name, NAMES):
-            raise table.error(f"has {{{name}}}: {unknown('placeholder', name, NAMES)}", key)
+        if name not in known and (name in NAMES or nearest(name, known)):
+            raise table.error(f"has {{{name}}}: {unknown('placeholder', name, known)}", key)
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:

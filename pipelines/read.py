@@ -1,5 +1,6 @@
 """From `pipeline.toml` to a `Description`: every mistake is one sentence that names the file and the key."""
 
+import re
 import tomllib
 from pathlib import Path
 from signal import Signals
@@ -77,7 +78,7 @@ def _stage(file: Path, n: int, row: Any) -> Stage:
     for key, text in [*(("command", one) for one in command), *(("env", one) for one in env.values())]:
         require_known(table, key, text)
     if own is not None:
-        require_known(table, "transactional_id", own)
+        require_known(table, "transactional_id", own, ("instance",))  # the others no plan can know
     stage = Stage(
         name=name,
         reads=table.texts("reads", needed='["purchases"]'),
@@ -102,11 +103,16 @@ def _manners(table: Table) -> Manners:
     ready = table.text("ready")
     if ready is not None and not ready.startswith("line:"):
         raise table.error('must be "line:PATTERN", which a line of its output matches', "ready")
+    pattern = ready.removeprefix("line:") if ready else None
+    try:
+        re.compile(pattern or "")
+    except re.error as error:
+        raise table.error(f"is no regular expression: {error}", "ready") from error
     stop = table.text("stop") or "SIGTERM"
     if stop not in Signals.__members__:
         raise table.error(f"must be the name of a signal, as SIGTERM, not {stop!r}", "stop")
     return Manners(
-        ready=ready.removeprefix("line:") if ready else None,
+        ready=pattern,
         ready_within_s=table.number("ready_within_s", 1, 600, 60.0),
         stop_signal=stop,
         stop_within_s=table.number("stop_within_s", 1, 300, 30.0),

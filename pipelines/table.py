@@ -144,4 +144,4 @@ class Table:
         """Raise for a key that nobody has asked for."""
         for key in self._body:
             if key not in self._asked:
-                raise self.error(unknown("key", key, sorted(set(self._asked))))
+                raise self.error(f"has a key too many: {unknown('key', key, sorted(set(self._asked)))}")

@@ -95,6 +95,9 @@ class FakeCluster:
     )  # by id, what is said of it at each look, the last of them for ever
     offsets: dict[str, dict[Place, int]] = field(default_factory=dict)  # committed, by group
     soon: dict[str, dict[Place, int]] = field(default_factory=dict)  # the same, after the next question
+    groups: dict[str, list[tuple[str, ...] | None]] = field(
+        default_factory=dict
+    )  # who is in it at each look, the last of them for ever
     records_on: bool = False  # brokers do not stop to record requests
     recording: list[bool] = field(default_factory=list)  # each time that it was turned on or off
     ends: dict[Place, tuple[int, int, int]] = field(
@@ -190,8 +193,9 @@ class FakeCluster:
         return ()
 
     def members(self, group: str) -> tuple[str, ...] | None:
-        """Nobody: as many as are wanted belong to no group here."""
-        return ()
+        """As it was set; nobody, where nothing was."""
+        told = self.groups.get(group, [()])
+        return told.pop(0) if len(told) > 1 else told[0]
 
     def finalized(self) -> Mapping[str, int]:
         """That of a new cluster."""

@@ -13,20 +13,29 @@ from pathlib import Path
 import psutil
 
 from harness.errors import WaitTimeout
+from harness.processes.bounded_log import BoundedLog
 from harness.waiting import wait_for
 
 KILL_TIMEOUT_S = 10.0
 PAUSE_TIMEOUT_S = 5.0
+LOG_TIMEOUT_S = 1.0
 STILL = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
 class Child:
     """One process, and the group that it leads. Verbs return when they have taken effect on all of them."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", name: str, log_file: Path | None) -> None:
+    def __init__(
+        self,
+        process: "subprocess.Popen[bytes]",
+        name: str,
+        log_file: Path | None,
+        bounded: BoundedLog | None = None,
+    ) -> None:
         self._process = process
         self.name = name
         self.log_file = log_file
+        self._bounded = bounded  # through which it prints into that file
 
     @property
     def pid(self) -> int:
@@ -43,6 +52,11 @@ class Child:
             return self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             raise WaitTimeout(f"the end of {self.name}", timeout_s, self._state()) from None
+
+    def await_log(self) -> None:
+        """Once it has ended: wait until all that it printed is in its log, unless what it has started prints on."""
+        if self._bounded is not None and self.poll() is not None:
+            self._bounded.wait(LOG_TIMEOUT_S)
 
     @property
     def paused(self) -> bool:

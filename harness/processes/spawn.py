@@ -115,7 +115,7 @@ class Supervisor:
                 if pipe:
                     pipe.started()
                     self._logs.append(pipe)
-            child = Child(process, name, log_file)
+            child = Child(process, name, log_file, pipe)
             assert self._guardian is not None
             self._guardian.register_process(child.pid)
             self._children = [one for one in self._children if one.poll() is None] + [child]

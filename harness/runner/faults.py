@@ -147,6 +147,7 @@ class FaultTargets:
         """What has to do with the workers of these stages, and the partitions that they write."""
         few = replace(
             self,
+            workers={stage: names if stage in stages else () for stage, names in self.workers.items()},
             groups={stage: group for stage, group in self.groups.items() if stage in stages},
             transactional_ids={
                 stage: own for stage, own in self.transactional_ids.items() if stage in stages

@@ -18,6 +18,7 @@ from harness.programs import Manners
 
 STOP_TIMEOUT_S = 75.0
 """Longer than a client's own patience: whoever is still waiting for a broker may finish."""
+LAST_REPORT_TIMEOUT_S = 5.0
 LAST_BYTES = 4_096
 
 
@@ -63,6 +64,11 @@ class Member:
         """Whether its process exists, stopped or not, or has said something that was not yet heard."""
         return self.child.poll() is None or (self.hearing is not None and self.hearing.is_alive())
 
+    def hear_out(self) -> None:
+        """Of one that has ended: wait until all that it said was heard."""
+        if self.hearing is not None:
+            self.hearing.join(LAST_REPORT_TIMEOUT_S)
+
     @property
     def stop_within_s(self) -> float:
         """How long it may take to end once it was asked."""
@@ -76,6 +82,7 @@ class Member:
 
     def last_words(self) -> str:
         """The last line that it printed."""
+        self.child.await_log()
         last = self.log_file.with_name(self.log_file.name + ".last")  # of a log that is bounded
         with (last if last.exists() else self.log_file).open("rb") as file:
             file.seek(0, SEEK_END)

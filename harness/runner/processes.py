@@ -253,7 +253,10 @@ class Processes:
                 continue
             words = f"{member.journal} ended by itself: {member.last_words()}"
             if member.role is Role.WORKER:
-                self.unexpected_ends.append(unexpected_end(member.journal, words))
+                if member.journal not in [
+                    one.subject for one in self.unexpected_ends
+                ]:  # of one that stays dead
+                    self.unexpected_ends.append(unexpected_end(member.journal, words))
                 self._require_patience(member, words)
                 self.replace(member)
             elif member.role is Role.OBSERVER:
@@ -287,6 +290,8 @@ class Processes:
             before()
         for member in deaf:
             member.child.kill()
+        for member in members:
+            member.hear_out()
         return deaf
 
     def others(self, *roles: Role) -> Iterator[Member]:

@@ -14,7 +14,7 @@ from harness.errors import StartFailed
 from harness.history import Role, Step
 from harness.pipeline import PipelineFacts, Place, StageFacts, TopicFacts
 from harness.processes.spawn import Supervisor
-from harness.programs import Launch, Seat
+from harness.programs import Launch, Manners, Program, Seat
 from harness.runner.faults import FaultContext
 from harness.runner.processes import Clock, Processes
 from harness.runner.progress import Tick
@@ -94,6 +94,21 @@ class Script:
         return Launch(argv, pass_fds=(seat.channel,))
 
 
+@dataclass(frozen=True)
+class Plain:
+    """A program of a user's, in the words of a shell; whoever is no worker is one of ours."""
+
+    body: str
+    manners: Manners = field(default_factory=Manners)
+    ours: Script = field(default_factory=Script)
+
+    def launch(self, seat: Seat) -> Launch:
+        """It knows nothing of a control line."""
+        if seat.role is not Role.WORKER:
+            return self.ours.launch(seat)
+        return Launch(["/bin/sh", "-c", self.body], manners=self.manners)
+
+
 class Silent:
     """A progress that keeps what it is told."""
 
@@ -161,6 +176,14 @@ PIPELINE = PipelineFacts(
 )
 
 
+USERS = PipelineFacts(
+    "users",
+    PIPELINE.topics,
+    (StageFacts("s", ("in",), "g", writes=("out",), journaled=False, transactional_ids={"s-1": "s-1"}),),
+)
+"""The same as the pipeline of a user's."""
+
+
 @dataclass
 class FakeRun:
     """What the parts of a run are tested on."""
@@ -172,23 +195,27 @@ class FakeRun:
     supervisor: Supervisor
     folder: Path
     service: FakeService = field(default_factory=FakeService)
+    pipeline: PipelineFacts = PIPELINE
 
     @property
     def context(self) -> FaultContext:
         real: Cluster = self.cluster
-        return FaultContext(real, self.processes, ("in", "out"), PIPELINE.stages, {"postgres": self.service})
+        return FaultContext(
+            real, self.processes, ("in", "out"), self.pipeline.stages, {"postgres": self.service}
+        )
 
 
 @contextmanager
 def fake_run(
     folder: Path,
-    program: Script | None = None,
+    program: Program | None = None,
     cluster: FakeCluster | None = None,
     service: FakeService | None = None,
+    pipeline: PipelineFacts = PIPELINE,
 ) -> Iterator[FakeRun]:
     """Processes of a program, and a cluster of which nothing is real."""
     cluster = cluster or FakeCluster()
-    cluster.create_topics(PIPELINE.topics, 1)
+    cluster.create_topics(pipeline.topics, 1)
     clock = Clock(time.monotonic_ns(), time.time() * 1000)
     program = program or Script()
     with Supervisor() as supervisor:
@@ -198,9 +225,10 @@ def fake_run(
             clock,
             lambda slot: cluster.bootstrap,
             ("w0", "w1", "w2"),
-            PIPELINE.stages,
+            pipeline.stages,
             {"s": program},
             program,
+            cluster.members,
         )
         progress = Silent()
         yield FakeRun(
@@ -211,4 +239,5 @@ def fake_run(
             supervisor,
             folder,
             service or FakeService(),
+            pipeline,
         )

@@ -12,8 +12,8 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from harness.clients import final_reader
 from harness.clients.control import Control
-from harness.clients.final_reader import FinalReader
-from harness.expectation import Adds, Due, Input
+from harness.clients.final_reader import FinalReader, Foreign
+from harness.expectation import About, Adds, Due, Expectation, Input
 from harness.history import SENTINEL_VALUE, SLOT_HEADER, SOURCE_HEADER, VALUE_HEADER, Isolation
 from harness.pipeline import StageFacts
 from harness.record.events import Begun
@@ -30,11 +30,11 @@ PLACES = (("x", 0), ("y", 0), ("z", 0))
 class Message:
     place: tuple[str, int]
     at: int
-    name: str
+    name: str = ""
     slot: str | None = None
     sources: str | None = None
 
-    def error(self) -> None:
+    def error(self) -> KafkaError | None:
         return None
 
     def topic(self) -> str:
@@ -60,18 +60,29 @@ class Message:
         return [(name, text.encode()) for name, text in own.items() if text is not None]
 
 
+class End(Message):
+    """There is nothing more to read for now."""
+
+    def error(self) -> KafkaError:
+        return KafkaError(KafkaError._PARTITION_EOF)
+
+
+Batch = Sequence[Message]
+
+
 class Cluster:
     """Gives what there is, then stops the reader. The log of x begins at 3; y has no leader, z is slow."""
 
-    def __init__(self, control: Control, batches: Sequence[list[Message]]) -> None:
+    def __init__(self, control: Control, batches: Sequence[Batch]) -> None:
         self._control = control
         self._batches = list(batches)
         self.closed = False
+        self.tells_ends = False
 
     def assign(self, places: Sequence[TopicPartition]) -> None:
         assert [(one.topic, one.partition) for one in places] == list(PLACES)
 
-    def consume(self, most: int, timeout: float) -> list[Message]:
+    def consume(self, most: int, timeout: float) -> Batch:
         if self._batches:
             return self._batches.pop(0)
         self._control.stopping = True
@@ -111,17 +122,35 @@ def read(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     isolation: Isolation,
-    *batches: list[Message],
+    *batches: Batch,
+    foreign: Foreign | None = None,
+    expect: Expectation | None = None,
 ) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
     """The events of the reader's journal, and the rows that it leaves, by table."""
     control = Control(None)
     cluster = Cluster(control, batches)
-    monkeypatch.setattr(final_reader, "Consumer", lambda _: cluster)
+
+    def consumer(settings: dict[str, Any]) -> Cluster:
+        cluster.tells_ends = settings["enable.partition.eof"]
+        return cluster
+
+    monkeypatch.setattr(final_reader, "Consumer", consumer)
     path = tmp_path / "final.jsonl"
     with Journal(path, 0, Begun("final", role="final")) as journal:
         parts = PartWriter(journal, folder_of(path))
-        FinalReader("nowhere:9092", PLACES, isolation, journal, parts, control, Stated(), {"x"}).run()
-    assert cluster.closed
+        told = (
+            "nowhere:9092",
+            PLACES,
+            isolation,
+            journal,
+            parts,
+            control,
+            expect or Stated(),
+            {"x"},
+            foreign,
+        )
+        FinalReader(*told).run()
+    assert cluster.closed and cluster.tells_ends is bool(foreign and foreign.until)
     tables = Tabulator(1, (StageFacts("s", ("x",), "g"),), PartitionIds())
     tables.write([path], tmp_path / "history")
     rows = {file.stem: pq.read_table(file).to_pylist() for file in (tmp_path / "history").iterdir()}
@@ -190,3 +219,75 @@ def test_the_read_uncommitted_one_says_what_records_hold_and_lead_to(
         "g",
     )
     assert (added["topic"], added["key"], added["adds"], added["slot"]) == ("sums", "sum", 2, None)
+
+
+class Joined(Stated):
+    """What is due is about the value of its input; what stands in z says the same of itself, if it has a slot."""
+
+    def due(self, record: Input) -> list[Due]:
+        return [Due("s", "z", "z", lambda partition, offset: 77, about=str(record.value))]
+
+    def adds(self, record: Input) -> list[Adds]:
+        return []
+
+    def about(self, record: Input) -> About | None:
+        return About(str(record.value), 77) if record.offset < 6 else None
+
+
+USERS = Foreign(frozenset({"z"}))
+FORWARDED = [
+    Message(("x", 0), 5, "feeder:0:0"),
+    Message(("z", 0), 5, "feeder:0:0", "slot", "x/0/5"),
+    Message(("z", 0), 6, SENTINEL.name),
+]
+
+
+def test_of_what_a_program_writes_our_own_headers_mean_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolation = Isolation.READ_UNCOMMITTED
+    _, rows = read(tmp_path, monkeypatch, isolation, FORWARDED, foreign=USERS, expect=Joined())
+    own = [(row["value"], row["slot"], row["inputs"], row["sentinel"]) for row in rows["records"]]
+    assert own == [("feeder:0:0", None, [], False), *[(None, None, [], False)] * 2]
+    x, z, nothing = rows["records"]
+    assert x["about"] is None and (z["about"], z["digest"]) == ("b'v'", 77)
+    assert (nothing["about"], nothing["digest"]) == (None, digest(b"k", b"v", FORWARDED[2].headers()))
+    assert rows["expected"] == []
+
+
+def test_of_a_users_inputs_the_read_committed_one_says_what_they_lead_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, rows = read(tmp_path, monkeypatch, Isolation.READ_COMMITTED, FORWARDED, foreign=USERS, expect=Joined())
+    assert [row["value"] for row in rows["polls"]] == ["feeder:0:0", None, None]
+    (due,) = rows["expected"]
+    assert (due["offset"], due["topic"], due["digest"], due["about"]) == (5, "z", 77, "b'v'")
+
+
+def test_a_partition_without_a_sentinel_is_read_up_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    until = {("x", 0): 8, ("y", 0): 0, ("z", 0): 3}
+    batches: list[Batch] = [
+        [Message(("x", 0), 5, "a"), End(("x", 0), 6), End(("y", 0), 0)],  # of x there will be more
+        [Message(("z", 0), 1, "b"), End(("z", 0), 3)],  # a marker stands at 2
+        [Message(("x", 0), 6, "c"), End(("x", 0), 8)],
+        [Message(("x", 0), 9, "nobody asks for it any more")],
+    ]
+    foreign = Foreign(frozenset({"z"}), until)
+    events, rows = read(
+        tmp_path, monkeypatch, Isolation.READ_COMMITTED, *batches, foreign=foreign, expect=Joined()
+    )
+    assert [(row["offset"], row["value"]) for row in rows["polls"]] == [(5, "a"), (1, None), (6, "c")]
+    (ends,) = (event["ends"] for event in events if event["type"] == "ends")
+    assert ends == {"x/0": {"first": 3, "next": 8, "read": 2, "sentinel": 7}}
+
+
+def test_a_partition_that_was_not_read_to_its_end_is_told_to_have_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign = Foreign(frozenset({"z"}), {("x", 0): 8})
+    batch = [Message(("x", 0), 6, "a"), End(("x", 0), 7)]
+    events, _ = read(tmp_path, monkeypatch, Isolation.READ_COMMITTED, batch, foreign=foreign, expect=Joined())
+    (ends,) = (event["ends"] for event in events if event["type"] == "ends")
+    assert ends == {"x/0": {"first": 3, "next": 7, "read": 1, "sentinel": None}}

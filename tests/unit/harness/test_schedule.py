@@ -16,10 +16,10 @@ from nemeses.registry import NEMESES
 GROUNDS = FaultTargets(
     brokers=(1, 2, 3),
     places=(("in", 0), ("out", 0), ("paid", 0)),
-    workers={"shop": ("shop-1", "shop-2"), "payments": ("payments-1",)},
-    steps={"shop": tuple(Step), "payments": tuple(Step)},
-    held_at={"shop": ("after-send",), "payments": ("before-commit",)},
-    groups={"shop": "g1", "payments": "g2"},
+    workers={"shop": ("shop-1", "shop-2"), "payments": ("payments-1",), "own": ("own-1",)},
+    steps={"shop": tuple(Step), "payments": tuple(Step), "own": ()},
+    held_at={"shop": ("after-send",), "payments": ("before-commit",), "own": ()},
+    groups={"shop": "g1", "payments": "g2", "own": "g3"},
     transactional_ids={"shop": ("shop-1", "shop-2"), "payments": ("payments-1",)},
     writes={"shop": ("out",), "payments": ("paid",)},
     slots=("w0", "w1", "w2"),
@@ -88,7 +88,7 @@ def test_a_fault_that_the_cluster_cannot_take_is_told_and_refused_where_it_was_n
 NOTHING = {
     "brokers": (1,),
     "places": (),
-    "workers": {"shop": (), "payments": ("payments-1",)},
+    "workers": {"shop": (), "payments": ()},
     "steps": {"shop": tuple(Step), "payments": ()},
     "held_at": {"shop": tuple(Step), "payments": ()},
     "groups": {},
@@ -164,7 +164,7 @@ def test_a_fault_that_needs_a_failover_is_refused_where_nobody_can_take_over(
 
 @given(SEEDS)
 def test_a_step_that_the_loop_never_comes_to_is_not_drawn(seed: int) -> None:
-    steps = {"shop": ("before-poll", "after-commit"), "payments": ("after-commit",)}
+    steps = {"shop": ("before-poll", "after-commit"), "payments": ("after-commit",), "own": ()}
     few = FaultTargets(**{**vars(GROUNDS), "steps": steps})
     schedule = draw([NEMESES["kill-worker"]], few, 60, Random(seed), named=True)
     assert {strike.step for strike in schedule.injections} <= {"before-poll", "after-commit"}

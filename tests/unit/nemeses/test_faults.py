@@ -17,7 +17,7 @@ from harness.record.events import Begun
 from harness.record.journal import Journal
 from harness.runner.carry_out import CarryingOut, Injected
 from harness.runner.faults import Injection, Target
-from nemeses import brokers, failover, kill_worker, pause_worker
+from nemeses import brokers, failover, kill_worker, pause_instance, pause_worker
 from nemeses.registry import NEMESES
 from tests.support.fake_run import FENCED_ZOMBIE, IDLE, WORKS, FakeRun, FakeService, Script, fake_run
 
@@ -31,6 +31,8 @@ AIMED = {
     "partition": Injection("partition", Target("isolate", "1"), 0.0, 0.05),
     "kill-worker": Injection("kill-worker", Target("worker", "s/s-1"), 0.0, 0.05, {"step": "after-send"}),
     "pause-worker": Injection("pause-worker", Target("worker", "s/s-1"), 0.0, 0.05, {"step": "after-send"}),
+    "kill-instance": Injection("kill-instance", Target("worker", "s/s-1"), 0.0, 0.05),
+    "pause-instance": Injection("pause-instance", Target("worker", "s/s-1"), 0.0, 0.05),
     "cut-txn-coordinator": Injection("cut-txn-coordinator", Target("txn-coordinator", "s-1"), 0.0, 0.05),
     "kill-leader-ahead": Injection("kill-leader-ahead", Target("leader", "in/0"), 0.0, 0.05),
     "lose-answers": Injection("lose-answers", Target("client", "w0-1"), 0.0, 0.05),
@@ -49,10 +51,12 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kill_worker, "STEP_TIMEOUT_S", 0.5)
     for name in ("STEP_TIMEOUT_S", "TAKE_OVER_TIMEOUT_S", "COME_BACK_TIMEOUT_S"):
         monkeypatch.setattr(pause_worker, name, 0.5)
+    monkeypatch.setattr(pause_instance, "COME_BACK_TIMEOUT_S", 0.5)
 
 
 def carried_out(run: FakeRun, *faults: str) -> Injected:
     run.processes.await_ready([run.processes.start_worker("s", "s-1")])
+    run.cluster.groups["g"] = [("s-1.0",), ("s-1.1",)]
     run.cluster.soon["g"] = {("in", 0): 10}  # others have committed what a zombie would hold
     with Journal(run.folder / "journals" / "nemesis.jsonl", 0, Begun("nemesis")) as journal:
         carrying = CarryingOut([AIMED[fault] for fault in faults], NEMESES, run.context, journal, 0.0)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -158,3 +159,62 @@ def test_a_reader_that_is_started_again_starts_over(tmp_path: Path, monkeypatch:
     assert list(tmp_path.iterdir()) == []
     two_parts(tmp_path, monkeypatch)
     assert len(tables(tmp_path)["records"]) == 4
+
+
+EXPECTED = ("shop", 0, 5, "invoice", "out", 77, None, None, None, None)
+
+
+def left_by(folder: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[pa.Schema], pa.Schema]) -> None:
+    """A record, and an output that is expected, of a reader whose tables had other columns."""
+    rows = {
+        table: dict(zip(parts_module.SCHEMAS[table].names, row, strict=True))
+        for table, row in (("records", (0, 5, *RECORD)), ("expected", EXPECTED))
+    }
+    other = {table: change(schema) for table, schema in parts_module.SCHEMAS.items()}
+    with monkeypatch.context() as theirs:
+        theirs.setattr(parts_module, "SCHEMAS", other)
+        journal, parts = reader(folder)
+        with journal:
+            for table, row in rows.items():
+                parts.extend(table, 1, *(row.get(name) for name in other[table].names))
+            parts.finish()
+
+
+def without(*names: str) -> Callable[[pa.Schema], pa.Schema]:
+    return lambda schema: pa.schema([column for column in schema if column.name not in names])
+
+
+def test_a_part_of_an_earlier_version_is_read_with_nulls_for_what_came_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, change in (
+        ("now", without()),
+        ("before", without("about")),
+        ("long-before", without("about", "via", "adds", "key", "state")),
+    ):
+        (tmp_path / name).mkdir()
+        left_by(tmp_path / name, monkeypatch, change)
+    now, before, long_before = (tables(tmp_path / name) for name in ("now", "before", "long-before"))
+    assert missing(long_before) == missing(before) == missing(now) == [0]
+    assert now["records"] == before["records"] and now["expected"] == before["expected"]
+    assert long_before["expected"] == now["expected"]
+    ((record,), (earlier,)) = now["records"], long_before["records"]
+    assert record["key"] == "k" and earlier == {**record, "key": None}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        without("offset"),  # which was always there
+        without("about", "offset"),
+        lambda schema: without("about")(schema).append(pa.field("abuot", pa.string())),
+        lambda schema: schema.append(pa.field("more", pa.string())),
+        lambda schema: without("about")(schema).append(pa.field("about", pa.int64())),
+    ],
+)
+def test_a_part_that_has_other_columns_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[pa.Schema], pa.Schema]
+) -> None:
+    left_by(tmp_path, monkeypatch, change)
+    found = tables(tmp_path)
+    assert (found["records"], found["expected"], missing(found)) == ([], [], [2])

@@ -1,0 +1,101 @@
+"""From options and a user's file to a plan; what only a workload of ours can have is refused."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost import planning
+from harness.errors import UsageError
+from harness.history import Role
+from harness.programs import Seat
+from harness.promises import OFFSETS
+from harness.runner.schedule import Schedule
+from harness.settings.options import Options
+from pipelines.command import Command
+from pipelines.pipeline import UserPipeline
+from tests.support.user_pipeline import EXPECTING, FUNCTIONS, described
+from workloads.registry import WORKLOADS
+
+OPTIONS = Options(seed=1, time_limit_s=300)
+GROUPED = EXPECTING.replace('["true"]', '["true"]\ngroup = "g"\ntransactional_id = "b-{instance}"')
+
+
+def pipeline(folder: Path, text: str = GROUPED, functions: str = FUNCTIONS) -> UserPipeline:
+    return UserPipeline(described(folder, text, functions))
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (
+            {"defect": "late-commit"},
+            "defect is for the workloads of Fencepost: leave it out of a run with --pipeline",
+        ),
+        ({"churn_s": 5.0}, "churn is for the workloads of Fencepost"),
+        ({"overrun_share": 0.1}, "overrun-share is for the workloads of Fencepost"),
+        (
+            {"cluster": "external", "bootstrap": "kafka:9092"},
+            "--pipeline needs a cluster of its own: choose --cluster local or --cluster docker",
+        ),
+    ],
+)
+def test_what_only_ours_can_have_is_refused(asked: dict[str, Any], words: str, tmp_path: Path) -> None:
+    users = pipeline(tmp_path)
+    assert planning.facts_of(OPTIONS, users).name == "billing"
+    with pytest.raises(UsageError, match=words):
+        planning.facts_of(replace(OPTIONS, **asked), users)
+
+
+def test_its_instances_are_struck_and_no_worker_of_ours(tmp_path: Path) -> None:
+    drawn = planning.draw(OPTIONS, pipeline(tmp_path))
+    struck = {one.fault for one in drawn.injections}
+    assert {"kill-instance", "pause-instance", "kill-broker"} <= struck
+    assert not struck & {"kill-worker", "pause-worker"}
+    aimed = planning.draw(replace(OPTIONS, nemesis=("kill-instance@offsets-added",)), pipeline(tmp_path))
+    assert {one.state for one in aimed.injections} == {"offsets-added"}
+    with pytest.raises(
+        UsageError, match="kill-worker needs a pipeline whose workers say at which step they are"
+    ):
+        planning.draw(replace(OPTIONS, nemesis=("kill-worker",)), pipeline(tmp_path))
+
+
+def test_of_a_workload_of_ours_no_instance_is_struck() -> None:
+    drawn = planning.draw(OPTIONS, WORKLOADS["shop"])
+    names = {"kill-instance", "pause-instance"}
+    assert not names & ({one.fault for one in drawn.injections} | drawn.unscheduled.keys())
+    with pytest.raises(UsageError, match="kill-instance needs a pipeline of your own"):
+        planning.draw(replace(OPTIONS, nemesis=("kill-instance",)), WORKLOADS["shop"])
+
+
+def test_its_workers_are_its_commands_and_all_others_are_ours(tmp_path: Path) -> None:
+    users = pipeline(tmp_path)
+    test = planning.plan_test(OPTIONS, users, Schedule(()), tmp_path / "run")
+    assert test.workers == {"bill": ("bill-1", "bill-2", "bill-3")}
+    (stage,) = users.described.stages
+    assert test.programs == {"bill": Command(stage, tmp_path, tmp_path / "run")}
+    launch = test.own.launch(Seat(Role.OBSERVER, "o", tmp_path / "o.jsonl", "kafka:9092", 0, 0))
+    spec = json.loads(launch.argv[-1])
+    assert spec["pipeline"] == str(tmp_path / "pipeline.toml") and "workload" not in spec
+    assert launch.manners is None and spec["seed"] == 1
+
+
+def test_it_promises_ends_by_offsets_and_no_journal_of_its_workers(tmp_path: Path) -> None:
+    for text, within in ((GROUPED, True), (GROUPED.replace('group = "g"', ""), False)):
+        test = planning.plan_test(OPTIONS, pipeline(tmp_path, text), Schedule(()), tmp_path / "run")
+        promised = planning.promises_of(OPTIONS, test)
+        assert (promised.journaled, promised.ends, promised.transactions) == ((), OFFSETS, True)
+        assert promised.offsets_within is within
+
+
+def test_it_is_ready_once_its_commands_are_there_and_its_functions_work(tmp_path: Path) -> None:
+    planning.require_ready(pipeline(tmp_path))
+    planning.require_ready(WORKLOADS["shop"])
+    (tmp_path / "other").mkdir()
+    with pytest.raises(UsageError, match=r"the command of stage bill, .*billing, is not there"):
+        planning.require_ready(pipeline(tmp_path, GROUPED.replace('["true"]', '["./billing"]')))
+    raising = f"{FUNCTIONS}\ndef outputs(*given):\n    raise KeyError('id')\n"
+    with pytest.raises(UsageError, match=r"pipeline\.toml: expect\.py:outputs raised KeyError: 'id'"):
+        planning.require_ready(pipeline(tmp_path / "other", functions=raising))

@@ -1,0 +1,221 @@
+"""Instances of a user's program are struck: any of them, or where their coordinator says that their transaction is."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from harness.cluster import TransactionView
+from harness.cluster.fake import FakeCluster
+from harness.errors import WaitTimeout
+from harness.pipeline import CONSUMER_OFFSETS
+from harness.programs import Manners
+from harness.runner.faults import Effect, FaultTargets, Injection, NothingToStrike, OfAnotherPipeline, Target
+from harness.runner.member import Member
+from nemeses import instances, pause_instance
+from nemeses.in_transaction import GOAL as STATE
+from nemeses.pause_worker import GOAL as ZOMBIE
+from nemeses.registry import NEMESES
+from tests.support.fake_run import USERS, FakeRun, Plain, fake_run
+
+FAULTS = ("kill-instance", "pause-instance")
+OURS = FaultTargets(
+    brokers=(1, 2, 3),
+    places=(("in", 0), ("out", 0)),
+    workers={"ours": ("ours-1",)},
+    steps={"ours": ("after-send",)},
+    held_at={},
+    groups={"ours": "g"},
+    transactional_ids={"ours": ("ours-1",)},
+    slots=("w0",),
+)
+MIXED = replace(
+    OURS,
+    workers={"ours": ("ours-1",), "bill": ("bill-1", "bill-2"), "count": ("count-1",), "log": ("log-1",)},
+    groups={"ours": "g", "bill": "g1", "count": "g2"},
+    transactional_ids={"ours": ("ours-1",), "bill": ("b-1", "b-2"), "count": (), "log": ()},
+)
+STAYS = Plain("echo up; exec sleep 600", Manners("up"))
+ONCE = (("out", 0),)
+DONE, OPEN = TransactionView("CompleteCommit", 7, 0, ()), TransactionView("Ongoing", 7, 0, ONCE)
+WITH_OFFSETS = TransactionView("Ongoing", 7, 0, (*ONCE, (CONSUMER_OFFSETS, 3)))
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(instances, "CATCH_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(pause_instance, "TAKE_OVER_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(pause_instance, "COME_BACK_TIMEOUT_S", 0.5)
+
+
+def drawn(fault: str, targets: FaultTargets, at: str | None = None) -> set[str]:
+    """All that it would draw."""
+    nemesis = replace(NEMESES[fault], at=at)
+    return {nemesis.drawn(Random(seed), targets).target.name for seed in range(60)}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_workers_that_tell_of_their_steps_are_none_of_theirs(fault: str) -> None:
+    with pytest.raises(OfAnotherPipeline, match="a pipeline of your own"):
+        drawn(fault, OURS)
+    grouped = {"bill/bill-1", "bill/bill-2", "count/count-1"}
+    assert drawn(fault, MIXED) == grouped | ({"log/log-1"} if fault == "kill-instance" else set())
+
+
+def test_who_has_no_group_is_not_paused() -> None:
+    with pytest.raises(OfAnotherPipeline, match="with a group"):
+        drawn("pause-instance", replace(MIXED, groups={}))
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_in_a_state_of_a_transaction_those_are_struck_that_have_an_id(fault: str) -> None:
+    assert drawn(fault, MIXED, "ongoing") == {"bill/bill-1", "bill/bill-2"}
+    two = replace(MIXED, transactional_ids={**MIXED.transactional_ids, "count": ("c-1",)})
+    assert drawn(fault, two, "count:offsets-added") == {"count/count-1"}
+    with pytest.raises(NothingToStrike, match="a stage log with a transactional id"):
+        drawn(fault, MIXED, "log:ongoing")
+    with pytest.raises(OfAnotherPipeline):
+        drawn(fault, OURS, "ongoing")
+
+
+@contextmanager
+def running(folder: Path, cluster: FakeCluster, program: Plain = STAYS) -> Iterator[tuple[FakeRun, Member]]:
+    with fake_run(folder, program, cluster, pipeline=USERS) as run:
+        member = run.processes.start_worker("s", "s-1")
+        run.processes.await_ready([member])
+        yield run, member
+
+
+def struck(run: FakeRun, fault: str, state: str | None = None) -> Effect:
+    parameters = {} if state is None else {"state": state}
+    injection = Injection(fault, Target("worker", "s/s-1"), 0.0, 0.05, parameters)
+    with NEMESES[fault].strike(run.context, injection) as effect:
+        pass
+    run.processes.replace_dead()
+    assert run.processes.unexpected_ends == []  # whoever ended was expected to
+    return effect
+
+
+def journals(run: FakeRun) -> list[str]:
+    return [member.journal for member in run.processes.members]
+
+
+def test_one_is_killed_with_all_that_it_has_started_and_started_again(tmp_path: Path) -> None:
+    launcher = Plain("echo up; sleep 600; true", Manners("up"))
+    with running(tmp_path, FakeCluster(), launcher) as (run, member):
+        effect = struck(run, "kill-instance")
+        assert effect.acted and effect.lacking == {} and effect.struck_ns is not None
+        assert member.child.ending().endswith("ended by SIGKILL") and member.child.ending() in effect.proof
+        assert journals(run) == ["s-1.0", "s-1.1"] and run.processes.members[1].alive
+        assert effect.target == "instance s-1.0"
+
+
+@pytest.mark.parametrize(
+    ("state", "looks"),
+    [
+        ("ongoing", [DONE, OPEN, DONE, OPEN, OPEN]),  # the second time it had ended before it was stopped
+        ("offsets-added", [OPEN, WITH_OFFSETS, OPEN, WITH_OFFSETS, WITH_OFFSETS]),
+    ],
+)
+def test_one_is_killed_in_the_state_in_which_it_was_stopped(
+    state: str, looks: list[TransactionView], tmp_path: Path
+) -> None:
+    last = looks[-1]
+    with running(tmp_path, FakeCluster(transactions={"s-1": looks})) as (run, member):
+        effect = struck(run, "kill-instance", state)
+        assert effect.acted and looks == [last]
+        topics = ", ".join(sorted(topic for topic, _ in last.places))
+        assert effect.proof[0] == f"s-1.0 was stopped while s-1 was Ongoing with {topics}"
+        assert effect.details == {"worker": "s-1.0", "state": state, "transactional_id": "s-1"}
+        assert not member.alive
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    ("state", "looks"),
+    [("ongoing", [DONE]), ("ongoing", [OPEN, DONE]), ("offsets-added", [OPEN]), ("ongoing", [])],
+)
+def test_one_that_does_not_come_to_the_state_goes_on(
+    fault: str, state: str, looks: list[TransactionView], tmp_path: Path
+) -> None:
+    cluster = FakeCluster(transactions={"s-1": looks}, groups={"g": [("a",)]})
+    with running(tmp_path, cluster) as (run, member):
+        effect = struck(run, fault, state)
+        assert not effect.acted and f"in a transaction of s-1 that is {state}" in effect.lacking[STATE]
+        assert effect.struck_ns is None and member.child.running and journals(run) == ["s-1.0"]
+
+
+def test_one_goes_on_where_nobody_says_how_its_transaction_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(tmp_path, FakeCluster()) as (run, member):
+
+        def told(own: str) -> TransactionView:
+            if member.child.paused:
+                raise WaitTimeout("the controller's view", 15.0, "nothing")
+            return OPEN
+
+        monkeypatch.setattr(run.cluster, "transaction", told)
+        effect = struck(run, "kill-instance", "ongoing")
+        assert not effect.acted and "the controller's view" in effect.lacking[STATE]
+        assert member.child.running
+
+
+def test_one_that_ends_meanwhile_is_told_with_its_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(tmp_path, FakeCluster()) as (run, member):
+        monkeypatch.setattr(run.cluster, "transaction", lambda own: member.child.kill() and None)
+        injection = Injection("kill-instance", Target("worker", "s/s-1"), 0.0, 0.05, {"state": "ongoing"})
+        with NEMESES["kill-instance"].strike(run.context, injection) as effect:
+            pass
+        assert not effect.acted and "it ended: up" in effect.lacking[STATE]
+
+
+def test_one_whose_transactional_id_nobody_knows_is_not_caught(tmp_path: Path) -> None:
+    nameless = replace(USERS, stages=(replace(USERS.stages[0], transactional_ids={}),))
+    with fake_run(tmp_path, STAYS, pipeline=nameless) as run:
+        run.processes.await_ready([run.processes.start_worker("s", "s-1")])
+        effect = struck(run, "kill-instance", "ongoing")
+        assert effect.lacking == {STATE: "nobody knows the transactional id of s-1.0"}
+
+
+def test_one_is_paused_until_its_group_has_gone_on_and_then_comes_back(tmp_path: Path) -> None:
+    looks: list[tuple[str, ...] | None] = [None, ("a", "b"), ("a", "b"), None, (), ("b", "c")]
+    with running(tmp_path, FakeCluster(groups={"g": looks})) as (run, member):
+        effect = struck(run, "pause-instance")
+        assert effect.acted and effect.lacking == {} and looks == [("b", "c")]
+        assert effect.proof[-1] == (
+            "its group g went on without it, with 2 members; then s-1.0 came back, and still runs after 0.5 s"
+        )
+        assert member.child.running and journals(run) == ["s-1.0", "s-1.1"]
+
+
+def test_a_zombie_that_notices_and_ends_is_told_with_its_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pause_instance, "COME_BACK_TIMEOUT_S", 20.0)
+    notices = Plain(
+        "trap 'echo fenced; exit 1' CONT; echo up; while :; do sleep 600 & wait; done", Manners("up")
+    )
+    with running(tmp_path, FakeCluster(groups={"g": [("a",), ("b",)]}), notices) as (run, _):
+        effect = struck(run, "pause-instance")
+        assert effect.acted and effect.proof[-1].endswith("then s-1.0 came back and ended: fenced")
+
+
+def test_one_whose_group_does_not_go_on_without_it_was_no_zombie(tmp_path: Path) -> None:
+    with running(tmp_path, FakeCluster(groups={"g": [("a", "b")]})) as (run, member):
+        effect = struck(run, "pause-instance")
+        assert not effect.acted
+        assert effect.lacking == {ZOMBIE: "s-1.0 was paused, and its group did not go on without it"}
+        assert member.child.running
+
+
+def test_one_whose_group_never_is_stable_is_not_paused(tmp_path: Path) -> None:
+    with running(tmp_path, FakeCluster(groups={"g": [None]})) as (run, member):
+        effect = struck(run, "pause-instance")
+        assert not effect.acted and "the group g to be stable" in effect.lacking[ZOMBIE]
+        assert effect.struck_ns is None and member.child.running and journals(run) == ["s-1.0"]

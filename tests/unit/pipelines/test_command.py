@@ -1,0 +1,110 @@
+"""A command is started as it is described, and one that cannot be started is refused before anything is."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.history import Role
+from harness.programs import Launch, Manners, Seat
+from pipelines.command import Command, instance_of, require_executable, worker_name
+from pipelines.description import Stage
+
+STAGE = Stage("bill", ("in",), ("out",), ("./billing",), manners=Manners("up", 9.0))
+
+
+@pytest.fixture(autouse=True)
+def path_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    executable(tmp_path / "bin" / "on-the-path")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+
+
+def executable(file: Path, mode: int = 0o755) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("#!/bin/sh\n")
+    file.chmod(mode)
+    return file
+
+
+def launched(folder: Path, stage: Stage, worker: str = "bill-2", incarnation: int = 0) -> Launch:
+    seat = Seat(
+        Role.WORKER, f"{worker}.{incarnation}", folder / "j", "broker:9092", 0, 3, stage="bill", worker=worker
+    )
+    return Command(stage, folder, folder / "run-7").launch(seat)
+
+
+def test_its_placeholders_are_filled_in_wherever_they_stand(tmp_path: Path) -> None:
+    stage = replace(
+        STAGE,
+        command=(
+            "./billing",
+            "--brokers={bootstrap}",
+            "{instance}/{run}",
+            "{data}",
+            '{"json": {x}}',
+            "{other}",
+        ),
+        env={"ID": "billing-{instance}", "PLAIN": "1"},
+    )
+    launch = launched(tmp_path, stage)
+    data = tmp_path / "run-7" / "data" / "bill-2"
+    assert list(launch.argv) == [
+        str(tmp_path / "billing"),
+        "--brokers=broker:9092",
+        "2/run-7",
+        str(data),
+        '{"json": {x}}',
+        "{other}",
+    ]
+    assert launch.env == {"ID": "billing-2", "PLAIN": "1"}
+    assert (launch.cwd, launch.manners, launch.pass_fds) == (tmp_path / ".", STAGE.manners, ())
+
+
+def test_an_instance_keeps_its_folder_when_it_is_started_again(tmp_path: Path) -> None:
+    stage = replace(STAGE, command=("./billing", "{data}"))
+    first = Path(launched(tmp_path, stage).argv[1])
+    (first / "state").write_text("kept")
+    again, other = (Path(launched(tmp_path, stage, worker, 1).argv[1]) for worker in ("bill-2", "bill-3"))
+    assert (again / "state").read_text() == "kept"
+    assert other.is_dir() and other != first
+
+
+def test_a_path_is_relative_to_its_working_folder_and_a_name_is_on_the_path(tmp_path: Path) -> None:
+    beside = executable(tmp_path / "src" / "tools" / "billing")
+    for word, wanted in (
+        ("./tools/billing", beside),
+        ("tools/billing", beside),
+        (str(beside), beside),
+        ("on-the-path", tmp_path / "bin" / "on-the-path"),
+    ):
+        stage = replace(STAGE, command=(word,), cwd="src")
+        launch = launched(tmp_path, stage)
+        assert (Path(launch.argv[0]), launch.cwd) == (wanted, tmp_path / "src")
+        require_executable(stage, tmp_path)
+
+
+@pytest.mark.parametrize("word", ["./billing", "billing"])
+def test_a_command_that_is_not_there_is_refused(word: str, tmp_path: Path) -> None:
+    if word == "billing":
+        executable(tmp_path / "billing")  # beside the file, and a name alone does not mean that
+    with pytest.raises(
+        UsageError, match=r"the command of stage bill, .*billing, is not there, and not on the PATH"
+    ):
+        require_executable(replace(STAGE, command=(word,)), tmp_path)
+
+
+def test_a_command_that_may_not_be_run_is_refused_with_what_helps(tmp_path: Path) -> None:
+    executable(tmp_path / "billing", 0o644)
+    with pytest.raises(UsageError, match=r"billing, cannot be run: make it executable \(chmod \+x\)"):
+        require_executable(STAGE, tmp_path)
+
+
+def test_a_working_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"the working folder of stage bill, .*/src, is not there"):
+        require_executable(replace(STAGE, cwd="src"), tmp_path)
+
+
+def test_the_name_of_an_instance_gives_its_number_back() -> None:
+    assert worker_name("bill-eu", 12) == "bill-eu-12"
+    assert instance_of("bill-eu-12") == "12"

@@ -1,0 +1,158 @@
+"""What a user's functions say becomes what is due; what they may not say is told in a sentence that names them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from harness.expectation import Due, Input
+from pipelines.correlation import Correlation
+from pipelines.expectation import NothingExpected, UserExpectation
+from pipelines.functions import UserError
+from tests.support.user_pipeline import EXPECTING, FUNCTIONS, MINIMAL, described
+
+COUNTING = f"""
+{MINIMAL}
+[[stage]]
+name = "count"
+reads = ["invoices"]
+writes = ["totals"]
+command = ["true"]
+
+[expect]
+"""
+
+
+def expectation(folder: Path, text: str = EXPECTING, functions: str = FUNCTIONS) -> UserExpectation:
+    found = described(folder, text, functions)
+    assert found.expect is not None
+    return UserExpectation(found, found.expect)
+
+
+def bought(value: bytes = b'{"id": 7}', key: bytes | None = b"k", topic: str = "purchases") -> Input:
+    return Input(topic, key, value)
+
+
+def digests(dues: Sequence[Due]) -> list[int]:
+    """Of an output it is the same wherever its input stands."""
+    for due in dues:
+        assert due.digest(0, 0) == due.digest(3, 99)
+    return [due.digest(0, 0) for due in dues]
+
+
+def test_each_output_is_due_of_the_stage_that_makes_it(tmp_path: Path) -> None:
+    functions = """
+def outputs(topic, key, value, headers):
+    if topic == "purchases":
+        return [("invoices", key, value), ["invoices", None, b"second"]]
+    return [("totals", key, "3")]
+"""
+    text = f'{COUNTING}outputs = "expect.py:outputs"\ncorrelate = "json:/id"'
+    asked = expectation(tmp_path, text, functions + "purchase = None\n")
+    dues = list(asked.due(bought()))
+    assert [(due.stage, due.slot, due.topic, due.about) for due in dues] == [
+        ("bill", "invoices", "invoices", "7")
+    ] * 2
+    digest = Correlation(asked.expect).digest
+    assert digests(dues) == [digest(b"k", b'{"id": 7}'), digest(None, b"second")]
+    (due,) = asked.due(bought(topic="invoices"))
+    assert (due.stage, due.topic) == ("count", "totals")
+
+
+def test_what_is_due_meets_the_output_that_holds_it(tmp_path: Path) -> None:
+    for text in (EXPECTING, f'{EXPECTING}correlate = "json:/id"', f'{EXPECTING}correlate = "key"'):
+        asked = expectation(tmp_path, text)
+        (due,) = asked.due(bought())
+        about = asked.about(bought(topic="invoices"))
+        assert (due.about, due.digest(0, 0)) == (about.by, about.digest)
+        assert asked.about(bought(b'{"id": 8}', b"l")) != about
+
+
+def test_what_is_folded_depends_on_what_came_before_of_its_key(tmp_path: Path) -> None:
+    text = f'{COUNTING}fold = "expect.py:totals"\n'
+    functions = f"""{FUNCTIONS}
+def totals(state, topic, key, value):
+    if topic == "purchases":
+        return state, []
+    return total(state, topic, key, value)
+"""
+    asked = expectation(tmp_path, text, functions)
+    given = [(b"a", b"1"), (b"b", b"10"), (b"a", b"2"), (None, b"5"), (b"b", b"20"), (None, b"5")]
+    sums = [asked.made(bought(value, key, "invoices"))[0][2] for key, value in given]
+    assert sums == [b"1", b"10", b"3", b"5", b"30", b"10"]
+    assert list(asked.due(bought())) == []
+
+
+def test_a_key_of_one_topic_is_not_that_of_another(tmp_path: Path) -> None:
+    functions = FUNCTIONS.replace('"totals"', '"totals" if topic == "invoices" else "invoices"')
+    asked = expectation(tmp_path, f'{COUNTING}fold = "expect.py:total"\n', functions)
+    for topic in ("purchases", "invoices"):
+        ((_, _, value),) = asked.made(bought(b"4", topic=topic))
+        assert value == b"4"
+
+
+def test_an_output_that_no_stage_makes_of_it_is_an_error(tmp_path: Path) -> None:
+    asked = expectation(tmp_path, functions=FUNCTIONS.replace('"invoices"', '"invoice"'))
+    with pytest.raises(
+        UserError, match=r"expect\.py:outputs expects outputs in invoice of inputs in purchases"
+    ):
+        list(asked.due(bought()))
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("return None", "must give a list of (topic, key, value), not NoneType"),
+        ("yield ('invoices', key, value)", "must give a list of (topic, key, value), not generator"),
+        ("return [('invoices', key)]", "must give (topic, key, value), not ('invoices', b'k')"),
+        ("return ['abc']", "must give (topic, key, value), not 'abc'"),
+        ("return [(7, key, value)]", "must give (topic, key, value), not (7, b'k', "),
+        ("return [('invoices', key, {'id': 7})]", "the value must be bytes, text or None, not dict"),
+        ("return [('invoices', 7, value)]", "the key must be bytes, text or None, not int"),
+        ("raise KeyError('amount')", "raised KeyError: 'amount'"),
+        ("raise ValueError('two\\nlines')", "raised ValueError: two lines"),
+        ("assert False", "raised AssertionError"),
+        ("import sys; sys.exit(0)", "raised SystemExit: 0"),
+    ],
+)
+def test_a_function_that_gives_or_does_what_it_may_not_is_named(
+    body: str, words: str, tmp_path: Path
+) -> None:
+    functions = f"def purchase(rng, n): ...\ndef outputs(topic, key, value, headers):\n    {body}\n"
+    with pytest.raises(UserError) as refused:
+        list(expectation(tmp_path, functions=functions).due(bought()))
+    told = str(refused.value)
+    assert told.startswith("expect.py:outputs") and words in told and "\n" not in told
+
+
+@pytest.mark.parametrize("given", ["[]", "(1, [], 2)", "None"])
+def test_what_folds_must_give_its_state_too(given: str, tmp_path: Path) -> None:
+    functions = f"def purchase(rng, n): ...\ndef total(state, topic, key, value):\n    return {given}\n"
+    asked = expectation(tmp_path, f'{COUNTING}fold = "expect.py:total"\n', functions)
+    with pytest.raises(
+        UserError, match=r"expect\.py:total must give \(state, \[\(topic, key, value\), \.\.\.\]\)"
+    ):
+        asked.made(bought())
+
+
+def test_a_function_that_is_not_there_and_a_file_that_cannot_be_loaded_are_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"expect\.py has no function outputs"):
+        expectation(tmp_path, functions="outputs = 7\n").made(bought())
+    (tmp_path / "other").mkdir()
+    with pytest.raises(
+        UserError, match=r"expect\.py cannot be loaded: ModuleNotFoundError: No module named 'nope'"
+    ):
+        expectation(tmp_path / "other", functions="import nope\n").made(bought())
+
+
+def test_a_function_may_use_a_file_beside_its_own(tmp_path: Path) -> None:
+    (tmp_path / "beside_it_in_a_test.py").write_text("TOPIC = 'invoices'\n")
+    functions = FUNCTIONS.replace("import json", "import json\nfrom beside_it_in_a_test import TOPIC")
+    asked = expectation(tmp_path, functions=functions.replace('[("invoices"', "[(TOPIC"))
+    assert [topic for topic, _, _ in asked.made(bought())] == ["invoices"]
+
+
+def test_where_nothing_is_expected_nothing_is_due() -> None:
+    nothing = NothingExpected()
+    assert (nothing.due(bought()), nothing.adds(bought())) == ((), ())
+    assert nothing.state(bought()) is nothing.about(bought()) is None

@@ -1,0 +1,100 @@
+"""Inputs come from a function of the user's, or from a file of JSON lines."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from harness.expectation import Fed
+from pipelines.description import Function, Inputs
+from pipelines.feeds import feed_of
+from pipelines.functions import UserError
+
+
+def made(folder: Path, body: str) -> Fed:
+    (folder / "make.py").write_text(f"def make(rng, n):\n    {body}\n")
+    return feed_of("in", Inputs(Function(folder / "make.py", "make"))).make(Random(1), 7)
+
+
+def read(folder: Path, text: str) -> list[Fed]:
+    (folder / "in.jsonl").write_text(text)
+    feed = feed_of("in", Inputs(file=folder / "in.jsonl"))
+    assert feed.count is not None
+    return [feed.make(Random(1), n) for n in range(feed.count)]
+
+
+def test_a_function_makes_as_many_as_are_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "make.py").write_text("def make(rng, n):\n    return str(n), str(rng.random())\n")
+    feed = feed_of("in", Inputs(Function(tmp_path / "make.py", "make"), share=2.5))
+    assert (feed.topic, feed.share, feed.count) == ("in", 2.5, None)
+    one, same, other = feed.make(Random(1), 0), feed.make(Random(1), 0), feed.make(Random(2), 1)
+    assert one == same and one.value != other.value
+    assert (one.key, other.key) == (b"0", b"1")
+
+
+@pytest.mark.parametrize(
+    ("body", "fed"),
+    [
+        ("return 'k', b'v'", Fed(b"k", b"v")),
+        ("return None, None", Fed(None, None)),
+        ("return 'ü', ''", Fed("ü".encode(), b"")),
+        ("return 'k', 'v', {'id': '7', 'none': None}", Fed(b"k", b"v", (("id", b"7"), ("none", None)))),
+        ("return 'k', 'v', [('id', b'1'), ('id', b'2')]", Fed(b"k", b"v", (("id", b"1"), ("id", b"2")))),
+    ],
+)
+def test_what_a_function_gives_is_fed_as_bytes(body: str, fed: Fed, tmp_path: Path) -> None:
+    assert made(tmp_path, body) == fed
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("return 'v'", "make.py:make must give (key, value) or (key, value, headers), not 'v'"),
+        ("return 'k', 'v', {}, 1", "must give (key, value) or (key, value, headers)"),
+        ("return 7, 'v'", "make.py:make: the key must be bytes, text or None, not int"),
+        ("return 'k', {'id': 1}", "make.py:make: the value must be bytes, text or None, not dict"),
+        ("return 'k', 'v', 'id'", "make.py:make: headers must be a mapping, or pairs, not 'id'"),
+        ("return 'k', 'v', ['abc']", "make.py:make: headers must be a mapping, or pairs, not ['abc']"),
+        ("return 'k', 'v', [1]", "make.py:make: headers must be a mapping, or pairs, not [1]"),
+        ("return 'k', 'v', {'n': 1}", "make.py:make: header n must be bytes, text or None, not int"),
+        ("return 1 / 0", "make.py:make raised ZeroDivisionError: division by zero"),
+    ],
+)
+def test_what_a_function_may_not_give_is_told(body: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError) as refused:
+        made(tmp_path, body)
+    assert words in str(refused.value)
+
+
+def test_a_file_gives_each_line_once_and_in_its_order(tmp_path: Path) -> None:
+    text = (
+        '{"key": "k", "value": "v", "headers": {"id": "7"}}\n'
+        '{"value": {"b": 1, "a": [2]}}\n'
+        '{"key": null, "value": null}\r\n'
+        '{"key": "\\u2028", "value": ""}'
+    )
+    assert read(tmp_path, text) == [
+        Fed(b"k", b"v", (("id", b"7"),)),
+        Fed(None, b'{"b":1,"a":[2]}'),
+        Fed(None, None),
+        Fed("\u2028".encode(), b""),
+    ]
+    assert read(tmp_path, "") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("no JSON", 'line 2 must be as {"key": "...", "value": "..."}'),
+        ('{"key": "k"}', 'line 2 must be as {"key": "...", "value": "..."}'),
+        ("[1]", 'line 2 must be as {"key": "...", "value": "..."}'),
+        ("", 'line 2 must be as {"key": "...", "value": "..."}'),
+        ('{"value": 7}', "line 2: the value must be bytes, text or None, not int"),
+        ('{"key": 7, "value": "v"}', "line 2: the key must be bytes, text or None, not int"),
+        ('{"value": "v", "headers": "id"}', "line 2: headers must be a mapping, or pairs, not 'id'"),
+    ],
+)
+def test_a_line_that_is_none_is_told_by_its_number(line: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError) as refused:
+        read(tmp_path, f'{{"value": "v"}}\n{line}\n')
+    assert str(refused.value).startswith(f"{tmp_path}/in.jsonl: ") and words in str(refused.value)

@@ -1,0 +1,273 @@
+"""What a user's file may say; and of each mistake in it there is one sentence, which names the file and the place."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.history import Guarantee
+from harness.programs import Manners
+from pipelines.description import CONTENT, Description, Expect, Function, Inputs, Stage, Topic
+from pipelines.read import read
+from tests.support.user_pipeline import EXPECTING, MINIMAL, described, written
+
+WHOLE = """
+name = "billing"
+guarantee = "at-least-once"
+
+[[stage]]
+name = "bill"
+reads = ["purchases", "refunds"]
+writes = ["invoices"]
+command = ["./billing", "--brokers", "{bootstrap}", "--id", "billing-{instance}"]
+instances = 2
+group = "billing"
+transactional_id = "billing-{instance}"
+transaction_timeout_s = 20
+ordered = true
+cwd = "src"
+env = { RUN = "{run}", LEVEL = 3, TRACE = true }
+ready = "line:started in [0-9]+ ms"
+ready_within_s = 90
+stop = "SIGINT"
+stop_within_s = 5
+
+[[stage]]
+name = "count"
+reads = ["invoices"]
+writes = ["totals"]
+command = ["count"]
+transactions = false
+
+[inputs.purchases]
+make = "expect.py:purchase"
+share = 2.5
+
+[inputs.refunds]
+file = "refunds.jsonl"
+
+[topics.invoices]
+partitions = 6
+config = { "cleanup.policy" = "compact" }
+
+[expect]
+outputs = "expect.py:outputs"
+correlate = "header:id"
+ignore = ["/created_at"]
+"""
+
+
+def test_a_file_that_says_everything_is_read_whole(tmp_path: Path) -> None:
+    (tmp_path / "refunds.jsonl").write_text("")
+    found = described(tmp_path, WHOLE)
+    functions = tmp_path / "expect.py"
+    bill = Stage(
+        name="bill",
+        reads=("purchases", "refunds"),
+        writes=("invoices",),
+        command=("./billing", "--brokers", "{bootstrap}", "--id", "billing-{instance}"),
+        instances=2,
+        group="billing",
+        transactional_id="billing-{instance}",
+        transaction_timeout_s=20.0,
+        ordered=True,
+        cwd="src",
+        env={"RUN": "{run}", "LEVEL": "3", "TRACE": "true"},
+        manners=Manners("started in [0-9]+ ms", 90.0, "SIGINT", 5.0),
+    )
+    assert found == Description(
+        file=tmp_path / "pipeline.toml",
+        name="billing",
+        stages=(bill, Stage("count", ("invoices",), ("totals",), ("count",), transactions=False)),
+        inputs={
+            "purchases": Inputs(make=Function(functions, "purchase"), share=2.5),
+            "refunds": Inputs(file=tmp_path / "refunds.jsonl"),
+        },
+        guarantee=Guarantee.AT_LEAST_ONCE,
+        expect=Expect(outputs=Function(functions, "outputs"), correlate="header:id", ignore=("/created_at",)),
+        topics={"invoices": Topic(6, {"cleanup.policy": "compact"})},
+    )
+    assert list(map(str, found.functions)) == ["expect.py:purchase", "expect.py:outputs"]
+
+
+def test_a_file_that_says_little_promises_exactly_once_and_expects_nothing(tmp_path: Path) -> None:
+    found = described(tmp_path, MINIMAL)
+    assert (found.guarantee, found.expect, found.topics) == (Guarantee.EXACTLY_ONCE, None, {})
+    (stage,) = found.stages
+    assert (stage.instances, stage.transactions, stage.group, stage.manners) == (3, True, None, Manners())
+
+
+def test_outputs_are_joined_by_all_that_they_hold_or_by_a_function_that_is_named(tmp_path: Path) -> None:
+    for line, wanted in (
+        ("", CONTENT),
+        ('correlate = "key"', "key"),
+        ('correlate = "expect.py:about"', Function(tmp_path / "expect.py", "about")),
+    ):
+        expect = described(tmp_path, f"{EXPECTING}{line}").expect
+        assert expect is not None and expect.correlate == wanted
+
+
+def test_the_path_of_a_file_may_begin_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    written(tmp_path)
+    assert read(Path("~/pipeline.toml")).file == tmp_path / "pipeline.toml"
+
+
+SECOND = '\n[[stage]]\nname = "bill"\nreads = ["invoices"]\nwrites = ["paid"]\ncommand = ["true"]\n'
+MISTAKES = {
+    # by what is wrong: what is replaced in the file, by what, and the words that are said
+    "no name": ('name = "billing"\n', "", 'name is missing; write for example name = "billing"'),
+    "a name that is no text": ('name = "billing"', "name = 7", "name must be a text, not 7"),
+    "a key that nobody knows": (
+        'name = "billing"',
+        'name = "billing"\nguarante = "x"',
+        'it has a key too many: there is no key "guarante"; did you mean "guarantee"?',
+    ),
+    "a key of a stage that nobody knows": (
+        'command = ["true"]',
+        'command = ["true"]\ninstance = 2',
+        '[[stage]] bill has a key too many: there is no key "instance"; did you mean "instances"?',
+    ),
+    "no such guarantee": (
+        'name = "billing"',
+        'name = "billing"\nguarantee = "exactly-twice"',
+        "guarantee must be one of exactly-once, at-least-once, at-most-once, not 'exactly-twice'",
+    ),
+    "no stage": (MINIMAL, 'name = "billing"', "needs a [[stage]] at least"),
+    "two stages of one name": (
+        "[inputs.purchases]",
+        f"{SECOND}\n[inputs.purchases]",
+        "has two stages of the name bill",
+    ),
+    "a stage without a name": ('name = "bill"\n', "", "[[stage]] 1 name is missing"),
+    "a name with a slash": ('name = "bill"\n', 'name = "../bill"\n', "[[stage]] ../bill name must be letters"),
+    "no command": ('command = ["true"]', "", "[[stage]] bill command is missing"),
+    "a command without a word": ('["true"]', "[]", "[[stage]] bill command must name one at least"),
+    "a command that is one text": ('["true"]', '"true"', "[[stage]] bill command must be a list of texts"),
+    "no instance": ('["true"]', '["true"]\ninstances = 0', "[[stage]] bill instances must be a whole number"),
+    "a misspelt placeholder": (
+        '["true"]',
+        '["true", "--brokers={bootstrp}"]',
+        '[[stage]] bill command has {bootstrp}: there is no placeholder "bootstrp"; did you mean "bootstrap"?',
+    ),
+    "one in the environment": (
+        '["true"]',
+        '["true"]\nenv = { ID = "{instnce}" }',
+        '[[stage]] bill env has {instnce}: there is no placeholder "instnce"; did you mean "instance"?',
+    ),
+    "one in the transactional id": (
+        '["true"]',
+        '["true"]\ntransactional_id = "{instanc}"',
+        '[[stage]] bill transactional_id has {instanc}: there is no placeholder "instanc"',
+    ),
+    "an environment that holds a list": (
+        '["true"]',
+        '["true"]\nenv = { A = [1] }',
+        "[[stage]] bill env.A must hold texts or numbers, not [1]",
+    ),
+    "one that no plan can know": (
+        '["true"]',
+        '["true"]\ntransactional_id = "{run}-{instance}"',
+        '[[stage]] bill transactional_id has {run}: there is no placeholder "run"; there is instance',
+    ),
+    "a pattern that is none": (
+        '["true"]',
+        '["true"]\nready = "line:started ("',
+        "[[stage]] bill ready is no regular expression: missing )",
+    ),
+    "bad ready": ('["true"]', '["true"]\nready = "up"', '[[stage]] bill ready must be "line:PATTERN"'),
+    "bad signal": ('["true"]', '["true"]\nstop = "TERM"', "[[stage]] bill stop must be the name of a signal"),
+    "no such time": (
+        '["true"]',
+        '["true"]\nstop_within_s = 0.1',
+        "[[stage]] bill stop_within_s must be a number from 1 to 300, not 0.1",
+    ),
+    "no such switch": (
+        '["true"]',
+        '["true"]\ntransactions = "no"',
+        "[[stage]] bill transactions must be true or false, not 'no'",
+    ),
+    "a topic that nothing writes": (
+        '["purchases"]',
+        '["purchases", "refunds"]',
+        "reads refunds, which nothing writes: add [inputs.refunds]",
+    ),
+    "inputs that no stage reads": (
+        "[inputs.purchases]",
+        '[inputs.purchase]\nmake = "expect.py:purchase"\n[inputs.purchases]',
+        'has [inputs.purchase], which no stage reads: there is no topic "purchase"; did you mean "purchases"?',
+    ),
+    "inputs of what a stage writes": (
+        '["invoices"]',
+        '["invoices", "purchases"]',
+        "has [inputs.purchases], which a stage writes as well",
+    ),
+    "a topic that nobody has": (
+        "[inputs.purchases]",
+        "[topics.invoice]\n[inputs.purchases]",
+        'has [topics.invoice]: there is no topic "invoice"; did you mean "invoices"?',
+    ),
+    "no function": (
+        '"expect.py:purchase"',
+        '"expect:purchase"',
+        '[inputs.purchases] make must name a function as "expect.py:outputs", not \'expect:purchase\'',
+    ),
+    "no such file of functions": ('"expect.py:', '"expct.py:', "expct.py, which is not there"),
+    "no such file of inputs": (
+        'make = "expect.py:purchase"',
+        'file = "purchases.jsonl"',
+        "[inputs.purchases] file names ",
+    ),
+    "inputs of both kinds": (
+        'make = "expect.py:purchase"',
+        'make = "expect.py:purchase"\nfile = "expect.py"',
+        '[inputs.purchases] needs either make = "expect.py:purchase" or file = ',
+    ),
+    "inputs that are no table": (
+        '[inputs.purchases]\nmake = "expect.py:purchase"',
+        '[inputs]\npurchases = "expect.py:purchase"',
+        "[inputs.purchases] must be a table, not 'expect.py:purchase'",
+    ),
+    "expected by both": (
+        'outputs = "expect.py:outputs"',
+        'outputs = "expect.py:outputs"\nfold = "expect.py:total"',
+        "[expect] needs either outputs = ",
+    ),
+    "expected by none": ('outputs = "expect.py:outputs"', 'correlate = "key"', "[expect] needs either outputs = "),
+    "joined by nothing known": (
+        'outputs = "expect.py:outputs"',
+        'outputs = "expect.py:outputs"\ncorrelate = "json:id"',
+        '[expect] correlate must be "json:/id", "header:NAME", "key", "content" or a function',
+    ),
+    "a pointer without a slash": (
+        'outputs = "expect.py:outputs"',
+        'outputs = "expect.py:outputs"\nignore = ["created_at"]',
+        '[expect] ignore must hold JSON pointers, as "/created_at", not \'created_at\'',
+    ),
+    "no TOML": ("[inputs.purchases]", "[inputs.purchases", " is no TOML file: "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_told_in_a_sentence_that_names_its_place(mistake: str, tmp_path: Path) -> None:
+    old, new, words = MISTAKES[mistake]
+    text = EXPECTING.replace(old, new, 1)
+    assert text != EXPECTING
+    with pytest.raises(UsageError) as refused:
+        described(tmp_path, text)
+    told = str(refused.value)
+    assert told.startswith(str(tmp_path / "pipeline.toml")) and words in told
+    assert "\n" not in told
+
+
+def test_a_file_that_is_not_there_or_not_text_cannot_be_read(tmp_path: Path) -> None:
+    missing, binary = tmp_path / "pipelin.toml", tmp_path / "binary.toml"
+    binary.write_bytes(b"\xff\xfe")
+    for file, words in (
+        (missing, "cannot be read: No such file"),
+        (tmp_path, "cannot be read"),
+        (binary, "is no TOML"),
+    ):
+        with pytest.raises(UsageError, match=f"{re.escape(str(file))} {words}"):
+            read(file)

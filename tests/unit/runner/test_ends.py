@@ -1,0 +1,87 @@
+"""Of topics that are not ours the ends are asked for, and a stage without a group is done once it is still."""
+
+import pytest
+
+from harness.cluster.fake import FakeCluster
+from harness.errors import WaitTimeout
+from harness.pipeline import Place, StageFacts
+from harness.runner import ends as ends_module
+from harness.runner.ends import OffsetEnds
+
+ALONE = StageFacts("s", ("in",), None, writes=("out",), journaled=False)
+GROUPED = StageFacts("s", ("in",), "g", writes=("out",), journaled=False)
+
+
+class Clock:
+    """What the time is, as it is set."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 1_000.0
+        monkeypatch.setattr(ends_module, "time", self)
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+def cluster(**ends: int) -> FakeCluster:
+    """By topic, the high watermark of its one partition, up to which all is committed."""
+    return FakeCluster(ends={(topic, 0): (0, high, high) for topic, high in ends.items()})
+
+
+def test_a_stage_without_a_group_is_done_once_it_has_written_nothing_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, asked = Clock(monkeypatch), cluster(out=5)
+    monkeypatch.setattr(ends_module, "STILL_S", 4.0)
+    ends = OffsetEnds(asked)
+    assert ends.left(ALONE) is None  # for all that is known it is just writing
+    clock.now_s += 3
+    assert ends.left(ALONE) is None
+    asked.ends["out", 0] = (0, 6, 6)
+    clock.now_s += 3
+    assert ends.left(ALONE) is None  # since then it has written
+    clock.now_s += 3.9
+    assert ends.left(ALONE) is None
+    clock.now_s += 0.1
+    assert ends.left(ALONE) == 0
+    asked.ends["out", 0] = (0, 6, 7)  # even if that is not committed yet
+    assert ends.left(ALONE) is None
+
+
+def test_each_stage_is_still_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, ends = Clock(monkeypatch), OffsetEnds(cluster(out=5, more=5))
+    other = StageFacts("t", ("out",), None, writes=("more",), journaled=False)
+    assert ends.left(ALONE) is None
+    clock.now_s += ends_module.STILL_S
+    assert (ends.left(ALONE), ends.left(other)) == (0, None)
+
+
+def test_a_cluster_that_does_not_answer_leaves_it_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = cluster(out=5)
+
+    def silent(topics: object) -> dict[Place, tuple[int, int, int]]:
+        raise WaitTimeout("the ends of out", 1.0, "nothing")
+
+    monkeypatch.setattr(asked, "last_stable", silent)
+    assert OffsetEnds(asked).left(ALONE) is None
+
+
+def test_a_stage_with_a_group_is_asked_what_it_has_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ends_module, "unread", lambda bootstrap, behind: len(behind) * 100)
+    asked = cluster(**{"in": 10, "out": 5})
+    ends = OffsetEnds(asked)
+    assert ends.left(GROUPED) == 100
+    asked.offsets["g"] = {("in", 0): 10}
+    assert ends.left(GROUPED) == 0
+    asked.ends["in", 0] = (0, 10, 11)
+    assert ends.left(GROUPED) is None  # something is not committed yet
+
+
+def test_where_each_partition_ends_is_asked_when_they_are_marked() -> None:
+    asked = cluster(**{"in": 10, "out": 5})
+    asked.ends["out", 0] = (2, 5, 7)
+    ends = OffsetEnds(asked)
+    assert ends.until == {}
+    ends.mark([("in", 0), ("out", 0)])
+    asked.ends["in", 0] = (0, 99, 99)
+    assert ends.until == {("in", 0): 10, ("out", 0): 7}
