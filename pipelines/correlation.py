@@ -36,7 +36,10 @@ class Correlation:
         """What an output is about; None: nothing can be found in it."""
         if self._by_content:
             return self.content(record.key, record.value)
-        return self._find(record)
+        try:
+            return self._find(record)
+        except UserError:  # whatever a program has written, it is judged: as what no input accounts for
+            return None
 
     def digest(self, key: bytes | None, value: bytes | None) -> int:
         """Of what is judged of it."""

@@ -52,6 +52,13 @@ def _left_out(described: Description, stage: Stage) -> Iterator[Part]:
             "name its group, if it has one: without it nobody knows how far it is, but by what it has written"
         )
         yield Part(name, True, "no group", words)
+    if (
+        stage.transactional_id is not None
+        and stage.instances > 1
+        and "{instance}" not in stage.transactional_id
+    ):
+        words = "give each instance its own, with {instance}: instances of one id fence each other"
+        yield Part(name, True, "one transactional id for all instances", words)
     promised = described.guarantee is Guarantee.EXACTLY_ONCE and stage.transactions
     if promised and stage.transactional_id is None:
         words = (

@@ -25,9 +25,8 @@ class Table:
 
     def error(self, words: str, key: str = "") -> UsageError:
         """A sentence about a key, or about the table."""
-        if key:
-            return UsageError(f"{self._file}: {' '.join(filter(None, (self._where, key)))} {words}")
-        return UsageError(f"{self._file}: {self._where + ': ' if self._where else ''}{words}")
+        place = " ".join(part for part in (self._where, key) if part)
+        return UsageError(f"{self._file}: {place or 'it'} {words}")
 
     def get(self, key: str) -> Any:
         """Whatever stands there; None: nothing."""

@@ -172,7 +172,7 @@ class Processes:
         if member.group is None:
             return True
         there = self._members_of(member.group)
-        wanted = [one for one in self.workers(member.stage) if one.group == member.group]
+        wanted = [one for one in self.workers() if one.group == member.group]
         return there is not None and len(there) >= len(wanted)
 
     # -- knowing ----------------------------------------------------------------------------

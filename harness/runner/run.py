@@ -22,6 +22,7 @@ from harness.runner.churn import Churn, Turn, moved
 from harness.runner.ends import Ends
 from harness.runner.faults import FaultContext, Injection, Nemesis
 from harness.runner.interrupt import Interrupt, Stage
+from harness.runner.member import Member
 from harness.runner.processes import OBSERVER_SLOT, WORKER_LOGS, Clock, Processes
 from harness.runner.quiescence import Patience, Quiet, quiesce
 from harness.runner.request_recording import RequestRecording
@@ -122,26 +123,23 @@ def _processes(test: Test, running: Running, clock: Clock) -> Processes:
 
 def _start_all(test: Test, processes: Processes, run_log: RunLog) -> bool:
     """Start everybody but the feeder, and wait until all are ready. False, and a note, where a program is not."""
-    workers = [
-        processes.start_worker(stage, worker) for stage, named in test.workers.items() for worker in named
-    ]
     written = test.pipeline.written
     watched = [place for place in test.pipeline.places if place[0] in written]
     observer = processes.start_other(Role.OBSERVER, "observer-1", OBSERVER_SLOT, places=watched)
-    processes.await_ready([observer])
+    workers: list[Member] = []
     try:
+        for stage, named in test.workers.items():
+            workers += [processes.start_worker(stage, worker) for worker in named]
         processes.await_ready(workers)
     except (StartFailed, WaitTimeout) as error:
-        if all(stage.journaled for stage in test.pipeline.stages):
+        if test.pipeline.journaled:
             raise
-        silent = next((one for one in workers if not one.heard.ready), workers[0])
-        said = (
-            "" if isinstance(error, StartFailed) else f"; {silent.journal} said last: {silent.last_words()}"
-        )
-        run_log.problem(
-            "never-came-up", f"the pipeline did not come up: {error}{said}", silent.journal, ON_FAILURE
-        )
+        silent = next((one for one in workers if not one.heard.ready), None)
+        said = f"; {silent.journal} said last: {silent.last_words()}" if silent else ""
+        words = f"the pipeline did not come up: {error}{'' if isinstance(error, StartFailed) else said}"
+        run_log.problem("never-came-up", words, silent.journal if silent else "", ON_FAILURE)
         return False
+    processes.await_ready([observer])
     return True
 
 
