@@ -28,7 +28,7 @@ SETTINGS = ("name", "seed", "judge")
 JUDGES = ("together", "each")
 SEED_BITS = 32
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_ALWAYS = ("workload", "client", "nemesis")
+_ALWAYS = ("workload", "pipeline", "client", "nemesis")
 """What every cell's name begins with, so that the name stays when another axis is added."""
 
 
@@ -179,10 +179,15 @@ def _settled(seed: int, document: Mapping[str, Any], asked: Asked) -> list[tuple
 
 def _named(row: Row, options: Options) -> str:
     """What the cell is called, in this suite and the next: what it runs, then whatever else sets it apart."""
-    words = [options.workload, options.client, told("nemesis", options.nemesis)]
+    words = [_what(options), options.client, told("nemesis", options.nemesis)]
     words += [f"{key}={value}" for key, value in _more(row).items()]
     words += [f"#{row.repeat}"] if row.repeat is not None else []
     return on_one_line(" ".join(words))
+
+
+def _what(options: Options) -> str:
+    """What the cell runs: a workload, or the file of a pipeline."""
+    return options.workload if options.pipeline is None else str(Path(options.pipeline).with_suffix(""))
 
 
 def _more(row: Row) -> dict[str, str]:
@@ -201,14 +206,14 @@ def _cell(n: int, seed: int, name: str, row: Row, written: Options, asked: Asked
     seeded = written if written.seed is not None else replace(written, seed=_seed(seed, name))
     try:
         options = asked.settle(seeded)
-        draw(options, registry.workloads()[options.workload])
+        draw(options, registry.pipeline_of(options))
     except UsageError as error:
         raise UsageError(f'cell "{name}": {error}') from None
     assert options.seed is not None
     shown = to_toml(options)
     cell = Cell(
         name=name,
-        workload=options.workload,
+        workload=_what(options),
         client=options.client,
         nemesis=told("nemesis", options.nemesis),
         kafka=options.kafka,
