@@ -31,21 +31,19 @@ public final class Totals {
             .groupByKey(Grouped.as(name))
             .aggregate(
                 () -> "",
-                (key, order, before) -> after(read(order), before, name),
+                (key, order, before) -> after(read(order), before),
                 Materialized.as(name))
             .toStream()
             .to(name);
     }
 
-    private static String after(JsonNode order, String before, String name) {
+    private static String after(JsonNode order, String before) {
         JsonNode known = before.isEmpty() ? JSON.createObjectNode() : read(before);
-        String orders = name + "_orders";
-        String total = name + "_total";
         ObjectNode after = JSON.createObjectNode();
         after.put("order_id", order.get("order_id").asLong());
         after.put("amount", order.get("amount").asLong());
-        after.put(orders, known.path(orders).asLong() + 1);
-        after.put(total, known.path(total).asLong() + order.get("amount").asLong());
+        after.put("orders", known.path("orders").asLong() + 1);
+        after.put("total", known.path("total").asLong() + order.get("amount").asLong());
         return after.toString();
     }
 

@@ -36,20 +36,19 @@ def order(rng, n):
 
 
 def totals(state, topic, key, value):
-    """The account's line with its running total, and the region's line, of which the running total is not judged.
+    """An order goes on by two keys; in each repartition topic it is added to the total of its key.
 
-    `state` is of one customer, and holds the orders and the total of each of the customer's accounts.
+    The running total is the state: of one key, in the order in which the repartition topic has its orders.
     """
     ordered = json.loads(value)
-    state = dict(state or {})
-    currency = ordered["currency"]
-    orders, total = state.get(currency, (0, 0))
+    if topic == "orders":
+        account = f"{key.decode()}/{ordered['currency']}"
+        return None, [
+            ("totals-accounts-repartition", account, value),
+            ("totals-regions-repartition", ordered["region"], value),
+        ]
+    name = topic.split("-")[1]
+    orders, total = state or (0, 0)
     orders, total = orders + 1, total + ordered["amount"]
-    state[currency] = orders, total
-    line = {"order_id": ordered["order_id"], "amount": ordered["amount"]}
-    account = {**line, "accounts_orders": orders, "accounts_total": total}
-    customer = key.decode()
-    return state, [
-        ("accounts", f"{customer}/{currency}", compact(account)),
-        ("regions", ordered["region"], compact(line)),
-    ]
+    line = {"order_id": ordered["order_id"], "amount": ordered["amount"], "orders": orders, "total": total}
+    return (orders, total), [(name, key, compact(line)), (f"totals-{name}-changelog", key, compact(line))]
