@@ -25,11 +25,13 @@ RELEASE = "17"
 
 
 def fetched(maven: MavenContext, coordinates: str) -> Path:
+    """The jar on this machine: from ~/.m2, or fetched into it."""
     group, artifact, version = coordinates.split(":")
     return maven.project(group, artifact).at_version(version).artifact().resolve()
 
 
 def sha256(file: Path) -> str:
+    """Of a file, in hexadecimal."""
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
@@ -49,11 +51,15 @@ def closure(maven: MavenContext) -> list[str]:
 
 
 def write_lock(maven: MavenContext) -> None:
+    """Resolve the jars, and write down the sha256 of each."""
     rows = [f"{one} {sha256(fetched(maven, one))}" for one in [*closure(maven), COMPILER]]
-    LOCK.write_text("# Written by `python build.py --lock`: group:artifact:version sha256\n" + "\n".join(rows) + "\n")
+    LOCK.write_text(
+        "# Written by `python build.py --lock`: group:artifact:version sha256\n" + "\n".join(rows) + "\n"
+    )
 
 
 def pinned() -> dict[str, str]:
+    """The sha256 of each jar, by its coordinates."""
     lines = LOCK.read_text().splitlines()
     return dict(line.split() for line in lines if line and not line.startswith("#"))
 
@@ -72,6 +78,7 @@ def provide(maven: MavenContext, coordinates: str, wanted: str) -> Path:
 
 
 def compile_programs(maven: MavenContext, lock: dict[str, str], jars: list[Path]) -> None:
+    """Every Java file beside this one, into build/."""
     shutil.rmtree(BUILD, ignore_errors=True)
     sources = sorted(map(str, HERE.glob("*.java")))
     options = ["-d", str(BUILD), "-classpath", ":".join(map(str, jars)), "--release", RELEASE]
@@ -82,12 +89,13 @@ def compile_programs(maven: MavenContext, lock: dict[str, str], jars: list[Path]
         compiler = [java, "-jar", str(provide(maven, COMPILER, lock[COMPILER])), "-warn:none"]
     else:
         sys.exit("there is no java on the PATH: install Java 17 or newer")
-    ended = subprocess.run([*compiler, *options, *sources])
+    ended = subprocess.run([*compiler, *options, *sources], check=False)
     if ended.returncode:
         sys.exit(f"{Path(compiler[0]).name} ended with status {ended.returncode}")
 
 
 def main() -> None:
+    """Fetch, check and compile."""
     maven = MavenContext()
     if "--lock" in sys.argv[1:]:
         write_lock(maven)
@@ -95,7 +103,8 @@ def main() -> None:
     LIB.mkdir(exist_ok=True)
     jars = [provide(maven, one, digest) for one, digest in lock.items() if one != COMPILER]
     compile_programs(maven, lock, jars)
-    print(f"{len(jars)} jars in {LIB.name}/, {', '.join(sorted(p.stem for p in HERE.glob('*.java')))} in {BUILD.name}/")
+    programs = ", ".join(sorted(file.stem for file in HERE.glob("*.java")))
+    sys.stdout.write(f"{len(jars)} jars in {LIB.name}/, {programs} in {BUILD.name}/\n")
 
 
 if __name__ == "__main__":
