@@ -1,0 +1,54 @@
+"""What goes into the two pipelines, and what must come of it."""
+
+import json
+
+
+def compact(body):
+    """JSON as Jackson writes it, for values are compared byte by byte."""
+    return json.dumps(body, separators=(",", ":"))
+
+
+def payment(rng, n):
+    """The n-th payment: key and value. Some are not valid."""
+    amount = rng.randint(-20, 500_00)
+    body = {"payment_id": n, "amount": amount, "currency": rng.choice(["EUR", "SEK", "USD", "?"])}
+    return f"account-{rng.randrange(500)}", compact(body)
+
+
+def processed(topic, key, value, headers):
+    """One processed payment for each payment."""
+    body = json.loads(value)
+    valid = body["amount"] > 0 and len(body["currency"]) == 3
+    body["fee"] = 25 + body["amount"] // 100 if valid else 0
+    body["status"] = "accepted" if valid else "rejected"
+    return [("processed-payments", key, compact(body))]
+
+
+def order(rng, n):
+    """The n-th order: key and value."""
+    body = {
+        "order_id": n,
+        "amount": rng.randint(1, 500),
+        "currency": rng.choice(["EUR", "SEK"]),
+        "region": rng.choice(["north", "east", "south", "west"]),
+    }
+    return f"customer-{rng.randrange(100)}", compact(body)
+
+
+def totals(state, topic, key, value):
+    """An order goes on by two keys; in each repartition topic it is added to the total of its key.
+
+    The running total is the state: of one key, in the order in which the repartition topic has its orders.
+    """
+    ordered = json.loads(value)
+    if topic == "orders":
+        account = f"{key.decode()}/{ordered['currency']}"
+        return None, [
+            ("totals-accounts-repartition", account, value),
+            ("totals-regions-repartition", ordered["region"], value),
+        ]
+    name = topic.split("-")[1]
+    orders, total = state or (0, 0)
+    orders, total = orders + 1, total + ordered["amount"]
+    line = {"order_id": ordered["order_id"], "amount": ordered["amount"], "orders": orders, "total": total}
+    return (orders, total), [(name, key, compact(line)), (f"totals-{name}-changelog", key, compact(line))]
