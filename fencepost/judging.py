@@ -190,7 +190,10 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
         folder=evidence.folder,
         wall_ms_at_zero=evidence.plan.run.get("wall_ms_at_zero"),
         allowed=dict.fromkeys(allow, CALLER)
-        | dict.fromkeys(evidence.plan.workload.get("allowed", ()), "the workload"),
+        | dict.fromkeys(
+            evidence.plan.workload.get("allowed", ()),
+            "the workload" if evidence.plan.pipeline.journaled else "the pipeline's guarantee",
+        ),
         goals=tuple(goal.counted for goal in evidence.plan.pipeline.goals),
         incomplete=evidence.incomplete,
         had_log=evidence.had_log,

@@ -50,8 +50,8 @@ class Correlation:
         return hashlib.blake2b(self._judged(key, value), digest_size=16).hexdigest()
 
     def _judged(self, key: bytes | None, value: bytes | None) -> bytes:
-        if self._ignored and value is not None:
-            value = _without(value, self._ignored)
+        if value is not None:
+            value = _canonical(value, self._ignored)
         lengths = [-1 if part is None else len(part) for part in (key, value)]
         return b"%d %d " % tuple(lengths) + (key or b"") + (value or b"")
 
@@ -99,8 +99,13 @@ def _within(found: Any, parts: Sequence[str]) -> Any:
     return found
 
 
-def _without(value: bytes, ignored: Sequence[Sequence[str]]) -> bytes:
-    """A value without what is not judged, its keys in order; what is no JSON stays as it is."""
+def _canonical(value: bytes, ignored: Sequence[Sequence[str]]) -> bytes:
+    """A JSON object or list by what it means, without what is not judged; anything else stays as it is.
+
+    Every language writes JSON with spaces of its own, and its keys in an order of its own.
+    """
+    if value.lstrip()[:1] not in (b"{", b"["):
+        return value
     try:
         body = orjson.loads(value)
     except orjson.JSONDecodeError:

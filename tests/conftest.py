@@ -1,6 +1,7 @@
 """What all tests share: one Spark for the whole session, the tiers, and what is said of skips."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import settings as hypothesis_settings
@@ -15,6 +16,7 @@ hypothesis_settings.register_profile(
 )  # how long an example takes is the machine's affair
 hypothesis_settings.load_profile("fencepost")
 
+UNIT = Path(__file__).parent / "unit"
 _SKIPPED = pytest.StashKey[dict[str, int]]()
 
 
@@ -26,10 +28,14 @@ def spark() -> Iterator[SparkSession]:
 
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Whatever uses the fixture `spark` bears the mark of that name, which `make quick` leaves out."""
+    """Whatever uses the fixture `spark` bears the mark of that name, which `make quick` leaves out; all other unit
+    tests are `light`: they can run side by side.
+    """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
+        elif UNIT in item.path.parents:
+            item.add_marker("light")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -111,7 +111,8 @@ def _sentence(e: Example) -> str:
     )
     tried = [named_operation(part.body) for part in e.operations if part.label != "passed_by"]
     passed = e.body.get("passed_by")
-    by = f" by {named_operation(passed)}" if isinstance(passed, Mapping) else ""
+    named = passed if isinstance(passed, Mapping) and passed.get("op") is not None else None
+    by = f" by {named_operation(named)}" if named else ""
     return f"{went}{by}, and {what} is {where}" + (f"; {listed(tried)} had tried" if tried else "")
 
 

@@ -108,7 +108,7 @@ RULES = (
         "spans",
         each="flatten(transform(if(decided = 'commit', records, filter(records, r -> false)), "
         "r -> transform(r.inputs, i -> struct(r.tp as tp, r.offset as offset, i as input))))",
-        where="array_contains(reads, it.input.tp) and not exists(commits, c -> c.tp = it.input.tp "
+        where="whole and array_contains(reads, it.input.tp) and not exists(commits, c -> c.tp = it.input.tp "
         "and c.first <= it.input.offset and it.input.offset < c.committed)",
         order=["log_tp", "log_offset", "it.tp", "it.offset"],
         ops=SPAN_OPS,

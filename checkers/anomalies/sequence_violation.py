@@ -31,8 +31,8 @@ RULES = (
     Rule(
         "sequence-violation",
         "batches",
-        where="not internal and not compacted and base_sequence >= 0 and batch_before.epoch = epoch "
-        f"and base_sequence != {DUE}",
+        where="not internal and not compacted and producer_id >= 0 and base_sequence >= 0 "
+        f"and batch_before.epoch = epoch and base_sequence != {DUE}",
         order=["tp", "base_offset"],
         detail={
             "record": place("tp", "base_offset"),

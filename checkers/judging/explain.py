@@ -34,7 +34,9 @@ OPERATION_COLUMNS = (
     "op", "name", "journal", "line", "end_line", "process", "stage", "f", "outcome", "asked",
     "transactional_id", "call_ns", "commit_ns", "return_ns", "error", "fenced",
 )  # fmt: skip
-RECORD_COLUMNS = ("value", "producer_id", "epoch", "fate", "marker_offset")
+RECORD_COLUMNS = ("value", "producer_id", "epoch", "fate", "marker_offset", "about")
+UNNAMED = "@"
+"""Begins the name of a value that bears none: see `checkers.stored.values`."""
 OPERATIONS = frozenset({"operation", "operations", "reader", "writer", "own_init", "other_init", "passed_by"})
 
 
@@ -94,6 +96,8 @@ def _describe(
     offset: int = -1 if thing.get("offset") is None else thing["offset"]
     if tp in names:
         body = {"topic": names[tp][0], "partition": names[tp][1], **body}
+    if str(body.get("value", "")).startswith(UNNAMED):
+        del body["value"]
     at = stored.get((run, tp, offset))
     if at and role.startswith("record"):
         extra = {column: at[column] for column in (*RECORD_COLUMNS, "op") if at[column] is not None}

@@ -2,8 +2,8 @@
 
 Every partition that the transaction log lists in a transaction gets one marker of it. So of one producer id the first
 marker in a partition is of the first transaction that lists it, and so on, whatever the epochs and the clocks say.
-Where there are more markers than transactions (a coordinator that moved wrote one again), or fewer, nothing is said of
-that producer in that partition.
+A coordinator that moved may write one again: where there are more markers than transactions, those that repeat the one
+before them are left out. Where the numbers differ all the same, nothing is said of that producer in that partition.
 """
 
 from pyspark.sql import DataFrame
@@ -21,14 +21,15 @@ EARLIER = "(partition by run, group, tp order by log_offset rows between unbound
 def make_spans(
     s: Sources, runs: DataFrame, tps: DataFrame, states: DataFrame, positions: DataFrame
 ) -> DataFrame:
-    """run, log_tp, log_offset (of its completion); transactional_id, producer_id, decided (commit, abort); records
-    [tp, offset, topic, effect, slot, inputs]; commits [tp, committed, first (up to where the group had committed
-    before), group, log_tp, log_offset, effect]; of the run: reads [tp] (of the stages that commit for a group; null:
-    none does, or offset commits are gone).
+    """run, log_tp, log_offset (of its completion); transactional_id, producer_id, decided (commit, abort); whole (the
+    marker in each of its partitions is known; null: it is not); records [tp, offset, topic, effect, slot, inputs];
+    commits [tp, committed, first (up to where the group had committed before), group, log_tp, log_offset, effect]; of
+    the run: reads [tp] (of the stages that commit for a group; null: none does, or offset commits are gone).
     """
-    decided = _markers(s, tps).join(_completions(tps, states), on=["run", "tp", "producer_id", "n", "many"])
+    completions = _completions(tps, states)
+    decided = _paired(_markers(s, tps), completions)
     of = decided.selectExpr(
-        *SPAN, "tp as in_tp", "marker_offset", "transactional_id", "producer_id", "decided"
+        *SPAN, "tp as in_tp", "marker_offset", "transactional_id", "producer_id", "decided", "listed"
     )
     records = positions.where(
         "marker_offset is not null and commit is null and (found or internal)"
@@ -49,21 +50,49 @@ def make_spans(
             F.expr("array_sort(collect_list(record)) as records"),
             F.expr("array_sort(collect_list(commit)) as commits"),
         )
-        .join(F.broadcast(_reads(s, runs, tps)), on="run", how="left")
+        .join(_whole(of), on=[*SPAN], how="left")
+        .join(F.broadcast(_reads(s, runs, tps, positions)), on="run", how="left")
+    )
+
+
+def _paired(markers: DataFrame, completions: DataFrame) -> DataFrame:
+    """Markers with the transactions that they are of: by all markers, or by those that repeat no other."""
+    by = ["run", "tp", "producer_id", "n", "many"]
+    named = markers.select("run", "tp", "producer_id", "marker_offset", "n", "many")
+    fewer = markers.where("not again and many != many_own").selectExpr(
+        *("run", "tp", "producer_id", "marker_offset", "n_own as n", "many_own as many")
+    )
+    return named.unionByName(fewer).join(completions, on=by)
+
+
+def _whole(of: DataFrame) -> DataFrame:
+    """The transactions of which the marker in each of their partitions is known."""
+    return (
+        of.groupBy(*SPAN)
+        .agg(F.expr("count(distinct in_tp) = any_value(listed) as whole"))
+        .where("whole")
+        .select(*SPAN, "whole")
     )
 
 
 def _markers(s: Sources, tps: DataFrame) -> DataFrame:
-    """run, tp, producer_id, n (the how-many-th of it in its partition), many (how many it has), marker_offset."""
+    """run, tp, producer_id, marker_offset; n (the how-many-th of it in its partition), many (how many it has); again
+    (it says what the producer's entry before it said); n_own, many_own: the same of those that do not.
+    """
     here = tps.where(f"logged and log_start = 0 and topic != '{TRANSACTIONS_TOPIC}'").select("run", "tp")
+    before = f"lag(struct(marker, epoch)) over ({NTH} order by base_offset)"
     return (
         s["batches"]
-        .where("leader and control and marker is not null")
+        .where("leader and producer_id >= 0")
         .join(F.broadcast(here), on=["run", "tp"])
+        .selectExpr("*", f"coalesce({before} = struct(marker, epoch), false) as again")
+        .where("control and marker is not null")
         .selectExpr(
-            *("run", "tp", "producer_id", "base_offset as marker_offset"),
+            *("run", "tp", "producer_id", "base_offset as marker_offset", "again"),
             f"row_number() over ({NTH} order by base_offset) as n",
             f"count(1) over ({NTH}) as many",
+            f"count_if(not again) over ({NTH} order by base_offset) as n_own",
+            f"count_if(not again) over ({NTH}) as many_own",
         )
     )
 
@@ -85,6 +114,7 @@ def _completions(tps: DataFrame, states: DataFrame) -> DataFrame:
             "transactional_id",
             "before.producer_id as producer_id",
             "if(state = 'CompleteCommit', 'commit', 'abort') as decided",
+            "size(before.tps) as listed",
             "explode(before.tps) as tp",
         )
         .selectExpr(
@@ -115,10 +145,27 @@ def _commits(positions: DataFrame) -> DataFrame:
     )
 
 
-def _reads(s: Sources, runs: DataFrame, tps: DataFrame) -> DataFrame:
-    """By run, the partitions that stages without journals read for a group, where no offset commit is gone."""
+def _reads(s: Sources, runs: DataFrame, tps: DataFrame, positions: DataFrame) -> DataFrame:
+    """By run, the partitions that stages without journals read for a group, where no offset commit is gone.
+
+    A group that commits offsets of a topic that its stage is not said to read is left out: its program hands records on
+    to itself, and an output comes in another transaction than the offset of its input.
+    """
     whole = F.broadcast(runs.where("offsets_whole").select("run"))
-    stages = s["stages"].where("journaled = false and group is not null").join(whole, on="run")
+    named = s["stages"].where("journaled = false and group is not null")
+    taken = (
+        positions.where("commit is not null")
+        .selectExpr("run", "commit.group", "commit.tp")
+        .distinct()
+        .join(F.broadcast(tps.selectExpr("run", "tp", "topic as in_topic")), on=["run", "tp"])
+        .select("run", "group", "in_topic")
+        .distinct()
+    )
+    read = named.select("run", "group", "in_topic")
+    on_its_own = taken.join(F.broadcast(read), on=["run", "group", "in_topic"], how="left_anti")
+    stages = named.join(whole, on="run").join(
+        F.broadcast(on_its_own.select("run", "group").distinct()), on=["run", "group"], how="left_anti"
+    )
     return (
         tps.selectExpr("run", "tp", "topic as in_topic")
         .join(F.broadcast(stages.select("run", "in_topic").distinct()), on=["run", "in_topic"])

@@ -57,7 +57,7 @@ class SentinelEnds:
             return 0  # no group tells how far it is
         try:
             committed = self._cluster.committed(stage.group)
-            ends = self._cluster.last_stable(stage.reads)
+            ends = self._cluster.last_stable(self._taken(stage, committed))
             if any(stable < high for _, stable, high in ends.values()):
                 return None  # what is not committed yet may still become an input
             behind = _behind(committed, ends)
@@ -65,6 +65,11 @@ class SentinelEnds:
             return between if between >= COUNTED_BELOW else unread(self._cluster.bootstrap, behind)
         except WaitTimeout:
             return None
+
+    @staticmethod
+    def _taken(stage: StageFacts, committed: Mapping[Place, int]) -> Sequence[str]:
+        """The topics that its group takes inputs from."""
+        return stage.reads
 
     def open_transactions(self, topics: Sequence[str], groups: Sequence[str]) -> list[str]:
         """Where the last stable offset lies below the high watermark."""
@@ -103,6 +108,11 @@ class OffsetEnds(SentinelEnds):
             self._stood[stage.name] = (written, time.monotonic())
             return None
         return 0 if time.monotonic() - since_s >= STILL_S else None
+
+    @staticmethod
+    def _taken(stage: StageFacts, committed: Mapping[Place, int]) -> Sequence[str]:
+        """Those that it is said to read, and those that its programs have made for themselves in between."""
+        return sorted({*stage.reads, *(topic for topic, _ in committed)})
 
     def mark(self, places: Sequence[Place]) -> None:
         """Ask where each partition ends now."""

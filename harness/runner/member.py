@@ -20,6 +20,9 @@ STOP_TIMEOUT_S = 75.0
 """Longer than a client's own patience: whoever is still waiting for a broker may finish."""
 LAST_REPORT_TIMEOUT_S = 5.0
 LAST_BYTES = 4_096
+LAST_LINES = 15
+ERROR = re.compile(r"\b\w*(Error|Exception|FATAL)\b")
+"""Node, for one, ends with its version below the error."""
 
 
 @dataclass
@@ -81,14 +84,15 @@ class Member:
         return self.child.log_file
 
     def last_words(self) -> str:
-        """The last line that it printed."""
+        """The last line that it printed; of what it printed last, the line that names an error, if there is one."""
         self.child.await_log()
         last = self.log_file.with_name(self.log_file.name + ".last")  # of a log that is bounded
         with (last if last.exists() else self.log_file).open("rb") as file:
             file.seek(0, SEEK_END)
             file.seek(max(0, file.tell() - LAST_BYTES))
             lines = file.read().decode(errors="replace").strip().splitlines()
-        return lines[-1].strip() if lines else "it said nothing"
+        errors = [line for line in lines[-LAST_LINES:] if ERROR.search(line)]
+        return (errors or lines)[-1].strip() if lines else "it said nothing"
 
     def has_printed(self, pattern: str) -> bool:
         """Whether a line of its log matches."""

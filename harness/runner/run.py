@@ -99,6 +99,9 @@ def perform(test: Test, running: Running, run_log: RunLog, ahead: Ahead) -> Quie
         if came_up:
             with run_log.phase("faults"):
                 errors = _under_faults(test, running, context, journal, run_log, ahead, recording)
+        else:
+            recording.end(last=True)
+            ahead.begin()
     quiet = quiesce(test.pipeline, context, running.ends, run_log, test.patience)
     run_log.unexpected_errors += processes.unexpected_ends
     run_log.counts = processes.counts()

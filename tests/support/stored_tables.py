@@ -35,7 +35,14 @@ def make_tables(history: History) -> dict[str, list[Row]]:
         for topic, tp in history.tp.items()
     ]
     rows["stages"] = [
-        {"stage": "s", "group": "g", "in_topic": topic, "promised": RC, "ordered": history.ordered}
+        {
+            "stage": "s",
+            "group": "g",
+            "in_topic": topic,
+            "promised": RC,
+            "ordered": history.ordered,
+            "journaled": True,
+        }
         for topic in dict.fromkeys(home(history, one)[0] for one in history.inputs)
     ]
     for row in (*rows["sends"], *rows["expected"]):

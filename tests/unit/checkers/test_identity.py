@@ -132,6 +132,33 @@ def a_transaction_of_which_one_record_is_aborted(h: History) -> None:
     join(h)
 
 
+@found()
+def a_marker_that_was_written_again(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.mark("x", 1, "commit")
+    h.mark(OFFSETS, 1, "commit")
+    h.take(1)
+    join(h)
+
+
+@found()
+def where_it_is_not_known_which_offsets_are_of_a_transaction_it_lacks_none(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.put(OFFSETS, None, 1)
+    h.mark(OFFSETS, 1, "commit")
+    join(h)
+
+
+@found(torn_transaction=1, offset_output_mismatch=1, lost_input=1)
+def a_marker_that_was_written_again_hides_no_torn_transaction(h: History) -> None:
+    h.feed(1)
+    h.take(0, gives="yx", fates={"x": "abort"})
+    h.mark("y", 1, "commit")
+    join(h)
+
+
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judgement]:
     histories = []

@@ -38,7 +38,12 @@ def test_a_fault_that_is_not_by_default_is_struck_where_it_is_named_alone(
     options = Options(time_limit_s=300, seed=1)
     drawn = planning.draw(options, WORKLOADS["shop"])
     possible = {name for name, nemesis in seldom.items() if nemesis.needs <= CLUSTERS["local"].can}
-    assert {one.fault for one in drawn.injections} == possible - {"kill-broker", "kill-postgres"}
+    assert {one.fault for one in drawn.injections} == possible - {
+        "kill-broker",
+        "kill-postgres",
+        "kill-instance",
+        "pause-instance",
+    }
     assert "kill-broker" not in drawn.unscheduled
     named = planning.draw(replace(options, nemesis=("kill-broker",)), WORKLOADS["shop"])
     assert {one.fault for one in named.injections} == {"kill-broker"}
