@@ -8,6 +8,7 @@ from pathlib import Path
 from checkers.checker import BOTH, Checker
 from checkers.needs import NEEDS, PREMISES
 from checkers.registry import CHECKERS
+from harness.reasons import NO_JOURNALS
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,11 @@ class Anomaly:
     judges: str = BOTH  # in what it is looked for
     because: tuple[str, ...] = ()  # anomalies that it may follow from
     kin: tuple[str, ...] = ()  # the others that the same docstring defines
+
+    @property
+    def needs_journals(self) -> bool:
+        """Whether nobody can say it of a pipeline that keeps none."""
+        return NO_JOURNALS.text in self.needs
 
     @property
     def sentence(self) -> str:

@@ -10,12 +10,13 @@ from itertools import groupby
 from pathlib import Path
 
 from checkers.catalogue import Anomaly, catalogue
-from checkers.checker import BOTH
+from checkers.checker import BOTH, HISTORIES
 
 INDEX = "README.md"
 PARTS = {
     "Illegal because": "Why it is illegal",
     "Evidence:": "Evidence",
+    "Without journals:": "In a pipeline that keeps no journals",
     "Blind spot:": "Blind spot",
     "Reference:": "Reference",
 }
@@ -62,6 +63,12 @@ def _in_a_verdict(anomaly: Anomaly) -> Iterator[str]:
     if anomaly.needs:
         reasons = " or ".join(f'"{need}"' for need in anomaly.needs)
         yield f"Where its evidence is missing it stands in `not_checked`: {reasons}."
+    if (
+        anomaly.judges != HISTORIES
+        and not anomaly.needs_journals
+        and "\nWithout journals:" not in anomaly.text
+    ):
+        yield "Judged alike in a pipeline that keeps no journals."
     if anomaly.warning:
         yield "A warning: it is listed, and never decides."
     if anomaly.always_allowed:

@@ -12,6 +12,8 @@ final read. The header that names the attempt is left out of the hash, for it di
     final read of x: 1 at offset 4, hash 78      <- corrupt
     final read of x: 2 at offset 5, hash 79
 
+Without journals: an output that is joined to an input, and holds something else than the input must lead to.
+
 Blind spot: records of which nobody recorded a hash.
 Reference: Kafka's CRC covers a batch on its way and at rest, not what a client put into it.
 """

@@ -14,6 +14,9 @@ offset 0, proves nothing.
     T2  poll a@5, send x=2 (from a@5), send_offsets a->6, commit     ok
     final read of x: 2                                                      <- lost-input of a@4
 
+Without journals: a group is taken to owe every input from offset 0 on, for its program is up before them. A stage
+that commits for no group has gone past an input if a later one of its partition led to an output.
+
 Blind spot: workloads that cannot say what an input leads to (aggregates have their own check).
 Reference: KIP-98; Kingsbury, Bufstream 0.1.0 (2024).
 """
@@ -28,7 +31,7 @@ from checkers.findings.form import Finding
 from checkers.findings.lookup import asked
 from checkers.findings.told import Told
 from checkers.stored.tables import Tables
-from harness.telling.example import Example, named_operation
+from harness.telling.example import NOBODY, Example, named_operation
 from harness.telling.words import listed, printable
 
 LOST = ("run", "of", "input", "group")
@@ -111,8 +114,8 @@ def _sentence(e: Example) -> str:
     )
     tried = [named_operation(part.body) for part in e.operations if part.label != "passed_by"]
     passed = e.body.get("passed_by")
-    named = passed if isinstance(passed, Mapping) and passed.get("op") is not None else None
-    by = f" by {named_operation(named)}" if named else ""
+    said = named_operation(passed) if isinstance(passed, Mapping) else NOBODY
+    by = "" if said == NOBODY else f" by {said}"
     return f"{went}{by}, and {what} is {where}" + (f"; {listed(tried)} had tried" if tried else "")
 
 

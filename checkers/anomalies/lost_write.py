@@ -17,6 +17,8 @@ did not get so far prove nothing.
     T2  send x=2, ok at offset 5, commit     ok
     final read of x: 2 at offset 5                  <- lost-write of 1
 
+Without journals: of the inputs alone, which the run itself has written.
+
 Blind spot: a record lost without an acknowledgement that named its offset.
 Reference: Jepsen's Kafka checker, `lost-write`; Jepsen on Redpanda 21.10.1 (2022) and Bufstream 0.1.0 (2024).
 """

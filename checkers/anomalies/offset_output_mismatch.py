@@ -15,6 +15,9 @@ Evidence: the journal's claims and sends, the fates of records and of offset com
     log of x: 1 at offset 7, abort at offset 8
     log of __consumer_offsets: a->5, commit                                 <- offset-output-mismatch
 
+Without journals: the offsets of a transaction cover its inputs from where its group had committed before. An
+output whose input they do not cover is told; an input that they cover, and that led to nothing, is lost-input.
+
 Blind spot: offset commits that are gone (their topic is compacted), and those that bear no operation's
 name.
 Reference: KIP-98, "consume-transform-produce"; KIP-447.

@@ -14,6 +14,8 @@ record that bears no name is accused only in topics to which somebody announced 
     T2  poll x=1, send y=2 (from x@4), commit     ok
     log of x: 1 at offset 4, abort at offset 5                 <- phantom: y=2
 
+Without journals: a visible output that is joined to no input.
+
 Blind spot: of pipelines that announce nothing only the inputs are looked at.
 Reference: Jepsen's Kafka checker, which throws on such a record.
 """

@@ -28,6 +28,8 @@ its operations.
     P0  poll x: 3          ok      <- poll-skip, over 2
     P0  poll x: 2          ok      <- nonmonotonic-poll
 
+Without journals: of the run's own observers alone.
+
 Blind spot: records that nobody was ever given, and whose offset no sender was told, have no index. In a
 stored run a record that the final reader was not given hides a skip inside the poll that holds it.
 Reference: Jepsen's Kafka checker, `poll-skip`, `nonmonotonic-poll`, `int-poll-skip`, `int-nonmonotonic-poll`.

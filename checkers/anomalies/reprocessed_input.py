@@ -12,6 +12,9 @@ Evidence: outputs name their inputs and their slot in headers; visible is what t
     T2  poll a@4, send x=2 (from a@4), commit     ok
     final read of x: 1 and 2                            <- reprocessed-input
 
+Without journals: outputs are joined to inputs by what the user names (a field, a header, the key), or by all that
+they hold. Of inputs that are alike so many outputs are due together.
+
 Blind spot: outputs that do not say where they come from.
 Reference: KIP-98; Wang et al. 2021, "Consistency and Completeness" (SIGMOD).
 """

@@ -14,7 +14,10 @@ log.
     log of x: 1 at offset 4, commit at offset 5
     log of y: 2 at offset 7, abort at offset 8      <- torn-transaction
 
-Blind spot: records that were never acknowledged; pipelines that say nothing of their transactions.
+Without journals: a transaction is what the transaction log completes at once; its records and offset commits
+are told by the markers of its producer in each partition.
+
+Blind spot: records that were never acknowledged.
 Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024).
 """
 

@@ -14,6 +14,8 @@ behind a hanging transaction proves nothing.
     final read of x: 2, sentinel                  <- unseen: 1
     poll of x: 2                                  ok
 
+Without journals: of the inputs alone, which the run itself has written.
+
 Blind spot: an `info` write may be gone without a trace.
 Reference: Jepsen's Kafka checker, `unseen`.
 """
