@@ -120,7 +120,8 @@ def write(batch, number):
 
 
 spark = (
-    SparkSession.builder.master("local[2]")
+    SparkSession.builder.appName("billing")
+    .master("local[2]")
     .config("spark.ui.enabled", "false")
     .config("spark.sql.shuffle.partitions", "1")
     .getOrCreate()
