@@ -85,3 +85,12 @@ def test_where_each_partition_ends_is_asked_when_they_are_marked() -> None:
     ends.mark([("in", 0), ("out", 0)])
     asked.ends["in", 0] = (0, 99, 99)
     assert ends.until == {("in", 0): 10, ("out", 0): 7}
+
+
+def test_what_a_program_hands_on_to_itself_is_left_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = cluster(**{"in": 5, "between": 9})
+    asked.offsets["g"] = {("in", 0): 5}
+    monkeypatch.setattr(ends_module, "unread", lambda bootstrap, positions: len(positions))
+    assert OffsetEnds(asked).left(GROUPED) == 0
+    asked.offsets["g"] = {("in", 0): 5, ("between", 0): 7}
+    assert OffsetEnds(asked).left(GROUPED) == 1

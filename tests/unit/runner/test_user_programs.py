@@ -180,7 +180,9 @@ def performed(folder: Path, program: Plain) -> tuple[Sequence[Reason], Sequence[
     )
     with Supervisor() as supervisor:
         running: Any = Running(FakeCluster(), supervisor, Interrupt(), FakeEnds())
-        quiet = perform(test, running, log, Ahead(lambda: None, 0.0))
+        begun: list[bool] = []
+        quiet = perform(test, running, log, Ahead(lambda: begun.append(True), 0.0))
+    assert begun == [True]  # whatever came of it, it will be judged
     assert quiet.leaders.keys() == set(USERS.places)  # it was brought to rest, and looked at
     return log.evidence_problems, progress.said
 
