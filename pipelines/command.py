@@ -1,5 +1,6 @@
 """A program of a user's: any command, started as it is described."""
 
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ class Command:
         values = self._values(seat)
         argv = [filled(word, values) for word in self.stage.command]
         env = {name: filled(text, values) for name, text in self.stage.env.items()}
+        env = {"PYTHONPATH": _own_path(os.environ.get("PYTHONPATH", "")), **env}
         return Launch(
             [executable(argv[0], self._cwd), *argv[1:]], env=env, cwd=self._cwd, manners=self.stage.manners
         )
@@ -43,6 +45,14 @@ class Command:
             "run": self.run_folder.name,
             "data": str(data),
         }
+
+
+def _own_path(path: str) -> str:
+    """A PYTHONPATH without our own folder, which the command has put first: a user's modules may have names of our rooms."""
+    house = str(Path(__file__).resolve().parents[1])
+    return os.pathsep.join(
+        part for part in path.split(os.pathsep) if part and Path(part).resolve() != Path(house)
+    )
 
 
 def worker_name(stage: str, instance: int) -> str:

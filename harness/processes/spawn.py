@@ -39,6 +39,8 @@ class Supervisor:
 
     def __init__(self, mark: str | None = None) -> None:
         self.mark = mark or new_mark()
+        # As it is now: what our own Spark adds later would make a user's Spark one with ours.
+        self._environment = dict(os.environ)
         self._guardian: Guardian | None = None
         self._children: list[Child] = []
         self._folders: list[Path] = []
@@ -101,7 +103,7 @@ class Supervisor:
                         stdin=stdin,
                         stdout=pipe.write_end if pipe else output,
                         stderr=subprocess.STDOUT,
-                        env={**os.environ, **_QUIET.get(name, {}), **(env or {}), **self.environment},
+                        env={**self._environment, **_QUIET.get(name, {}), **(env or {}), **self.environment},
                         pass_fds=tuple(pass_fds),
                         cwd=cwd,
                         start_new_session=True,

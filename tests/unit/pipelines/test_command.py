@@ -1,10 +1,12 @@
 """A command is started as it is described, and one that cannot be started is refused before anything is."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import pipelines
 from harness.errors import UsageError
 from harness.history import Role
 from harness.programs import Launch, Manners, Seat
@@ -57,7 +59,7 @@ def test_its_placeholders_are_filled_in_wherever_they_stand(tmp_path: Path) -> N
         '{"json": {x}}',
         "{other}",
     ]
-    assert launch.env == {"ID": "billing-2", "PLAIN": "1"}
+    assert launch.env == {"ID": "billing-2", "PLAIN": "1", "PYTHONPATH": ""}
     assert (launch.cwd, launch.manners, launch.pass_fds) == (tmp_path / ".", STAGE.manners, ())
 
 
@@ -108,3 +110,11 @@ def test_a_working_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_the_name_of_an_instance_gives_its_number_back() -> None:
     assert worker_name("bill-eu", 12) == "bill-eu-12"
     assert instance_of("bill-eu-12") == "12"
+
+
+def test_our_own_folder_is_no_place_for_a_user_to_import_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = Path(pipelines.__file__).parents[1]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(house), "/their/own"]))
+    assert launched(tmp_path, STAGE).env["PYTHONPATH"] == "/their/own"

@@ -137,3 +137,15 @@ def _carries(process: psutil.Process, mark: str) -> bool:
         return process.environ().get(VARIABLE) == mark
     except psutil.Error:
         return False
+
+
+def test_what_the_environment_gets_later_is_not_for_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Supervisor() as own:
+        monkeypatch.setenv(
+            "PYSPARK_GATEWAY_PORT", "1"
+        )  # as a Spark of ours does, which a user's would then take
+        told = own.spawn(["env"], name="env", log_file=tmp_path / "env.log")
+        told.wait(10.0)
+    assert "PYSPARK_GATEWAY_PORT" not in (tmp_path / "env.log").read_text()
