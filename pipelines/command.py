@@ -48,7 +48,7 @@ class Command:
 
 
 def _own_path(path: str) -> str:
-    """A PYTHONPATH without our own folder, which the command has put first: a user's modules may have names of our rooms."""
+    """A PYTHONPATH without our own folder, which the command has put first: a user's modules may have our names."""
     house = str(Path(__file__).resolve().parents[1])
     return os.pathsep.join(
         part for part in path.split(os.pathsep) if part and Path(part).resolve() != Path(house)
