@@ -114,9 +114,8 @@ def write(batch, number):
         shipment = {"purchase_id": purchase["purchase_id"], "pieces": purchase["pieces"]}
         producer.produce("invoices", json.dumps(invoice), row.key)
         producer.produce("shipments", json.dumps(shipment), row.key)
-        producer.poll(0)
-    if producer.flush(60):
-        raise RuntimeError(f"batch {number} was not acknowledged")
+        if producer.flush(60):  # one purchase after the other
+            raise RuntimeError(f"batch {number} was not acknowledged")
 
 
 spark = (
@@ -131,7 +130,6 @@ stream = spark.readStream.format("kafka-in-python").option("brokers", options.br
 query = (
     stream.writeStream.foreachBatch(write)
     .option("checkpointLocation", options.checkpoint)
-    .trigger(processingTime="1 second")
     .start()
 )
 print("started", flush=True)
