@@ -6,6 +6,11 @@ from harness.reasons import NO_AGGREGATE, NO_INPUTS, NO_JOURNALS, NO_ORDER, Reas
 _LOCAL = "run it on a local cluster, of which all logs are read"
 NEEDS = {
     "journals": NO_JOURNALS,
+    "joined": Reason(
+        "no-expectation",
+        "nothing says what inputs must lead to, so no output is joined to any",
+        remedy="add [expect] to the pipeline's file",
+    ),
     "log": Reason("no-logs", "no broker logs in this history", remedy=_LOCAL),
     "offsets": Reason("no-offsets-log", "no log of __consumer_offsets in this history", remedy=_LOCAL),
     "offsets-within": Reason(

@@ -137,13 +137,14 @@ CHECKERS: tuple[Checker, ...] = (
     ),
     Checker(
         "phantom",
+        needs=("joined",),
         premises=WHOLE_LOGS,
         rests_on=(*READS, *LOGS, *JOURNALS, "records", "stages", "expected"),
         because=_by("aborted-read", "dirty-read", "lost-write"),
         family="records",
         judges=BOTH,
     ),
-    Checker("corrupt", family="records"),
+    Checker("corrupt", needs=("joined",), family="records"),
     Checker(
         "offset_output_mismatch",
         premises=WHOLE_LOGS,
@@ -155,7 +156,10 @@ CHECKERS: tuple[Checker, ...] = (
     Checker(
         "reprocessed_input",
         premises=WHOLE_LOGS,
-        needs=("inputs",),
+        needs=(
+            "joined",
+            "inputs",
+        ),
         because=_by("ghost-commit", "duplicate", "zombie-write"),
         family="inputs",
     ),

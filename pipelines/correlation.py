@@ -1,15 +1,19 @@
 """By what an output is joined to its input: a field, a header, its key, all that it holds, or a user's function."""
 
 import hashlib
+import json
 import zlib
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
-
-import orjson
 
 from harness.expectation import Input
 from pipelines.description import CONTENT, Expect, Function
 from pipelines.functions import UserError, call
+
+NUMBER = "\0"
+"""Begins a number that is no integer, as it is compared."""
+MOST_DIGITS = 400
 
 
 class Correlation:
@@ -81,10 +85,25 @@ def _parts(pointer: str) -> list[str]:
 def _at(value: bytes | None, parts: Sequence[str]) -> object:
     """What stands there; None: nothing, or the value is no JSON."""
     try:
-        found = orjson.loads(value or b"")
-    except orjson.JSONDecodeError:
+        return _within(_loads(value or b""), parts)
+    except (ValueError, ArithmeticError, RecursionError):
         return None
-    return _within(found, parts)
+
+
+def _loads(value: bytes) -> Any:
+    """JSON with each number as what it means: 1, 1.0 and 1e0 are one, and no digit of a large one is lost."""
+    return json.loads(value, parse_float=_number)
+
+
+def _number(text: str) -> Any:
+    number = Decimal(text)
+    if number == number.to_integral_value() and number.adjusted() < MOST_DIGITS:
+        return int(number)
+    return f"{NUMBER}{number.normalize()}"  # no text of a user's begins so
+
+
+def _dumps(body: object) -> bytes:
+    return json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
 
 
 def _within(found: Any, parts: Sequence[str]) -> Any:
@@ -107,8 +126,8 @@ def _canonical(value: bytes, ignored: Sequence[Sequence[str]]) -> bytes:
     if value.lstrip()[:1] not in (b"{", b"["):
         return value
     try:
-        body = orjson.loads(value)
-    except orjson.JSONDecodeError:
+        body = _loads(value)
+    except (ValueError, ArithmeticError, RecursionError):
         return value
     for parts in ignored:
         inner, last = _within(body, parts[:-1]), parts[-1]
@@ -116,13 +135,13 @@ def _canonical(value: bytes, ignored: Sequence[Sequence[str]]) -> bytes:
             inner.pop(last, None)
         elif isinstance(inner, list) and last.isdecimal() and int(last) < len(inner):
             inner[int(last)] = None  # the others keep their places
-    return orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
+    return _dumps(body)
 
 
 def _text(found: object) -> str | None:
     if found is None or isinstance(found, str):
         return found
-    return orjson.dumps(found, option=orjson.OPT_SORT_KEYS).decode()
+    return _dumps(found).decode()
 
 
 def _decoded(content: bytes | None) -> str | None:

@@ -1,5 +1,6 @@
 """What a user's inputs must lead to, by the user's own functions: asked in the final readers alone."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -20,15 +21,17 @@ class UserExpectation:
         self._described, self.expect = described, expect
         self._correlation = Correlation(expect)
         self._states: dict[tuple[str, bytes | None], Any] = {}
+        self._places: dict[tuple[str, bytes | None], int] = {}
 
     def due(self, record: Input) -> Iterator[Due]:
         """The outputs that it must lead to. Raises `UserError`."""
-        about = self._correlation.of_input(record)
+        about, many = self._correlation.of_input(record), Counter[str]()
         for topic, key, value in self.made(record):
+            many[topic] += 1
             digest = self._correlation.digest(key, value)
             yield Due(
                 stage=self._stage_of(record.topic, topic),
-                slot=topic,
+                slot=topic if many[topic] == 1 else f"{topic}#{many[topic]}",
                 topic=topic,
                 digest=partial(_held, digest),
                 about=about if about is not None else self._correlation.content(key, value),
@@ -46,6 +49,11 @@ class UserExpectation:
             if not isinstance(told, tuple) or len(told) != 2:
                 raise UserError(f"{name} must give (state, [(topic, key, value), ...]), not {told!r}")
             self._states[place], given = told
+            if self._places.setdefault(place, record.partition) != record.partition:
+                raise UserError(
+                    f"{name}: records of the key {record.key!r} stand in several partitions of {record.topic}, so that "
+                    "nobody knows in which order they were folded"
+                )
         if not isinstance(given, list | tuple):
             raise UserError(f"{name} must give a list of (topic, key, value), not {type(given).__name__}")
         return [_made(name, one) for one in given]

@@ -16,11 +16,16 @@ from pipelines.table import Table
 
 CORRELATIONS = ("key", CONTENT)
 MOST_INSTANCES = 16
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def read(file: Path) -> Description:
     """Raises `UsageError`."""
-    file = file.expanduser().resolve()
+    try:
+        file = file.expanduser().resolve()
+    except RuntimeError as error:
+        raise UsageError(f"{file} cannot be read: {error}") from error
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -31,6 +36,8 @@ def read(file: Path) -> Description:
         raise UsageError(f"{file} is no TOML file: {error}") from error
     whole = Table(file, "", document)
     name = whole.needed("name", '"billing"')
+    if not NAME.fullmatch(name):
+        raise whole.error(f"must be up to 64 letters, digits, '.', '_' or '-', not {name!r}", "name")
     guarantee = _guarantee(whole)
     stages = _stages(file, whole)
     described = Description(
@@ -166,6 +173,22 @@ def _require_whole(whole: Table, described: Description) -> None:
     written = {topic for stage in described.stages for topic in stage.writes}
     read = {topic for stage in described.stages for topic in stage.reads}
     fed = set(described.inputs)
+    for topic in sorted(read | written | fed):
+        if not TOPIC.fullmatch(topic) or topic in (".", ".."):
+            raise whole.error(
+                f"names the topic {topic!r}: Kafka takes letters, digits, '.', '_' and '-' alone"
+            )
+    for stage in described.stages:
+        for key, topics in (("reads", stage.reads), ("writes", stage.writes)):
+            if len(set(topics)) < len(topics):
+                raise whole.error(f"has a topic twice in {key} of [[stage]] {stage.name}: leave one out")
+    expect = described.expect
+    lenient = described.guarantee is not Guarantee.EXACTLY_ONCE
+    if expect and expect.fold and expect.correlate == CONTENT and lenient:
+        raise whole.error(
+            f"promises {described.guarantee.value}, and what is repeated is in every total after it: join outputs to "
+            'inputs by something else than their content, as correlate = "json:/id"'
+        )
     for topic in sorted(read - written - fed):
         raise whole.error(
             f'reads {topic}, which nothing writes: add [inputs.{topic}] with make = "expect.py:{topic}"'

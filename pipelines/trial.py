@@ -30,7 +30,13 @@ def require_working(described: Description) -> None:
     argv = [sys.executable, "-P", "-m", "pipelines.trial", str(described.file)]
     try:
         done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TIMEOUT_S,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         names = ", ".join(map(str, described.functions))
@@ -81,11 +87,20 @@ def _through(
     pipeline: UserPipeline, asked: UserExpectation, record: Input, depth: int = 0
 ) -> Iterator[tuple[str, Sequence[Made]]]:
     made = asked.made(record)
-    list(UserExpectation(pipeline.described, asked.expect).due(record))  # each has a stage, and can be joined
+    list(UserExpectation(pipeline.described, asked.expect).due(record))  # each has a stage
     yield record.topic, made
+    correlation = Correlation(asked.expect)
+    wanted = correlation.of_input(record)
     for topic, key, value in made:
+        output = Input(topic, key, value, headers=record.headers)  # as if it had forwarded them
+        found = correlation.of_output(output)
+        if wanted not in (None, found):
+            raise UserError(
+                f"`correlate` finds {wanted!r} in an input of {record.topic} and {found!r} in an output in {topic} "
+                f"that must come of it ({(key, value)!r}), so nothing joins the two"
+            )
         if topic in pipeline.read and depth < len(pipeline.described.stages):
-            yield from _through(pipeline, asked, Input(topic, key, value), depth + 1)
+            yield from _through(pipeline, asked, output, depth + 1)
 
 
 def main(argv: Sequence[str]) -> int:

@@ -109,7 +109,7 @@ RULES = (
     Rule(
         NAME,
         "spans",
-        each="flatten(transform(if(decided = 'commit', records, filter(records, r -> false)), "
+        each="flatten(transform(filter(records, r -> decided = 'commit' and not r.arbitrary), "
         "r -> transform(r.inputs, i -> struct(r.tp as tp, r.offset as offset, i as input))))",
         where="whole and array_contains(reads, it.input.tp) and not exists(commits, c -> c.tp = it.input.tp "
         "and c.first <= it.input.offset and it.input.offset < c.committed)",

@@ -8,6 +8,7 @@ where a table is not whole, nothing is accused on the strength of something not 
 from collections.abc import Collection, Mapping
 
 from checkers.judging.gathered import Facts, Incomplete, Row
+from checkers.judging.silent import without_journals
 from checkers.needs import NEEDS, OF_TRANSACTIONS, refused_log
 from checkers.registry import EDGES
 from checkers.stored.inputs import OFFSETS_TOPIC
@@ -37,6 +38,7 @@ def missing_needs(
     unjournaled = [stage for stage in facts.stages if stage.get("journaled") is False]
     has = {
         "journals": not unjournaled,
+        "joined": not unjournaled or bool(facts.numbers["expected"]),
         "inputs": bool(bound) or not facts.stages,
         "log": any(facts.logs(None)),
         "offsets": any(facts.logs(OFFSETS_TOPIC)),
@@ -83,8 +85,7 @@ def completeness(facts: Facts, run: StoredRun) -> Incomplete:
         found.add("stages", "the table stages is empty, though workers ran", "stages")
     _final_reads(facts, found)
     _nothing_done(facts, promises, found)
-    if run.joined and facts.total("inputs") and not facts.numbers["expected"]:
-        found.add("expected", "the table expected is empty, though inputs were read", "expected")
+    without_journals(facts, run, found)
     for tp, row in sorted(facts.partitions.items()):
         _edges(facts.name(tp), row, found)
     if run.has_log:

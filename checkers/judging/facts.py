@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from checkers.stored.producers import COMPLETE
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
 
@@ -28,7 +29,7 @@ def evidence(s: Sources, t: Tables) -> DataFrame:
         _rows(_groups(s, t), "group"),
         _rows(s["expected"].select("run", "stage").distinct(), "due"),
         _rows(_operations(t), "operations"),
-        *([] if t.spans is None else [_rows(_spans(t.spans), "spans")]),
+        *([] if t.spans is None else [_rows(_spans(t), "spans"), _rows(_left(s, t), "left")]),
         _rows(_values(t), "values"),
         _rows(_inputs(t), "inputs"),
         *(
@@ -141,10 +142,39 @@ def _operations(t: Tables) -> DataFrame:
     return t.operations.where("operation.f != 'init'").groupBy("run").agg(*_counts(counts))
 
 
-def _spans(spans: DataFrame) -> DataFrame:
-    """Transactions of which no journal tells."""
-    counts = {"spans_committed": "decided = 'commit'", "spans_aborted": "decided = 'abort'"}
-    return spans.groupBy("run").agg(*_counts(counts))
+def _spans(t: Tables) -> DataFrame:
+    """Transactions of which no journal tells; of how many is known which markers are theirs, and how many there are."""
+    assert t.spans is not None
+    counts = {
+        "spans_committed": "decided = 'commit'",
+        "spans_aborted": "decided = 'abort'",
+        "spans_whole": "whole",
+    }
+    ended = t.states.where(f"state in {COMPLETE} and size(before.tps) > 0")
+    return (
+        t.spans.groupBy("run")
+        .agg(*_counts(counts))
+        .join(ended.groupBy("run").agg(*_counts({"spans_ended": "true"})), on="run", how="full")
+    )
+
+
+NOT_THERE = """filter(expected, e -> not exists(outputs,
+    o -> o.visible and coalesce(o.slot = e.slot and o.topic = e.topic, false)))"""
+
+
+def _left(s: Sources, t: Tables) -> DataFrame:
+    """By stage without journals: the inputs that led to nothing, and that it is not known to have gone past."""
+    stages = s["stages"].where("journaled = false").select("run", "stage").distinct()
+    return (
+        t.inputs.where(f"visible and size({NOT_THERE}) > 0")
+        .selectExpr("run", "tp", "offset", f"explode({NOT_THERE}) as e")
+        .selectExpr("run", "tp", "offset", "e.stage", "e.group")
+        .join(F.broadcast(stages), on=["run", "stage"], how="left_semi")
+        .join(F.broadcast(t.groups), on=["run", "group", "tp"], how="left")
+        .where("final is null or offset >= final")
+        .groupBy("run", "stage")
+        .agg(F.expr("count(distinct tp, offset) as inputs"))
+    )
 
 
 def _timed_out(t: Tables) -> DataFrame:

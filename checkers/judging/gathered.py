@@ -24,6 +24,9 @@ class Facts:
     ends: list[Row] = field(default_factory=list)
     stages: list[Row] = field(default_factory=list)
     groups: list[Row] = field(default_factory=list)  # that have committed, and of which nobody saw the start
+    left: dict[str, int] = field(
+        default_factory=dict
+    )  # by stage without journals: inputs that it left behind
     due: set[str] = field(default_factory=set)  # the stages of which something is expected
     numbers: dict[str, Any] = field(default_factory=lambda: defaultdict(int))
 
@@ -42,6 +45,8 @@ class Facts:
                     "stage": facts.stages,
                     "group": facts.groups,
                 }[kind].append(body)
+            elif kind == "left":
+                facts.left[body["stage"]] = body["inputs"]
             elif kind == "due":
                 facts.due.add(body["stage"])
             else:

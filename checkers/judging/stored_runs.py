@@ -30,6 +30,8 @@ from harness.verdict import STAGE, Found, Judgement, Unsettled
 
 __all__ = ["StoredRun", "judge", "judge_each"]
 
+BY_MARKERS = "transactions by their markers"
+"""What of a pipeline without journals could not be told apart, as `not_checked` names it."""
 BY_TIME = "dirty-read by time"
 """The clause of dirty-read that rests on one clock, as `not_checked` names it."""
 
@@ -115,6 +117,12 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
             BY_TIME,
         )
     numbers = facts.numbers
+    if lost := numbers["spans_ended"] - numbers["spans_whole"]:
+        not_checked[BY_MARKERS] = Reason(
+            "transactions-not-told-apart",
+            f"of {lost} of {numbers['spans_ended']} transactions nobody knows which markers are theirs",
+            BY_MARKERS,
+        )
     return Judgement(
         anomalies={name: with_cause(run.run, name, anomalies, brought.caused) for name in anomalies},
         not_checked=not_checked,

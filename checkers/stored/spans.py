@@ -22,22 +22,26 @@ def make_spans(
     s: Sources, runs: DataFrame, tps: DataFrame, states: DataFrame, positions: DataFrame
 ) -> DataFrame:
     """run, log_tp, log_offset (of its completion); transactional_id, producer_id, decided (commit, abort); whole (the
-    marker in each of its partitions is known; null: it is not); records [tp, offset, topic, effect, slot, inputs];
-    commits [tp, committed, first (up to where the group had committed before), group, log_tp, log_offset, effect]; of
-    the run: reads [tp] (of the stages that commit for a group; null: none does, or offset commits are gone).
+    marker in each of its partitions is known; null: it is not); records [tp, offset, topic, effect, slot, inputs,
+    arbitrary (it may be of another input: several are alike)]; commits [tp, committed, first (up to where the group
+    had committed before), group, log_tp, log_offset, effect]; of the run: reads [tp] (of the stages that commit for a
+    group; null: none does, or offset commits are gone).
     """
     completions = _completions(tps, states)
     decided = _paired(_markers(s, tps), completions)
     of = decided.selectExpr(
         *SPAN, "tp as in_tp", "marker_offset", "transactional_id", "producer_id", "decided", "listed"
     )
-    records = positions.where(
-        "marker_offset is not null and commit is null and (found or internal)"
+    records = (
+        positions.where("marker_offset is not null and commit is null and (found or internal)").join(
+            _shared(s), on=["run", "topic", "about"], how="left"
+        )
     ).selectExpr(
         "run",
         "tp as in_tp",
         "marker_offset",
-        "struct(tp, offset, topic, fate as effect, slot, coalesce(inputs, array()) as inputs) as record",
+        "struct(tp, offset, topic, fate as effect, slot, coalesce(inputs, array()) as inputs, "
+        "coalesce(arbitrary, false) as arbitrary) as record",
     )
     united = records.unionByName(_commits(positions), allowMissingColumns=True)
     return (
@@ -52,6 +56,17 @@ def make_spans(
         )
         .join(_whole(of), on=[*SPAN], how="left")
         .join(F.broadcast(_reads(s, runs, tps, positions)), on="run", how="left")
+    )
+
+
+def _shared(s: Sources) -> DataFrame:
+    """What outputs of several inputs are about: which of them is of which input nobody knows."""
+    return (
+        s["expected"]
+        .where("about is not null")
+        .groupBy("run", "topic", "about")
+        .agg(F.expr("count(distinct tp, offset) > 1 as arbitrary"))
+        .where("arbitrary")
     )
 
 

@@ -100,7 +100,11 @@ def test_one_that_forks_and_leaves_leaves_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_started_is_refused(line: str, words: str, tmp_path: Path) -> None:
-    text = FILE.replace("PYTHON", f"'{sys.executable}'").replace("CODE", "'pass'").replace("FOLDER", str(BILLING))
+    text = (
+        FILE.replace("PYTHON", f"'{sys.executable}'")
+        .replace("CODE", "'pass'")
+        .replace("FOLDER", str(BILLING))
+    )
     if line.startswith('command = ["./'):
         text = "\n".join(line if row.startswith("command") else row for row in text.splitlines())
         line = ""

@@ -11,14 +11,17 @@ from harness.verdict import Judgement
 from tests.support.histories import OFFSETS, WALL_MS, History, Row
 from tests.support.stored_tables import write
 
-CASES: dict[str, tuple[Callable[[History], None], dict[str, int]]] = {}
+CASES: dict[str, tuple[Callable[[History], None], dict[str, int], str]] = {}
 
 
-def found(**anomalies: int) -> Callable[[Callable[[History], None]], Callable[[History], None]]:
+def found(
+    topics: str = "a", **anomalies: int
+) -> Callable[[Callable[[History], None]], Callable[[History], None]]:
     """Register a history, and what is found in it."""
 
     def register(draw: Callable[[History], None]) -> Callable[[History], None]:
-        CASES[draw.__name__] = (draw, {name.replace("_", "-"): many for name, many in anomalies.items()})
+        named = {name.replace("_", "-"): many for name, many in anomalies.items()}
+        CASES[draw.__name__] = (draw, named, topics)
         return draw
 
     return register
@@ -86,7 +89,7 @@ def two_inputs_that_are_alike_and_one_output(h: History) -> None:
     join(h, lambda offset: "same")
 
 
-@found(reprocessed_input=1, offset_output_mismatch=1, group_offset_regression=1)
+@found(reprocessed_input=1, group_offset_regression=1)
 def two_inputs_that_are_alike_and_three_outputs(h: History) -> None:
     h.feed(2)
     h.take(0, 1)
@@ -132,6 +135,32 @@ def a_transaction_of_which_one_record_is_aborted(h: History) -> None:
     join(h)
 
 
+@found(reprocessed_input=1, lost_input=1)
+def one_output_twice_and_the_other_never(h: History) -> None:
+    h.feed(1)
+    h.rows["expected"].append(h.rows["expected"][0] | {"slot": "x#2", "digest": 8})
+    h.take(0, names=[0, 0])
+    join(h)
+
+
+@found(topics="ab")
+def inputs_that_are_alike_in_two_partitions_and_outputs_crosswise(h: History) -> None:
+    h.feed(1)
+    h.feed(1, "b")
+    h.take(0, source="b", pid=2)
+    h.take(0)
+    join(h, lambda offset: "same")
+
+
+@found(corrupt=1)
+def of_several_outputs_the_one_that_holds_something_else(h: History) -> None:
+    h.feed(1)
+    h.rows["expected"].append(h.rows["expected"][0] | {"slot": "x#2", "digest": 8})
+    h.take(0, names=[0, 0])
+    join(h)
+    h.alter("records", lambda row: row | {"digest": 9} if row.get("about") and row["offset"] == 0 else row)
+
+
 @found()
 def a_marker_that_was_written_again(h: History) -> None:
     h.feed(2)
@@ -151,7 +180,7 @@ def where_it_is_not_known_which_offsets_are_of_a_transaction_it_lacks_none(h: Hi
     join(h)
 
 
-@found(torn_transaction=1, offset_output_mismatch=1, lost_input=1)
+@found(torn_transaction=1, offset_output_mismatch=1, lost_input=1, phantom=1)
 def a_marker_that_was_written_again_hides_no_torn_transaction(h: History) -> None:
     h.feed(1)
     h.take(0, gives="yx", fates={"x": "abort"})
@@ -162,8 +191,8 @@ def a_marker_that_was_written_again_hides_no_torn_transaction(h: History) -> Non
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judgement]:
     histories = []
-    for run, (draw, _) in enumerate(CASES.values()):
-        history = History()
+    for run, (draw, _, topics) in enumerate(CASES.values()):
+        history = History(inputs=topics)
         draw(history)
         histories.append((run, history))
     folder = write(tmp_path_factory.mktemp("store") / "runs", histories, log=True)

@@ -120,6 +120,12 @@ def test_what_is_ignored_is_left_out_whatever_the_order_of_keys(
     [
         (b'{"a": 1, "b": [1, 2]}', b'{"b":[1,2],"a":1}', True),
         (b'{"a": 1}', b'{"a": 2}', False),
+        (b'{"a": 1}', b'{"a": 1.0}', True),
+        (b'{"a": 100}', b'{"a": 1e2}', True),
+        (b'{"a": 0.5}', b'{"a": 0.50}', True),
+        (b'{"a": 0.5}', b'{"a": "0.5"}', False),
+        (b'{"a": 18446744073709551616}', b'{"a": 18446744073709551617}', False),
+        (b"[" * 5000, b"[ " * 5000, False),  # too deep for anybody
         (b'{"b": [1, 2]}', b'{"b": [2, 1]}', False),
         (b"1.0", b"1.00", False),  # neither an object nor a list: it may be a text
         (b'{"a": 1', b'{"a":1', False),

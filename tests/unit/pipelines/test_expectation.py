@@ -51,8 +51,9 @@ def outputs(topic, key, value, headers):
     asked = expectation(tmp_path, text, functions + "purchase = None\n")
     dues = list(asked.due(bought()))
     assert [(due.stage, due.slot, due.topic, due.about) for due in dues] == [
-        ("bill", "invoices", "invoices", "7")
-    ] * 2
+        ("bill", "invoices", "invoices", "7"),
+        ("bill", "invoices#2", "invoices", "7"),
+    ]
     digest = Correlation(asked.expect).digest
     assert digests(dues) == [digest(b"k", b'{"id": 7}'), digest(None, b"second")]
     (due,) = asked.due(bought(topic="invoices"))

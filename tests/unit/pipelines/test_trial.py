@@ -110,3 +110,11 @@ def test_where_nothing_is_expected_the_inputs_are_tried_all_the_same(tmp_path: P
     (tmp_path / "in.jsonl").write_text('{"value": "v"}\nno JSON\n')
     of_file = MINIMAL.replace('make = "expect.py:purchase"', 'file = "in.jsonl"')
     assert 'line 2 must be as {"key": "...", "value": "..."}' in tried(tmp_path, text=of_file)
+
+
+def test_what_nothing_would_join_is_told(tmp_path: Path) -> None:
+    by_key = EXPECTING + 'correlate = "key"\n'
+    assert tried(tmp_path, outputs("return [('invoices', key, value)]"), by_key) == ""
+    words = tried(tmp_path, outputs("return [('invoices', b'another', value)]"), by_key)
+    assert "and 'another' in an output in invoices that must come of it" in words
+    assert "nothing joins the two" in words
