@@ -16,6 +16,7 @@ from fencepost.drawing import draw_report
 from fencepost.judges.for_a_run import Judge, JudgedLater, judge_for
 from fencepost.planning import draw, facts_of, plan_run, plan_test, require_ready, tag_for, witness_of
 from fencepost.preparing import prepare_cluster
+from fencepost.unchanged import watched
 from harness.cluster import ClusterSpec
 from harness.errors import FencepostError
 from harness.facts import Facts
@@ -157,6 +158,7 @@ def perform_run(
     require(memory_mb(options.brokers), DISK_MB + planned_mb(options), folder)
     for left in [*sweep_leftovers(), *sweep(cache)]:
         progress.say(f"ended what an earlier run had left: {left}")
+    unchanged = watched(workload)
     tag = tag_for(options)
     test = plan_test(options, workload, drawn, folder, prepared, tag)
     clock = Clock(time.monotonic_ns(), time.time() * 1000)
@@ -188,6 +190,7 @@ def perform_run(
             quiet = perform(
                 test, running, run_log, Ahead(lambda: judge.begin(prepared), judge.by_s(prepared))
             )
+            unchanged(run_log)
         except FencepostError as error:
             run_log.problem("run-failed", f"the run failed: {redact_text(str(error))}")
             facts().save(folder / "facts.json")

@@ -49,7 +49,11 @@ def caught(context: FaultContext, injection: Injection, member: Member, effect: 
     state = injection.state
     if state is None:
         effect.strikes()
-        effect.proof.append(member.child.pause())
+        try:
+            effect.proof.append(member.child.pause())
+        except WaitTimeout as error:  # it had just ended, as one that was fenced is right to do
+            effect.lacking[GOAL] = str(error)
+            return False
         return True
     own = stage_of(context, member).transactional_ids.get(member.worker or "")
     if own is None:

@@ -1,5 +1,6 @@
 """A user's pipeline as those see it who run it, strike it and judge it."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -103,6 +104,11 @@ class UserPipeline:
             transactional_ids=ids,
             txn_timeout_ms=round(1000 * stage.transaction_timeout_s) if self._transactional(stage) else 0,
         )
+
+    def digest(self) -> str:
+        """Of the file and of those that its functions stand in: whoever judges the run reads them once more."""
+        files = sorted({self.described.file, *(function.file for function in self.described.functions)})
+        return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
     def feeds(self) -> Sequence[Feed]:
         """Where its inputs come from."""

@@ -2,14 +2,14 @@
 
 from checkers.judging.gathered import Facts, Incomplete
 from checkers.stored.sources import StoredRun
+from harness.telling.words import several
 
 
 def without_journals(facts: Facts, run: StoredRun, found: Incomplete) -> None:
     """Note what makes such a run unknown."""
     for stage, inputs in sorted(facts.left.items()):
-        words = (
-            f"{inputs} inputs of stage {stage} led to nothing, and nobody knows whether it has gone past them"
-        )
+        what = several(inputs, "input")
+        words = f"{what} of stage {stage} led to nothing, and nobody knows whether it has gone past"
         found.add(f"left by {stage}", words)
     if run.joined and facts.due:
         bound = {stage["stage"] for stage in facts.stages if stage.get("journaled") is False}

@@ -90,7 +90,7 @@ FLOORS = {
     "fencepost": (
         "aims clusters drawing evidence histories lifeline live preparing process shapes spark stores your_pipeline",
         "api",
-        "programs",
+        "programs unchanged",
         "conclude progress registry",
         "judging planning",
         "benchmark judges",

@@ -228,3 +228,61 @@ def test_without_a_word_of_what_is_due_nobody_is_accused(spark: SparkSession, tm
     told = judge(spark, [run])[1]
     assert not told.anomalies
     assert any("expected is empty" in reason.text for reason in told.broken.values())
+
+
+def ungrouped(h: History) -> None:
+    """The stage keeps its offsets in a place of its own."""
+    for table in ("stages", "expected"):
+        h.alter(table, lambda row: row | {"group": None})
+
+
+def one(spark: SparkSession, folder: Path, draw: Callable[[History], None], **more: bool) -> Judgement:
+    """What is said of one history."""
+    history = History()
+    draw(history)
+    kept = write(folder / "runs", [(1, history)], log=True)
+    run = StoredRun(1, kept, WALL_MS, blind=True, unjournaled=True, had_log=True, healed_ns=0, **more)
+    return judge(spark, [run])[1]
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_what_a_stage_left_behind_makes_a_run_unknown(
+    grouped: bool, spark: SparkSession, tmp_path: Path
+) -> None:
+    def draw(h: History) -> None:
+        h.feed(2)
+        h.take(0)
+        join(h)
+        if not grouped:
+            ungrouped(h)
+
+    told = one(spark, tmp_path, draw, joined=True)
+    assert not told.anomalies
+    assert [reason.text for reason in told.broken.values()] == [
+        "1 input of stage s led to nothing, and nobody knows whether it has gone past"
+    ]
+
+
+def test_a_stage_without_a_group_has_gone_past_what_is_below_its_last_output(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def draw(h: History) -> None:
+        h.feed(2)
+        h.take(1)
+        join(h)
+        ungrouped(h)
+
+    told = one(spark, tmp_path, draw, joined=True)
+    assert {name: found.count for name, found in told.anomalies.items()} == {"lost-input": 1}
+
+
+def test_where_nothing_is_expected_it_is_told_what_was_not_checked(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def draw(h: History) -> None:
+        each_input_has_its_output(h)
+        h.alter("expected", lambda row: None)
+
+    told = one(spark, tmp_path, draw)
+    lacking = {name for name, reason in told.not_checked.items() if reason.code == "no-expectation"}
+    assert lacking >= {"lost-input", "reprocessed-input", "phantom", "corrupt"}

@@ -1,0 +1,33 @@
+"""A description that is edited while a run goes on makes it unknown."""
+
+import time
+from pathlib import Path
+
+from fencepost.unchanged import watched
+from harness.runner.processes import Clock
+from harness.runner.run_log import RunLog
+from pipelines.pipeline import UserPipeline
+from tests.support.fake_run import Silent
+from tests.support.user_pipeline import EXPECTING, FUNCTIONS, described
+from workloads.registry import WORKLOADS
+
+
+def log() -> RunLog:
+    return RunLog(Silent(), Clock(time.monotonic_ns(), 0.0))
+
+
+def test_a_function_that_was_changed_is_told(tmp_path: Path) -> None:
+    pipeline, run_log = UserPipeline(described(tmp_path, EXPECTING, FUNCTIONS)), log()
+    unchanged = watched(pipeline)
+    unchanged(run_log)
+    assert run_log.evidence_problems == []
+    (tmp_path / "expect.py").write_text(FUNCTIONS + "# another\n")
+    unchanged(run_log)
+    (problem,) = run_log.evidence_problems
+    assert problem.code == "description-changed" and "was changed while the run went on" in problem.text
+
+
+def test_a_workload_of_ours_has_no_file_to_be_changed() -> None:
+    run_log = log()
+    watched(WORKLOADS["shop"])(run_log)
+    assert run_log.evidence_problems == []
