@@ -149,6 +149,7 @@ def _spans(t: Tables) -> DataFrame:
         "spans_committed": "decided = 'commit'",
         "spans_aborted": "decided = 'abort'",
         "spans_whole": "whole",
+        "spans_compared": "size(reads) > 0",
     }
     ended = t.states.where(f"state in {COMPLETE} and size(before.tps) > 0")
     return (

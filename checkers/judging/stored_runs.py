@@ -30,6 +30,14 @@ from harness.verdict import STAGE, Found, Judgement, Unsettled
 
 __all__ = ["StoredRun", "judge", "judge_each"]
 
+BY_OFFSETS = "offset-output-mismatch by inputs"
+"""The clause of offset-output-mismatch that holds inputs of outputs against offsets, as `not_checked` names it."""
+NOT_COMPARED = Reason(
+    "offsets-elsewhere",
+    "the stages keep their offsets elsewhere, or hand records on to themselves, so that no output was held against the "
+    "offsets of its transaction",
+    BY_OFFSETS,
+)
 BY_MARKERS = "transactions by their markers"
 """What of a pipeline without journals could not be told apart, as `not_checked` names it."""
 BY_TIME = "dirty-read by time"
@@ -117,6 +125,12 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
             BY_TIME,
         )
     numbers = facts.numbers
+    if (
+        numbers["spans_committed"]
+        and not numbers["spans_compared"]
+        and "offset-output-mismatch" not in not_checked
+    ):
+        not_checked[BY_OFFSETS] = NOT_COMPARED
     if lost := numbers["spans_ended"] - numbers["spans_whole"]:
         not_checked[BY_MARKERS] = Reason(
             "transactions-not-told-apart",

@@ -163,8 +163,9 @@ def _commits(positions: DataFrame) -> DataFrame:
 def _reads(s: Sources, runs: DataFrame, tps: DataFrame, positions: DataFrame) -> DataFrame:
     """By run, the partitions that stages without journals read for a group, where no offset commit is gone.
 
-    A group that commits offsets of a topic that its stage is not said to read is left out: its program hands records on
-    to itself, and an output comes in another transaction than the offset of its input.
+    What is read by a group that commits offsets of a topic that its stage is not said to read is left out: its program
+    hands records on to itself, and an output comes in another transaction than the offset of its input. So is what a
+    stage reads that keeps its offsets elsewhere.
     """
     whole = F.broadcast(runs.where("offsets_whole").select("run"))
     named = s["stages"].where("journaled = false and group is not null")
@@ -178,8 +179,12 @@ def _reads(s: Sources, runs: DataFrame, tps: DataFrame, positions: DataFrame) ->
     )
     read = named.select("run", "group", "in_topic")
     on_its_own = taken.join(F.broadcast(read), on=["run", "group", "in_topic"], how="left_anti")
+    handing_on = named.join(
+        F.broadcast(on_its_own.select("run", "group").distinct()), on=["run", "group"], how="left_semi"
+    )
+    elsewhere = s["stages"].where("journaled = false and group is null").unionByName(handing_on)
     stages = named.join(whole, on="run").join(
-        F.broadcast(on_its_own.select("run", "group").distinct()), on=["run", "group"], how="left_anti"
+        F.broadcast(elsewhere.select("run", "in_topic").distinct()), on=["run", "in_topic"], how="left_anti"
     )
     return (
         tps.selectExpr("run", "tp", "topic as in_topic")

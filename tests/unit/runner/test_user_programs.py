@@ -121,8 +121,8 @@ def test_one_that_keeps_exiting_is_started_again_and_then_given_up(
 
 
 def test_one_that_is_stopped_is_given_its_own_signal_even_if_it_was_paused(tmp_path: Path) -> None:
-    body = "trap 'echo bye; exit 3' INT; echo started in 1 ms; while :; do sleep 0.05; done"
-    program = Plain(body, replace(BY_LINE, stop_signal="SIGINT"))
+    body = "trap 'echo bye; exit 3' USR1; echo started in 1 ms; while :; do sleep 0.05; done"
+    program = Plain(body, replace(BY_LINE, stop_signal="SIGUSR1"))
     with fake_run(tmp_path, program, pipeline=USERS) as run:
         member = ready(run)
         member.child.pause()
