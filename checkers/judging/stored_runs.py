@@ -13,6 +13,7 @@ from checkers.judging.facts import ENDS
 from checkers.judging.gathered import Facts, Incomplete
 from checkers.judging.observers import observe
 from checkers.judging.run_checks import Materialised, Phase, in_silence, materialise
+from checkers.judging.silent import not_told_apart
 from checkers.judging.telling import tell
 from checkers.needs import PREMISES
 from checkers.registry import CHECKERS, STORE_CHECKERS, UNSETTLED, checker_of
@@ -30,16 +31,6 @@ from harness.verdict import STAGE, Found, Judgement, Unsettled
 
 __all__ = ["StoredRun", "judge", "judge_each"]
 
-BY_OFFSETS = "offset-output-mismatch by inputs"
-"""The clause of offset-output-mismatch that holds inputs of outputs against offsets, as `not_checked` names it."""
-NOT_COMPARED = Reason(
-    "offsets-elsewhere",
-    "the stages keep their offsets elsewhere, or hand records on to themselves, so that no output was held against the "
-    "offsets of its transaction",
-    BY_OFFSETS,
-)
-BY_MARKERS = "transactions by their markers"
-"""What of a pipeline without journals could not be told apart, as `not_checked` names it."""
 BY_TIME = "dirty-read by time"
 """The clause of dirty-read that rests on one clock, as `not_checked` names it."""
 
@@ -125,18 +116,7 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
             BY_TIME,
         )
     numbers = facts.numbers
-    if (
-        numbers["spans_committed"]
-        and not numbers["spans_compared"]
-        and "offset-output-mismatch" not in not_checked
-    ):
-        not_checked[BY_OFFSETS] = NOT_COMPARED
-    if lost := numbers["spans_ended"] - numbers["spans_whole"]:
-        not_checked[BY_MARKERS] = Reason(
-            "transactions-not-told-apart",
-            f"of {lost} of {numbers['spans_ended']} transactions nobody knows which markers are theirs",
-            BY_MARKERS,
-        )
+    not_checked |= not_told_apart(numbers, not_checked)
     return Judgement(
         anomalies={name: with_cause(run.run, name, anomalies, brought.caused) for name in anomalies},
         not_checked=not_checked,

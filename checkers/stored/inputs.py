@@ -11,7 +11,12 @@ BY_GROUP = "partition by run, group, tp"
 
 
 def make_groups(
-    s: Sources, runs: DataFrame, tps: DataFrame, positions: DataFrame, operations: DataFrame
+    s: Sources,
+    runs: DataFrame,
+    tps: DataFrame,
+    positions: DataFrame,
+    operations: DataFrame,
+    unjournaled: bool = False,
 ) -> DataFrame:
     """run, group, tp; first (the lowest offset at which a member began), final (the last committed offset: by
     position in the log where there is one, else the highest that a committed operation claimed).
@@ -31,13 +36,15 @@ def make_groups(
         "commit.tp",
         "if(commit.committed is not null, struct(offset, commit.committed as committed), null) as commit",
     )
-    unjournaled = _unjournaled(s, tps)
+    united = began.unionByName(claimed, allowMissingColumns=True).unionByName(
+        commits, allowMissingColumns=True
+    )
+    if unjournaled:
+        united = _with_unjournaled(united, s, tps, positions)
+    else:
+        united = united.withColumn("led", F.expr("cast(null as bigint)"))
     return (
-        began.unionByName(claimed, allowMissingColumns=True)
-        .unionByName(commits, allowMissingColumns=True)
-        .unionByName(unjournaled.selectExpr("run", "group", "tp", "0L as first"), allowMissingColumns=True)
-        .unionByName(_followed(s, positions, unjournaled), allowMissingColumns=True)
-        .groupBy("run", "group", "tp")
+        united.groupBy("run", "group", "tp")
         .agg(
             F.expr("min(first) as first"),
             F.expr("max(commit) as commit"),
@@ -54,6 +61,15 @@ def make_groups(
 
 FOLLOWED = "stage "
 """Begins the name under which a stage is followed that keeps no journals and commits for no group."""
+
+
+def _with_unjournaled(united: DataFrame, s: Sources, tps: DataFrame, positions: DataFrame) -> DataFrame:
+    """With where stages without journals began, and how far those are that commit for no group."""
+    read = _unjournaled(s, tps)
+    begun = read.selectExpr("run", "group", "tp", "0L as first")
+    return united.unionByName(begun, allowMissingColumns=True).unionByName(
+        _followed(s, positions, read), allowMissingColumns=True
+    )
 
 
 def _unjournaled(s: Sources, tps: DataFrame) -> DataFrame:
@@ -121,7 +137,12 @@ def make_ranges(operations: DataFrame, moves: DataFrame) -> DataFrame:
 
 
 def make_inputs(
-    s: Sources, tps: DataFrame, positions: DataFrame, values: DataFrame, operations: DataFrame
+    s: Sources,
+    tps: DataFrame,
+    positions: DataFrame,
+    values: DataFrame,
+    operations: DataFrame,
+    unjournaled: bool = False,
 ) -> DataFrame:
     """run, tp, offset, in_topic; each, lenient (see `checkers.stored.partitions.make_tps`); expected [group, stage,
     slot, topic, digest, via (the topic whose record, made of the input, the stage takes; null: the input itself)];
@@ -132,7 +153,7 @@ def make_inputs(
     united = positions.where("is_input and not sentinel").selectExpr(
         "run", "tp", "offset", "struct(visible, fate) as here"
     )
-    for part in (_expected(s), _outputs(values), _claims(operations)):
+    for part in (_expected(s, unjournaled), _outputs(values), _claims(operations)):
         united = united.unionByName(part, allowMissingColumns=True)
     edges = tps.selectExpr(
         "run",
@@ -168,16 +189,21 @@ def make_inputs(
     )
 
 
-def _expected(s: Sources) -> DataFrame:
+def _expected(s: Sources, unjournaled: bool) -> DataFrame:
     """What each input must lead to: an output, or something added to a sum."""
-    followed = s["stages"].where("journaled = false and group is null").select("run", "stage").distinct()
-    named = followed.selectExpr("run", "stage", f"concat('{FOLLOWED}', stage) as goes_by")
-    rows = s["expected"].join(F.broadcast(named), on=["run", "stage"], how="left")
-    return rows.withColumn("group", F.expr("coalesce(group, goes_by)")).selectExpr(
+    return (_named(s) if unjournaled else s["expected"]).selectExpr(
         *("run", "tp", "offset"),
         "if(adds is null, struct(group, stage, slot, topic, digest, via), null) as expected",
         "if(adds is not null, struct(group, topic, key, adds), null) as add",
     )
+
+
+def _named(s: Sources) -> DataFrame:
+    """`expected`, with a name for each stage that commits for no group and keeps no journals."""
+    followed = s["stages"].where("journaled = false and group is null").select("run", "stage").distinct()
+    named = followed.selectExpr("run", "stage", f"concat('{FOLLOWED}', stage) as goes_by")
+    rows = s["expected"].join(F.broadcast(named), on=["run", "stage"], how="left")
+    return rows.withColumn("group", F.expr("coalesce(group, goes_by)"))
 
 
 def _outputs(values: DataFrame) -> DataFrame:

@@ -85,8 +85,10 @@ def make_tables(sources: Sources, unjournaled: bool = False) -> Tables:
         operations = keep(make_operations(sources, runs, journals.result(), positions, values))
         moves = keep(make_moves(sources, tps, positions, operations))
         ranges = pool.submit(lambda: keep(make_ranges(operations, moves)))
-        groups = pool.submit(lambda: keep(make_groups(sources, runs, tps, positions, operations)))
-        inputs = keep(make_inputs(sources, tps, positions, values, operations))
+        groups = pool.submit(
+            lambda: keep(make_groups(sources, runs, tps, positions, operations, unjournaled))
+        )
+        inputs = keep(make_inputs(sources, tps, positions, values, operations, unjournaled))
         spans = keep(make_spans(sources, runs, tps, states.result(), positions)) if unjournaled else None
         return Tables(
             runs=runs,
