@@ -44,10 +44,10 @@ demo: setup
 quick: lint
 	@$(BIN)/python -P -m pytest -q -m "not spark" tests/unit
 
-# The unit tests that need no Spark side by side; then all that shares a Spark, a cluster or a browser.
+# The unit tests that need no Spark; then what starts clusters beside what shares a Spark or a browser.
 test: setup-dev
 	@$(BIN)/python -P -m pytest -q -n 2 --dist loadfile -m light tests/unit
-	@$(BIN)/python -P -m pytest --durations=25 -m "not light"
+	@$(BIN)/python -P -m pytest --durations=25 -n 2 --dist loadgroup -m "not light"
 
 # Hours: many seeds, every defect, runs that are killed.
 chaos: setup-dev

@@ -17,6 +17,7 @@ hypothesis_settings.register_profile(
 hypothesis_settings.load_profile("fencepost")
 
 UNIT = Path(__file__).parent / "unit"
+CLUSTERS = Path(__file__).parent / "integration"
 _SKIPPED = pytest.StashKey[dict[str, int]]()
 
 
@@ -29,13 +30,15 @@ def spark() -> Iterator[SparkSession]:
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     """Whatever uses the fixture `spark` bears the mark of that name, which `make quick` leaves out; all other unit
-    tests are `light`: they can run side by side.
+    tests are `light`: any of them can run side by side. Of the rest, what starts clusters is one group, and all else
+    another: two processes share the tests, and never two clusters the machine.
     """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
         elif UNIT in item.path.parents:
             item.add_marker("light")
+        item.add_marker(pytest.mark.xdist_group("clusters" if CLUSTERS in item.path.parents else "others"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
