@@ -41,6 +41,7 @@ from harness.settings.test_toml import Plan
 from harness.stores.registry import STORES
 from pipelines.command import require_executable
 from pipelines.pipeline import UserPipeline
+from pipelines.tagged import require_told
 from pipelines.trial import require_working
 from workloads.defects.defect import Defect
 from workloads.defects.registry import policy_of
@@ -63,7 +64,7 @@ def user_facts(options: Options, pipeline: UserPipeline, tag: str) -> PipelineFa
             f"{asked[0]} is for the workloads of Fencepost: leave it out of a run with --pipeline"
         )
     if CLUSTERS[options.cluster].shared:
-        raise UsageError("--pipeline needs a cluster of its own: choose --cluster local or --cluster docker")
+        require_told(pipeline.described)
     return pipeline.facts(options, tag)
 
 

@@ -170,7 +170,7 @@ def build_for_users(
     spec: Mapping[str, Any], journal: Journal, control: Control
 ) -> Feeder | Observer | FinalReader:
     """The same around a user's pipeline, whose workers are commands."""
-    pipeline = UserPipeline.load(spec["pipeline"])
+    pipeline = UserPipeline.load(spec["pipeline"]).tagged(spec["tag"])
     places = [(topic, partition) for topic, partition in spec.get("places", ())]
     match Role(spec["role"]):
         case Role.FEEDER:

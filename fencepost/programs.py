@@ -13,6 +13,7 @@ from harness.settings.options import Options
 from harness.stores.registry import STORES
 from pipelines.command import Command
 from pipelines.pipeline import UserPipeline
+from pipelines.tagged import names_told
 from workloads.loop.program import PythonProgram
 from workloads.model.workload import Workload
 
@@ -33,12 +34,10 @@ def programs_of(
 ) -> tuple[Mapping[str, Program], Program]:
     """The programs of the stages, by stage, and that of feeder, observer and readers."""
     if isinstance(pipeline, UserPipeline):
-        own = PythonProgram(PROCESS, {"pipeline": str(pipeline.described.file), **_for_all(options)})
-        commands = {
-            stage.name: Command(stage, pipeline.described.folder, folder)
-            for stage in pipeline.described.stages
-        }
-        return commands, own
+        described = pipeline.tagged(tag).described
+        own = PythonProgram(PROCESS, {"pipeline": str(described.file), "tag": tag, **_for_all(options)})
+        told = {**names_told(described), "client_config": _told_config(options)}
+        return {stage.name: Command(stage, described.folder, folder, told) for stage in described.stages}, own
     ours = _loop(options, pipeline, facts, folder, prepared, tag)
     return {stage.name: ours for stage in facts.stages}, ours
 
@@ -54,6 +53,12 @@ def _for_all(options: Options) -> dict[str, Any]:
         else None,
         "proxied": LINKS in (options.permits or ()),
     }
+
+
+def _told_config(options: Options) -> str:
+    """The file of client properties that a user's program needs; empty: it connects without any."""
+    told = _for_all(options)
+    return "" if told["proxied"] else told["client_config"] or ""
 
 
 def _loop(

@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import UsageError
@@ -19,6 +19,7 @@ class Command:
     stage: Stage
     folder: Path  # of the description: paths are relative to it
     run_folder: Path
+    told: Mapping[str, str] = field(default_factory=dict)  # placeholders that are the same for all instances
 
     def launch(self, seat: Seat) -> Launch:
         """The command with its placeholders filled in, in its folder."""
@@ -40,6 +41,9 @@ class Command:
         data = self.run_folder / "data" / seat.worker
         data.mkdir(parents=True, exist_ok=True)
         return {
+            **self.told,
+            "group": seat.group or "",
+            "transactional_id": seat.transactional_id or "",
             "bootstrap": seat.bootstrap,
             "instance": instance_of(seat.worker),
             "run": self.run_folder.name,

@@ -19,10 +19,11 @@ MOST_DIGITS = 400
 class Correlation:
     """How the outputs of one pipeline are joined to their inputs, and what of them is judged."""
 
-    def __init__(self, expect: Expect) -> None:
+    def __init__(self, expect: Expect, in_file: Callable[[str], str] = lambda topic: topic) -> None:
+        """`in_file`: the name that the user's file has for a topic of the run."""
         self._ignored = [_parts(pointer) for pointer in expect.ignore]
         self._by_content = expect.correlate == CONTENT
-        self._find = _finder(expect.correlate)
+        self._find = _finder(expect.correlate, in_file)
 
     def of_input(self, record: Input) -> str | None:
         """What outputs are about that come of this input; None: what they hold says it. Raises `UserError`."""
@@ -60,11 +61,11 @@ class Correlation:
         return b"%d %d " % tuple(lengths) + (key or b"") + (value or b"")
 
 
-def _finder(correlate: str | Function) -> Callable[[Input], str | None]:
+def _finder(correlate: str | Function, in_file: Callable[[str], str]) -> Callable[[Input], str | None]:
     if isinstance(correlate, Function):
 
         def by_function(record: Input) -> str | None:
-            given = call(correlate, record.topic, record.key, record.value, dict(record.headers))
+            given = call(correlate, in_file(record.topic), record.key, record.value, dict(record.headers))
             return None if given is None else str(given)
 
         return by_function

@@ -79,6 +79,7 @@ class Description:
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     expect: Expect | None = None
     topics: Mapping[str, Topic] = field(default_factory=dict)
+    tag: str = ""  # what its topics, groups and ids begin with in this run; empty: they are as in the file
 
     @property
     def functions(self) -> list[Function]:

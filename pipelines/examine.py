@@ -10,6 +10,7 @@ from harness.telling.words import several
 from pipelines.command import executable, require_executable
 from pipelines.description import Description, Stage
 from pipelines.read import read
+from pipelines.tagged import require_told
 from pipelines.trial import TRIED, require_working
 
 
@@ -28,6 +29,10 @@ def examine(file: Path) -> Iterator[Part]:
     for stage in described.stages:
         yield _command(described, stage)
         yield from _left_out(described, stage)
+    try:
+        require_told(described)
+    except UsageError as error:
+        yield Part("other clusters", True, "not for --cluster external", str(error))
     yield _functions(described)
     if described.expect is None:
         words = "add [expect]: without it lost and repeated inputs are not checked"

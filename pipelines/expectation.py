@@ -9,6 +9,7 @@ from harness.expectation import About, Adds, Due, Input
 from pipelines.correlation import Correlation
 from pipelines.description import Description, Expect
 from pipelines.functions import UserError, as_bytes, call
+from pipelines.tagged import in_file, in_run
 
 Made = tuple[str, bytes | None, bytes | None]
 """Topic, key, value."""
@@ -19,7 +20,7 @@ class UserExpectation:
 
     def __init__(self, described: Description, expect: Expect) -> None:
         self._described, self.expect = described, expect
-        self._correlation = Correlation(expect)
+        self._correlation = Correlation(expect, partial(in_file, described))
         self._states: dict[tuple[str, bytes | None], Any] = {}
         self._places: dict[tuple[str, bytes | None], int] = {}
 
@@ -41,11 +42,13 @@ class UserExpectation:
         """What the user's function makes of it."""
         if self.expect.outputs is not None:
             name = str(self.expect.outputs)
-            given = call(self.expect.outputs, record.topic, record.key, record.value, dict(record.headers))
+            topic = in_file(self._described, record.topic)
+            given = call(self.expect.outputs, topic, record.key, record.value, dict(record.headers))
         else:
             assert self.expect.fold is not None
             name, place = str(self.expect.fold), (record.topic, record.key)
-            told = call(self.expect.fold, self._states.get(place), record.topic, record.key, record.value)
+            topic = in_file(self._described, record.topic)
+            told = call(self.expect.fold, self._states.get(place), topic, record.key, record.value)
             if not isinstance(told, tuple) or len(told) != 2:
                 raise UserError(f"{name} must give (state, [(topic, key, value), ...]), not {told!r}")
             self._states[place], given = told
@@ -56,7 +59,8 @@ class UserExpectation:
                 )
         if not isinstance(given, list | tuple):
             raise UserError(f"{name} must give a list of (topic, key, value), not {type(given).__name__}")
-        return [_made(name, one) for one in given]
+        made = (_made(name, one) for one in given)
+        return [(in_run(self._described, topic), key, value) for topic, key, value in made]
 
     def adds(self, record: Input) -> tuple[Adds, ...]:
         """Nothing: what is summed is folded."""

@@ -16,6 +16,7 @@ from pipelines.expectation import NothingExpected, UserExpectation
 from pipelines.feeds import feed_of
 from pipelines.placeholders import filled
 from pipelines.read import read
+from pipelines.tagged import tagged
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,10 @@ class UserPipeline:
     def load(cls, file: str | Path) -> "UserPipeline":
         """Raises `UsageError`."""
         return cls(read(Path(file)))
+
+    def tagged(self, tag: str) -> "UserPipeline":
+        """The same on topics, groups and transactional ids that begin with the tag."""
+        return UserPipeline(tagged(self.described, tag))
 
     @property
     def name(self) -> str:
@@ -53,6 +58,8 @@ class UserPipeline:
 
     def facts(self, options: Sizes, tag: str = "") -> PipelineFacts:
         """What it is in a run of these options."""
+        if tag:
+            return self.tagged(tag).facts(options)
         described = self.described
         names = dict.fromkeys(
             [*described.inputs, *(one for s in described.stages for one in (*s.reads, *s.writes))]

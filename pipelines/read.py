@@ -11,7 +11,7 @@ from harness.history import Guarantee
 from harness.names import unknown
 from harness.programs import Manners
 from pipelines.description import CONTENT, Description, Expect, Function, Inputs, Stage, Topic
-from pipelines.placeholders import require_known
+from pipelines.placeholders import require_known, topics_in
 from pipelines.table import Table
 
 CORRELATIONS = ("key", CONTENT)
@@ -199,5 +199,10 @@ def _require_whole(whole: Table, described: Description) -> None:
         )
     for topic in sorted(fed & written):
         raise whole.error(f"has [inputs.{topic}], which a stage writes as well: only one of them may")
+    for stage in described.stages:
+        for topic in sorted(topics_in((*stage.command, *stage.env.values())) - read - written):
+            raise whole.error(
+                f"has {{topic:{topic}}} in [[stage]] {stage.name}: {unknown('topic', topic, sorted(read | written))}"
+            )
     for topic in sorted(set(described.topics) - read - written):
         raise whole.error(f"has [topics.{topic}]: {unknown('topic', topic, sorted(read | written))}")

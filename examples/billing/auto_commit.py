@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer
 
 options = argparse.ArgumentParser()
 options.add_argument("--brokers", required=True)
-options.add_argument("--group", default="billing")
+options.add_argument("--prefix", default="", help="what its topics and its group begin with, on a cluster that others use")
 options = options.parse_args()
 
 running = True
@@ -28,14 +28,14 @@ signal.signal(signal.SIGINT, stop)
 consumer = Consumer(
     {
         "bootstrap.servers": options.brokers,
-        "group.id": options.group,
+        "group.id": options.prefix + "billing",
         "auto.offset.reset": "earliest",
         "isolation.level": "read_committed",
         "session.timeout.ms": 6000,
     }
 )
 producer = Producer({"bootstrap.servers": options.brokers})
-consumer.subscribe(["purchases"])
+consumer.subscribe([options.prefix + "purchases"])
 
 
 while running:
@@ -46,8 +46,8 @@ while running:
         purchase = json.loads(message.value())
         invoice = {"purchase_id": purchase["purchase_id"], "amount": purchase["pieces"] * purchase["price"]}
         shipment = {"purchase_id": purchase["purchase_id"], "pieces": purchase["pieces"]}
-        producer.produce("invoices", json.dumps(invoice), message.key())
-        producer.produce("shipments", json.dumps(shipment), message.key())
+        producer.produce(options.prefix + "invoices", json.dumps(invoice), message.key())
+        producer.produce(options.prefix + "shipments", json.dumps(shipment), message.key())
     producer.poll(0)
 
 producer.flush(30)

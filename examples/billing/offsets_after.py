@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 options = argparse.ArgumentParser()
 options.add_argument("--brokers", required=True)
 options.add_argument("--transactional-id", required=True)
-options.add_argument("--group", default="billing")
+options.add_argument("--prefix", default="", help="what its topics and its group begin with, on a cluster that others use")
 options = options.parse_args()
 
 running = True
@@ -30,7 +30,7 @@ signal.signal(signal.SIGINT, stop)
 consumer = Consumer(
     {
         "bootstrap.servers": options.brokers,
-        "group.id": options.group,
+        "group.id": options.prefix + "billing",
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
         "isolation.level": "read_committed",
@@ -41,7 +41,7 @@ producer = Producer(
     {"bootstrap.servers": options.brokers, "transactional.id": options.transactional_id}
 )
 producer.init_transactions()
-consumer.subscribe(["purchases"])
+consumer.subscribe([options.prefix + "purchases"])
 
 
 def rewind():
@@ -61,8 +61,8 @@ while running:
             purchase = json.loads(message.value())
             invoice = {"purchase_id": purchase["purchase_id"], "amount": purchase["pieces"] * purchase["price"]}
             shipment = {"purchase_id": purchase["purchase_id"], "pieces": purchase["pieces"]}
-            producer.produce("invoices", json.dumps(invoice), message.key())
-            producer.produce("shipments", json.dumps(shipment), message.key())
+            producer.produce(options.prefix + "invoices", json.dumps(invoice), message.key())
+            producer.produce(options.prefix + "shipments", json.dumps(shipment), message.key())
         producer.commit_transaction()
         consumer.commit(asynchronous=False)
     except KafkaException as error:

@@ -118,7 +118,7 @@ class ExternalCluster(Questions):
         acts: list[tuple[str, Callable[[], None]]] = []
         if self._made:
             delete = partial(topics.delete_topics, timeout_s=CLEAN_UP_TIMEOUT_S)
-            acts.append(("topics", lambda: self._ask_any(lambda at: delete(at, self._made))))
+            acts.append(("topics", lambda: self._ask_any(lambda at: delete(at, self.topics()))))
         acts += [(group, partial(self._delete_group, group)) for group in self._spec.groups]
         for what, act in acts:
             try:
@@ -191,6 +191,14 @@ class ExternalCluster(Questions):
                 lacking = sorted(set(partition.replicas) - set(partition.isr))
                 found += [f"{topic}/{number} lacks broker {broker}" for broker in lacking]
         return found
+
+    def topics(self) -> tuple[str, ...]:
+        """The run's own: those that it made, and those that its programs made under its tag."""
+        stem = f"{self._spec.tag}-"
+        everything = persist(
+            lambda: self._ask_any(lambda at: admin.view_of(at, ANSWER_TIMEOUT_S)), "the cluster's topics"
+        )
+        return tuple(sorted({*self._made, *(one for one in everything.topics if one.startswith(stem))}))
 
     def last_stable(self, topics: Sequence[str]) -> Mapping[Place, tuple[int, int, int]]:
         """By partition: log start, last stable offset, high watermark. Of the internal topics, from where the run found

@@ -81,7 +81,7 @@ FLOORS = {
     "pipelines": (
         "description",
         "functions table",
-        "correlation feeds placeholders",
+        "correlation feeds placeholders tagged",
         "command expectation read",
         "pipeline",
         "trial",

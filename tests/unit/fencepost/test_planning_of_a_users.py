@@ -38,7 +38,7 @@ def pipeline(folder: Path, text: str = GROUPED, functions: str = FUNCTIONS) -> U
         ({"overrun_share": 0.1}, "overrun-share is for the workloads of Fencepost"),
         (
             {"cluster": "external", "bootstrap": "kafka:9092"},
-            "--pipeline needs a cluster of its own: choose --cluster local or --cluster docker",
+            r"\[\[stage\]\] bill must be told the names that its run has .* write {topic:purchases} in its command",
         ),
     ],
 )
@@ -75,7 +75,8 @@ def test_its_workers_are_its_commands_and_all_others_are_ours(tmp_path: Path) ->
     test = planning.plan_test(OPTIONS, users, Schedule(()), tmp_path / "run")
     assert test.workers == {"bill": ("bill-1", "bill-2", "bill-3")}
     (stage,) = users.described.stages
-    assert test.programs == {"bill": Command(stage, tmp_path, tmp_path / "run")}
+    told = {"topic:purchases": "purchases", "topic:invoices": "invoices", "prefix": "", "client_config": ""}
+    assert test.programs == {"bill": Command(stage, tmp_path, tmp_path / "run", told)}
     launch = test.own.launch(Seat(Role.OBSERVER, "o", tmp_path / "o.jsonl", "kafka:9092", 0, 0))
     spec = json.loads(launch.argv[-1])
     assert spec["pipeline"] == str(tmp_path / "pipeline.toml") and "workload" not in spec

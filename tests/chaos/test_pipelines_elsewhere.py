@@ -1,0 +1,107 @@
+"""A user's programs on a cluster that others use, and on containers."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+import fencepost
+from fencepost.api import Result
+from harness.cluster import ClusterSpec
+from harness.cluster.local import LocalCluster
+from harness.environment.cache import cache_folder
+from harness.environment.ports import PortBlock
+from harness.environment.prepare import prepare
+from harness.pipeline import TopicFacts
+from harness.processes.spawn import Supervisor
+from tests.support.docker_engine import why_not
+from tests.support.needs import lacking
+
+BILLING = Path(__file__).resolve().parents[2] / "examples" / "billing"
+SLOT = "guests"
+THEIRS = "purchases"
+"""A topic of the same name as in the pipeline's file, which is none of the run's business."""
+
+
+@pytest.fixture(autouse=True)
+def _python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The examples' `python3` is the one that runs the tests."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    ready = prepare("4.3.1", "auto", "auto", cache_folder(), print)
+    folder = tmp_path_factory.mktemp("theirs")
+    with (
+        Supervisor() as supervisor,
+        PortBlock(ready.cache) as ports,
+        LocalCluster(ClusterSpec(slots=(SLOT,)), folder, ready, supervisor, ports.take) as cluster,
+    ):
+        cluster.create_topics([TopicFacts(THEIRS, 1)], 60)
+        yield cluster
+
+
+def topics_of(cluster: LocalCluster) -> set[str]:
+    listed = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(timeout=30).topics
+    return {name for name in listed if not name.startswith("__")}
+
+
+def run(file: str, place: Path, **options: Any) -> Result:
+    chosen = {"nemesis": "kill-instance,pause-instance@offsets-added", "time_limit": 50, "seed": 3}
+    return fencepost.run(pipeline=str(BILLING / file), store=str(place), **{**chosen, **options})
+
+
+@pytest.mark.parametrize("permits", [("workers",), ("workers", "links")], ids=["workers", "links"])
+def test_a_right_program_is_valid_beside_a_topic_of_the_same_name(
+    permits: tuple[str, ...], theirs: LocalCluster, tmp_path: Path
+) -> None:
+    before = topics_of(theirs)
+    more = {"nemesis": "kill-instance,pause-instance@offsets-added,partition"} if "links" in permits else {}
+    result = run(
+        "pipeline.toml",
+        tmp_path,
+        cluster="external",
+        bootstrap=theirs.bootstrap_for(SLOT),
+        permits=permits,
+        **more,
+    )
+    result.assert_valid()
+    assert result.verdict["coverage"]["committed"] > 0
+    assert topics_of(theirs) == before
+    assert theirs.last_stable([THEIRS])[THEIRS, 0] == (0, 0, 0)
+
+
+def test_a_wrong_program_is_caught_on_a_cluster_that_others_use(theirs: LocalCluster, tmp_path: Path) -> None:
+    result = run(
+        "offsets-after.toml",
+        tmp_path,
+        cluster="external",
+        bootstrap=theirs.bootstrap_for(SLOT),
+        nemesis="kill-instance",
+    )
+    assert result.valid is False, result.explain()
+    found = {name for name, one in result.verdict["anomalies"].items() if not one["allowed"]}
+    assert "offset-output-mismatch" in found, result.explain()
+    assert found <= {"offset-output-mismatch", "reprocessed-input"}, result.explain()
+
+
+@pytest.fixture
+def docker() -> None:
+    if words := why_not():
+        lacking("docker", words)
+
+
+@pytest.mark.usefixtures("docker")
+def test_a_right_program_is_valid_on_containers(tmp_path: Path) -> None:
+    run("pipeline.toml", tmp_path, cluster="docker", image="bundled").assert_valid()
+
+
+@pytest.mark.usefixtures("docker")
+def test_a_wrong_program_is_caught_on_containers(tmp_path: Path) -> None:
+    result = run("offsets-after.toml", tmp_path, cluster="docker", image="bundled", nemesis="kill-instance")
+    assert result.valid is False, result.explain()

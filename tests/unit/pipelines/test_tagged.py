@@ -1,0 +1,99 @@
+"""A pipeline on a cluster that others use: each name bears the tag, and only the user's functions know of none."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.expectation import Input
+from harness.settings.options import Options
+from pipelines.pipeline import UserPipeline
+from pipelines.tagged import names_told, require_told, tagged
+from tests.support.user_pipeline import FUNCTIONS, MINIMAL, described
+
+NAMED = MINIMAL.replace('["true"]', '["true", "{topic:purchases}", "{topic:invoices}"]')
+GROUPED = MINIMAL.replace(
+    'command = ["true"]', 'group = "g"\ntransactional_id = "b-{instance}"\ncommand = ["true", "{prefix}"]'
+)
+EXPECT = '\n[expect]\noutputs = "expect.py:outputs"\ncorrelate = "expect.py:about"\n'
+TOLD_TOPICS = """
+import json
+
+
+def purchase(rng, n):
+    return "c", json.dumps({"id": n})
+
+
+def outputs(topic, key, value, headers):
+    assert topic == "purchases", topic
+    return [("invoices", key, value)]
+
+
+def about(topic, key, value, headers):
+    assert topic in ("purchases", "invoices"), topic
+    return json.loads(value)["id"]
+"""
+
+
+def test_every_name_of_a_run_begins_with_its_tag(tmp_path: Path) -> None:
+    facts = UserPipeline(described(tmp_path, GROUPED)).facts(Options(), "run-7")
+    (stage,) = facts.stages
+    assert [topic.name for topic in facts.topics] == ["run-7-purchases", "run-7-invoices"]
+    assert (stage.reads, stage.writes, stage.group) == (("run-7-purchases",), ("run-7-invoices",), "run-7-g")
+    assert set(stage.transactional_ids.values()) == {"run-7-b-1", "run-7-b-2", "run-7-b-3"}
+    (untagged,) = UserPipeline(described(tmp_path, GROUPED)).facts(Options()).stages
+    assert (untagged.reads, untagged.group) == (("purchases",), "g")
+
+
+def test_settings_of_a_topic_go_with_it(tmp_path: Path) -> None:
+    text = f"{NAMED}\n[topics.invoices]\npartitions = 7\n"
+    facts = UserPipeline(described(tmp_path, text)).facts(Options(), "run-7")
+    assert {topic.name: topic.partitions for topic in facts.topics}["run-7-invoices"] == 7
+
+
+def test_a_users_functions_know_the_names_in_the_file_alone(tmp_path: Path) -> None:
+    pipeline = UserPipeline(described(tmp_path, NAMED + EXPECT, TOLD_TOPICS)).tagged("run-7")
+    asked = pipeline.expectation()
+    record = Input("run-7-purchases", b"c", b'{"id": 3}')
+    (due,) = asked.due(record)
+    assert (due.topic, due.stage, due.about) == ("run-7-invoices", "bill", "3")
+    found = asked.about(Input("run-7-invoices", b"c", b'{"id": 3}'))
+    assert found is not None and found.by == "3"
+    assert [feed.topic for feed in pipeline.feeds()] == ["run-7-purchases"]
+
+
+def test_a_program_is_told_what_its_topics_are_called(tmp_path: Path) -> None:
+    own = tagged(described(tmp_path, NAMED), "run-7")
+    assert names_told(own) == {
+        "topic:purchases": "run-7-purchases",
+        "topic:invoices": "run-7-invoices",
+        "prefix": "run-7-",
+    }
+    assert names_told(described(tmp_path, NAMED))["prefix"] == ""
+
+
+@pytest.mark.parametrize("text", [NAMED, GROUPED])
+def test_whoever_asks_for_all_names_can_be_a_guest(text: str, tmp_path: Path) -> None:
+    require_told(described(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        (MINIMAL, "{topic:purchases}"),
+        (NAMED.replace(', "{topic:invoices}"', ""), "{topic:invoices}"),
+        (NAMED.replace("command", 'group = "g"\ncommand'), "{group}"),
+        (NAMED.replace("command", 'transactional_id = "b-{instance}"\ncommand'), "{transactional_id}"),
+    ],
+)
+def test_whoever_does_not_would_write_into_the_topics_of_others(
+    text: str, missing: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=f"write {missing} in its command or env"):
+        require_told(described(tmp_path, text))
+
+
+def test_a_topic_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    text = NAMED.replace("{topic:invoices}", "{topic:invoice}")
+    with pytest.raises(UsageError, match=r'has {topic:invoice} in .*bill: .*did you mean "invoices"'):
+        described(tmp_path, text, FUNCTIONS)
