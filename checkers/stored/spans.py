@@ -14,6 +14,8 @@ from checkers.stored.sources import Sources
 
 SPAN = ("run", "log_tp", "log_offset")
 """A transaction goes by the place at which the transaction log says that it is complete."""
+FROM_THE_START = "(internal or log_start = 0)"
+"""All that the run wrote is there. An internal topic begins where the run found it, on a cluster that others use."""
 NTH = "partition by run, tp, producer_id"
 EARLIER = "(partition by run, group, tp order by log_offset rows between unbounded preceding and 1 preceding)"
 
@@ -94,7 +96,7 @@ def _markers(s: Sources, tps: DataFrame) -> DataFrame:
     """run, tp, producer_id, marker_offset; n (the how-many-th of it in its partition), many (how many it has); again
     (it says what the producer's entry before it said); n_own, many_own: the same of those that do not.
     """
-    here = tps.where(f"logged and log_start = 0 and topic != '{TRANSACTIONS_TOPIC}'").select("run", "tp")
+    here = tps.where(f"logged and {FROM_THE_START} and topic != '{TRANSACTIONS_TOPIC}'").select("run", "tp")
     before = f"lag(struct(marker, epoch)) over ({NTH} order by base_offset)"
     return (
         s["batches"]
@@ -117,7 +119,7 @@ def _completions(tps: DataFrame, states: DataFrame) -> DataFrame:
     whole = (
         tps.where(f"topic = '{TRANSACTIONS_TOPIC}'")
         .groupBy("run")
-        .agg(F.expr("every(logged and not compacted and log_start = 0) as whole"))
+        .agg(F.expr("every(logged and not compacted) as whole"))
         .where("whole")
         .select("run")
     )

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from checkers.judging.stored_runs import StoredRun, judge
 from harness.verdict import Judgement
-from tests.support.histories import OFFSETS, WALL_MS, History, Row
+from tests.support.histories import OFFSETS, TRANSACTIONS, WALL_MS, History, Row
 from tests.support.stored_tables import write
 
 CASES: dict[str, tuple[Callable[[History], None], dict[str, int], str]] = {}
@@ -133,6 +133,16 @@ def a_transaction_of_which_one_record_is_aborted(h: History) -> None:
     h.feed(1)
     h.take(0, gives="xy", fates={"y": "abort"})
     join(h)
+
+
+@found(torn_transaction=1, offset_output_mismatch=1)
+def one_on_a_cluster_that_others_had_used_before(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.take(1, gives="xy", fates={"y": "abort"})
+    join(h)
+    internal = {h.tp[OFFSETS], h.tp[TRANSACTIONS]}
+    h.alter("replicas", lambda row: row | {"log_start": 1} if row["tp"] in internal else row)
 
 
 @found(reprocessed_input=1, lost_input=1)
