@@ -28,6 +28,8 @@ SETTINGS = ("name", "seed", "judge")
 JUDGES = ("together", "each")
 SEED_BITS = 32
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+OWN_CLIENT = "its own client"
+"""Of a pipeline whose programs are not ours."""
 _ALWAYS = ("workload", "pipeline", "client", "nemesis")
 """What every cell's name begins with, so that the name stays when another axis is added."""
 
@@ -179,7 +181,8 @@ def _settled(seed: int, document: Mapping[str, Any], asked: Asked) -> list[tuple
 
 def _named(row: Row, options: Options) -> str:
     """What the cell is called, in this suite and the next: what it runs, then whatever else sets it apart."""
-    words = [_what(options), options.client, told("nemesis", options.nemesis)]
+    ours = [options.client] if options.pipeline is None else []
+    words = [_what(options), *ours, told("nemesis", options.nemesis)]
     words += [f"{key}={value}" for key, value in _more(row).items()]
     words += [f"#{row.repeat}"] if row.repeat is not None else []
     return on_one_line(" ".join(words))
@@ -214,7 +217,7 @@ def _cell(n: int, seed: int, name: str, row: Row, written: Options, asked: Asked
     cell = Cell(
         name=name,
         workload=_what(options),
-        client=options.client,
+        client=options.client if options.pipeline is None else OWN_CLIENT,
         nemesis=told("nemesis", options.nemesis),
         kafka=options.kafka,
         seed=options.seed,

@@ -11,6 +11,7 @@ from fencepost.suites import plan
 from fencepost.suites.plan import Asked, Planned, again, going_on
 from harness.errors import ExitStatus, UsageError
 from harness.suite import Suite
+from tests.support.user_pipeline import written
 
 HOUSE = Path(__file__).resolve().parents[3]
 KNOWN = '[[known]]\nworkload = "shop"\nanomaly = "reprocessed-input"\nwhy = "a bug"\nuntil = 2027-01-31\n'
@@ -33,6 +34,13 @@ def test_a_version_of_a_client_is_a_cell_of_its_own_and_can_be_known(tmp_path: P
     clients = [cell.client for cell in made.suite.cells]
     assert clients == ["librdkafka:2.16.1", "java:3.9.1", "librdkafka"]
     assert [made.known[0].has(cell) for cell in made.suite.cells] == [True, False, False]
+
+
+def test_a_pipeline_of_ones_own_is_not_called_after_a_client_of_ours(tmp_path: Path) -> None:
+    text = f'[matrix]\npipeline = ["{written(tmp_path)}"]\nnemesis = ["kill-broker"]\n'
+    (cell,) = planned(tmp_path, text).suite.cells
+    assert cell.name == f"{tmp_path / 'pipeline'} kill-broker"
+    assert cell.client == "its own client"
 
 
 def test_lists_multiply(tmp_path: Path) -> None:
