@@ -53,6 +53,7 @@ class Due:
         None  # the topic whose record, made of the input, the stage takes; None: the input itself
     )
     about: str | None = None  # by what the output is joined to the input; None: it names its inputs itself
+    content: str | None = None  # what it must hold, as `harness.record.naming.excerpt` has it
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from harness.expectation import About, Adds, Due, Input
+from harness.record.naming import excerpt
 from pipelines.correlation import Correlation
 from pipelines.description import Description, Expect
 from pipelines.functions import UserError, as_bytes, call
@@ -36,6 +37,7 @@ class UserExpectation:
                 topic=topic,
                 digest=partial(_held, digest),
                 about=about if about is not None else self._correlation.content(key, value),
+                content=excerpt(key, value),
             )
 
     def made(self, record: Input) -> Sequence[Made]:

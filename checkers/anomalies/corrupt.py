@@ -53,6 +53,7 @@ RULES = (
             "record": record("it.tp", "it.offset", "it.name"),
             "operation": operation("it.op"),
             "input": place(),
+            "slot": "it.slot",
             "why": "'it differs from what its input must lead to'",
         },
     ),
@@ -61,7 +62,8 @@ RULES = (
 
 def _sentence(e: Example) -> str:
     if e.inputs:
-        return f"{e.record} is not what {e.input} must lead to"
+        contents = "" if None in (e.held, e.owed) else f": it holds {e.held}, and {e.owed} was due"
+        return f"{e.record} is not what {e.input} must lead to{contents}"
     return f"{e.record} is not what {e.operation} sent"
 
 

@@ -116,7 +116,8 @@ def _sentence(e: Example) -> str:
     passed = e.body.get("passed_by")
     said = named_operation(passed) if isinstance(passed, Mapping) else NOBODY
     by = "" if said == NOBODY else f" by {said}"
-    return f"{went}{by}, and {what} is {where}" + (f"; {listed(tried)} had tried" if tried else "")
+    due = "" if e.owed is None else f"; {e.owed} was due"
+    return f"{went}{by}, and {what} is {where}{due}" + (f"; {listed(tried)} had tried" if tried else "")
 
 
 TOLD = {

@@ -111,7 +111,8 @@ def _sentence(e: Example) -> str:
         return f"{e.record} is visible, and names {e.input}, which is {what}"
     if (about := e.rest.get("about")) is not None:
         named = f" (it is about {printable(about, 60)})" if about else ""
-        return f"{e.record} is visible, and no input must lead to it{named}"
+        holds = "" if e.held is None else f": it holds {e.held}"
+        return f"{e.record} is visible, and no input must lead to it{named}{holds}"
     return f"{e.record} is visible, and nobody had announced to send it"
 
 

@@ -1,7 +1,8 @@
 """What an example holds: an object that a person can read without opening another file.
 
 `record`, `records` (and `record_before`): a record: topic, partition, offset, value; and, where the log has
-it, producer_id, epoch, fate, marker_offset; op: the operation that was told of it, where there was one.
+it, producer_id, epoch, fate, marker_offset; content (what it holds, as text, cut short) where a program of a user's
+wrote it; op: the operation that was told of it, where there was one.
 
 `operation`, `operations`, `writer`, `own_init`, `other_init`: an operation: op, name, journal, line,
 end_line, process, stage, f, outcome, asked, transactional_id, call_ns, commit_ns, return_ns, error, fenced;
@@ -9,7 +10,8 @@ null ones left out.
 
 `reader`: the operation that was given the record: the same, with role and n (which of its deliveries).
 
-`input`: a place in an input topic: topic, partition, offset. `offsets`: offset commits: topic,
+`input`: a place in an input topic: topic, partition, offset; and of a pipeline of a user's `due`: what it must lead to
+[topic, content]. `offsets`: offset commits: topic,
 partition, committed. `claims`: topic, partition, first, next.
 
 `passed_by`: the offset commit by which a group went past an input: its own topic, partition, offset,
@@ -35,6 +37,8 @@ OPERATION_COLUMNS = (
     "transactional_id", "call_ns", "commit_ns", "return_ns", "error", "fenced",
 )  # fmt: skip
 RECORD_COLUMNS = ("value", "producer_id", "epoch", "fate", "marker_offset", "about")
+KEPT = {"record": "content", "records": "content", "input": "due"}
+"""What is told of whatever stands in that role, where a user's pipeline wrote or owes it."""
 UNNAMED = "@"
 """Begins the name of a value that bears none: see `checkers.stored.values`."""
 OPERATIONS = frozenset({"operation", "operations", "reader", "writer", "own_init", "other_init", "passed_by"})
@@ -45,8 +49,11 @@ def explain(
     t: Tables,
     rows: Mapping[tuple[int, str, bool], Finding],
     facts: Mapping[int, list[tuple[str, str]]],
+    joined: bool = False,
 ) -> None:
-    """Add names and circumstances to the examples, in place."""
+    """Add names and circumstances to the examples, in place. `joined`: outputs of a run are joined to their inputs by
+    what they hold.
+    """
     places: set[tuple[int, ...]] = set()
     ops: set[tuple[int, ...]] = set()
     for (run, _, _), finding in rows.items():
@@ -61,12 +68,27 @@ def explain(
         places,
     )
     ops |= {(key[0], row["op"]) for key, row in stored.items() if row["op"] is not None}
+    contents = _contents(s, places) if joined else {}
     told = lookup(s["ops"].select("run", *OPERATION_COLUMNS), ("run", "op"), ops)
     names = {run: dict(_names(facts.get(run, ()))) for run, _, _ in rows}
     for (run, _, _), finding in rows.items():
         finding.examples = [
-            _describe(example, "", run, stored, told, names[run]) for example in finding.examples
+            _describe(example, "", run, stored, told, names[run], contents) for example in finding.examples
         ]
+
+
+def _contents(s: Sources, places: set[tuple[int, ...]]) -> dict[tuple[int, ...], dict[str, Any]]:
+    """By place, what the record there holds, and what it must lead to, where a user's pipeline wrote or owes it."""
+    by = ("run", "tp", "offset")
+    held = lookup(s["records"].where("content is not null").select(*by, "content"), by, places)
+    owed = (
+        s["expected"]
+        .where("content is not null")
+        .groupBy(*by)
+        .agg(F.expr("array_sort(collect_list(struct(topic, slot, content))) as due"))
+    )
+    found = lookup(owed, by, places)
+    return {at: {**held.get(at, {}), **found.get(at, {})} for at in held.keys() | found.keys()}
 
 
 def _names(facts: Iterable[tuple[str, str]]) -> Iterable[tuple[int, tuple[str, int]]]:
@@ -83,14 +105,17 @@ def _describe(
     stored: Mapping[tuple[int, ...], dict[str, Any]],
     told: Mapping[tuple[int, ...], dict[str, Any]],
     names: Mapping[int, tuple[str, int]],
+    contents: Mapping[tuple[int, ...], dict[str, Any]],
 ) -> Any:
     """One object of an example, with all that is known of it."""
     if isinstance(thing, list):
-        return [_describe(each, role, run, stored, told, names) for each in thing]
+        return [_describe(each, role, run, stored, told, names, contents) for each in thing]
     if not isinstance(thing, dict):
         return thing
     body = {
-        key: _describe(value, key, run, stored, told, names) for key, value in thing.items() if key != "tp"
+        key: _describe(value, key, run, stored, told, names, contents)
+        for key, value in thing.items()
+        if key != "tp"
     }
     tp: int = -1 if thing.get("tp") is None else thing["tp"]
     offset: int = -1 if thing.get("offset") is None else thing["offset"]
@@ -99,6 +124,8 @@ def _describe(
     if str(body.get("value", "")).startswith(UNNAMED):
         del body["value"]
     at = stored.get((run, tp, offset))
+    if (holds := contents.get((run, tp, offset))) and (kind := KEPT.get(role, "")) in holds:
+        body[kind] = holds[kind]
     if at and role.startswith("record"):
         extra = {column: at[column] for column in (*RECORD_COLUMNS, "op") if at[column] is not None}
         body = {**extra, **body, **{key: value for key, value in body.items() if value is not None}}

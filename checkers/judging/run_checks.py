@@ -81,16 +81,23 @@ def in_silence(name: str) -> None:
 
 
 def materialise(
-    s: Sources, t: Tables, checkers: Sequence[Checker], examples: int, phase: Phase = in_silence
+    s: Sources,
+    t: Tables,
+    checkers: Sequence[Checker],
+    examples: int,
+    phase: Phase = in_silence,
+    joined: bool = False,
 ) -> Materialised:
-    """Run all checkers, and beside them the facts of `evidence`; keep the first findings of each."""
+    """Run all checkers, and beside them the facts of `evidence`; keep the first findings of each. `joined`: outputs of
+    a run are joined to their inputs by what they hold.
+    """
     phase("checks")
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="facts") as pool:
         facts = pool.submit(lambda: _facts(evidence(s, t).toArrow()))
         found = collect(t, checkers, examples)
         told = facts.result()
     phase("examples")
-    explain_all(s, t, checkers, found, told)
+    explain_all(s, t, checkers, found, told, joined)
     return Materialised(found.rows, told, found.crashed, found.caused)
 
 
@@ -100,6 +107,7 @@ def explain_all(
     checkers: Sequence[Checker],
     found: Collected,
     facts: Mapping[int, list[tuple[str, str]]],
+    joined: bool = False,
 ) -> None:
     """Add to the examples, in place: what each checker alone knows, then names and circumstances. What a
     checker has found stands, though it crash here.
@@ -110,7 +118,7 @@ def explain_all(
             if name in checker.anomalies:
                 mine[run].append(one)
         _guarded(checker, partial(checker.explain, t, mine), found.crashed)
-    explain(s, t, found.rows, facts)
+    explain(s, t, found.rows, facts, joined)
 
 
 def collect(t: Tables | ExternalTables, checkers: Sequence[Checker], examples: int) -> Collected:

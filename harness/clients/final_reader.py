@@ -26,6 +26,7 @@ from harness.record.garbage import seldom_collected
 from harness.record.journal import Journal
 from harness.record.naming import (
     digest,
+    excerpt,
     header,
     key_name,
     own_headers,
@@ -176,16 +177,16 @@ class FinalReader:
             tp, offset = self._take(message, value)
             inputs = self._inputs(sources) if sources else ()
             sentinel = is_sentinel(value)
-            state = about = None
+            state = about = content = None
             if self._states and topic in self._stated and not sentinel:
                 state = self._expected(message, tp, offset, expected)
             if topic in self._foreign.topics and (found := self._expect.about(as_input(message))) is not None:
                 about, crc = found.by or NOTHING, found.digest
+                content = excerpt(key, message.value())
             else:
                 crc = digest(key, message.value(), headers, timestamp_ms)
-            records.append(
-                (tp, offset, value, slot, inputs, crc, timestamp_ms, sentinel, key_name(key), state, about)
-            )
+            named = (value, slot, inputs, crc, timestamp_ms, sentinel, key_name(key), state, about, content)
+            records.append((tp, offset, *named))
         self._parts.extend("records", len(records), *map(list, zip(*records, strict=True)))
         if expected:
             self._parts.extend("expected", len(expected), *map(list, zip(*expected, strict=True)))

@@ -9,6 +9,8 @@ Headers = list[tuple[str, str | bytes | None]]
 """As the client library has them; ours are all bytes."""
 Place = tuple[str, int, int]
 """Topic, partition, offset."""
+EXCERPT_LENGTH = 240
+"""Characters of what a record holds that are kept for people to read."""
 KEY_LENGTH = 64
 """A longer key is named by its length and its CRC-32."""
 _MOST_DIGITS = 18  # of an offset: what has more is none, and fits into no table
@@ -45,6 +47,16 @@ def output_headers(
     named = [(SLOT_HEADER, slot.encode()), (SOURCE_HEADER, places.encode())]
     (first, *timed) = input_headers(value, timestamp_ms)
     return [first, *named, *timed, *more]
+
+
+def excerpt(key: bytes | None, value: bytes | None) -> str:
+    """What a record holds, for people to read: `KEY: VALUE`, or the value alone; cut short."""
+    shown = [
+        "null" if part is None else part[: 4 * EXCERPT_LENGTH].decode(errors="backslashreplace")
+        for part in (key, value)
+    ]
+    text = shown[1] if key is None else ": ".join(shown)
+    return text if len(text) <= EXCERPT_LENGTH else f"{text[:EXCERPT_LENGTH]}..."
 
 
 def digest(

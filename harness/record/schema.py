@@ -139,6 +139,9 @@ RECORDS = table(
     column(
         "about", _str, "by what it is joined to its input", null="it names its inputs, or nothing joins it"
     ),
+    column(
+        "content", _str, "its key and value as text, cut short", null="a program of Fencepost's own wrote it"
+    ),
 )
 
 ENDS = table(
@@ -184,6 +187,9 @@ EXPECTED = table(
     column("adds", _i64, "of a sum: how much", null="the row is of an output"),
     column("via", _str, "the topic whose record, made of the input, it takes", null="it takes the input"),
     column("about", _str, "by what the output is joined to it", null="the output names its inputs"),
+    column(
+        "content", _str, "what it must hold, as text, cut short", null="a program of Fencepost's own owes it"
+    ),
 )
 
 HISTORY: dict[str, pa.Schema] = {
@@ -203,9 +209,9 @@ HISTORY: dict[str, pa.Schema] = {
 LATER: dict[str, frozenset[str]] = {
     "stages": frozenset({"ordered", "positions", "guarantee", "journaled"}),
     "ops": frozenset({"txn"}),
-    "records": frozenset({"key", "state", "about"}),
+    "records": frozenset({"key", "state", "about", "content"}),
     "ends": frozenset({"role"}),
-    "expected": frozenset({"key", "adds", "via", "about"}),
+    "expected": frozenset({"key", "adds", "via", "about", "content"}),
     "transactions": frozenset({"client_version"}),
 }
 """Columns that stores of earlier versions lack: they are read as null."""

@@ -83,7 +83,7 @@ class StoreReader:
             if expected:
                 self._parts.extend("expected", len(expected), *map(list, zip(*expected, strict=True)))
         crc = digest(row.key, row.content, ())
-        return (row.value, None, (), crc, None, False, key_name(row.key), None, None)
+        return (row.value, None, (), crc, None, False, key_name(row.key), None, None, None)
 
     def _effect(self, one: Effect) -> tuple[object, ...]:
         """A row of the table `records`, from the third column on."""
@@ -91,11 +91,11 @@ class StoreReader:
         headers = output_headers(one.value, one.slot, sources)
         inputs = [(self._parts.partitions.id(topic, number), offset) for topic, number, offset in sources]
         crc = digest(one.key, one.content, headers)
-        return (one.value, one.slot, inputs, crc, None, False, key_name(one.key), None, None)
+        return (one.value, one.slot, inputs, crc, None, False, key_name(one.key), None, None, None)
 
     def _state(self, table: str, number: int, one: State) -> tuple[object, ...]:
         crc = digest(one.key, one.content, ())
         stated = None
         if table in self._stated:
             stated = self._expect.state(Input(table, one.key, b"%d" % one.changes, 0, number))
-        return (None, None, (), crc, None, False, key_name(one.key), stated, None)
+        return (None, None, (), crc, None, False, key_name(one.key), stated, None, None)

@@ -19,6 +19,8 @@ FATES = {"commit": "committed", "abort": "aborted", "open": "still open", "plain
 _OPERATION_FIELDS = frozenset({"op", "journal", "call_ns", "commit_ns", "return_ns", "outcome"})
 _RECORD_FIELDS = frozenset({"value", "fate", "producer_id", "epoch", "marker_offset"})
 _OFFSET_FIELDS = frozenset({"committed", "first", "next"})
+CONTENT = 240
+"""Characters of what a record holds."""
 MOST_PARTS = 200
 """Of each kind, in one example: a transaction of a million records is not drawn whole."""
 
@@ -123,6 +125,20 @@ class Example:
         """The transactional id at the top, in words."""
         own = self.rest.get("transactional_id")
         return "a transactional id" if own is None else printable(own, 60)
+
+    @property
+    def held(self) -> str | None:
+        """What the first record holds, where a program of a user's wrote it."""
+        content = self.first_record().get("content")
+        return None if content is None else printable(content, CONTENT)
+
+    @property
+    def owed(self) -> str | None:
+        """What the first input must lead to, of the outputs that the example's slot names, in a user's pipeline."""
+        due = self.inputs[0].body.get("due") if self.inputs else None
+        outputs = [one for one in due if isinstance(one, Mapping)] if isinstance(due, list) else []
+        named = [one.get("content") for one in outputs if one.get("slot") == self.rest.get("slot")]
+        return printable(named[0], CONTENT) if named and named[0] is not None else None
 
     def inner(self, name: str) -> Body:
         """The mapping of this name at the top; empty if there is none."""

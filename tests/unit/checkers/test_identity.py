@@ -34,10 +34,13 @@ def join(h: History, about: Callable[[int], str] = str) -> None:
         if not row["inputs"]:
             return row
         (at,) = (one["offset"] for one in row["inputs"])
-        return row | {"value": None, "slot": None, "inputs": [], "about": about(at)}
+        named = {"about": about(at), "content": f"k: output of {at}"}
+        return row | {"value": None, "slot": None, "inputs": [], **named}
 
     h.alter("records", output)
-    h.alter("expected", lambda row: row | {"about": about(row["offset"])})
+    h.alter(
+        "expected", lambda row: row | {"about": about(row["offset"]), "content": f"k: due of {row['offset']}"}
+    )
     h.alter("partitions", lambda row: row | {"compacted": False})
     h.alter("stages", lambda row: row | {"journaled": False})
 
@@ -221,6 +224,24 @@ def test_what_is_joined_is_judged_as_if_it_had_named_its_input(
     told = judged[name]
     assert {anomaly: one.count for anomaly, one in told.anomalies.items()} == CASES[name][1], told.anomalies
     assert all(sentence for one in told.anomalies.values() for sentence in one.sentences)
+
+
+@pytest.mark.parametrize(
+    ("case", "anomaly", "words"),
+    [
+        (
+            an_output_that_holds_something_else,
+            "corrupt",
+            ": it holds k: output of 0, and k: due of 0 was due",
+        ),
+        (an_input_without_an_output, "lost-input", "; k: due of 1 was due"),
+    ],
+)
+def test_what_stands_there_and_what_was_due_is_told(
+    case: Callable[[History], None], anomaly: str, words: str, judged: dict[str, Judgement]
+) -> None:
+    (sentence,) = judged[case.__name__].anomalies[anomaly].sentences
+    assert sentence.endswith(words)
 
 
 def test_a_cause_is_told_within_one_transaction(judged: dict[str, Judgement]) -> None:
