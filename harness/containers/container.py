@@ -16,6 +16,7 @@ from harness.waiting import wait_for
 if TYPE_CHECKING:
     from docker.models.containers import Container as Handle
 
+FIRST_BYTES = 300
 END_TIMEOUT_S = 30.0
 _KILLED = 128 + 9
 _log = logging.getLogger(__name__)
@@ -130,11 +131,15 @@ class Container:
         api = self._handle.client.api
         with said(f"{folder} of {self.name} could not be read"):
             run = api.exec_create(self.id, command, stderr=False, user="0")["Id"]
-            with (
-                (stream := _Chunks(api.exec_start(run, stream=True))),
-                tarfile.open(fileobj=stream, mode="r|") as tar,
-            ):
-                tar.extractall(out, filter="data")
+            try:
+                with (
+                    (stream := _Chunks(api.exec_start(run, stream=True))),
+                    tarfile.open(fileobj=stream, mode="r|") as tar,
+                ):
+                    tar.extractall(out, filter="data")
+            except tarfile.TarError as error:  # a command that cannot be run says so where its output would come
+                words = shortened(stream.began.decode(errors="replace"))
+                raise EnvironmentFailure(f"tar in {self.name} gave no archive ({error}): {words}") from error
             status = api.exec_inspect(run)["ExitCode"]
         if status:
             raise EnvironmentFailure(f"tar failed in {self.name} with status {status}")
@@ -212,6 +217,7 @@ class _Chunks(io.RawIOBase):
     def __init__(self, chunks: Any) -> None:
         self._chunks = chunks
         self._left = b""
+        self.began = b""  # its first bytes
 
     def readable(self) -> bool:
         return True
@@ -222,6 +228,7 @@ class _Chunks(io.RawIOBase):
             if chunk is None:
                 return 0
             self._left = chunk
+            self.began = self.began or chunk[:FIRST_BYTES]
         taken, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
         buffer[: len(taken)] = taken
         return len(taken)
