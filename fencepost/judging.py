@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from checkers.judging.stored_runs import StoredRun
 
 
+LEFT = frozenset({"not-drained", "inputs-left"})
+"""The problems of a run whose stages were stopped with inputs left."""
+
+
 def open_evidence(history: str, folder: Path) -> Evidence:
     """Read what a run left; makes the tables of one that was killed. Raises `UnreadableInput`."""
     plan = Plan.load(folder / PLAN)
@@ -206,5 +210,6 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
         blind=evidence.blind,
         unjournaled=not all(stage.journaled for stage in evidence.plan.pipeline.stages),
         joined=any(topic.identity in JOINED for topic in evidence.plan.pipeline.topics),
+        drained=not evidence.facts or not any(one.code in LEFT for one in evidence.facts.evidence_problems),
         rested_ms=evidence.facts.rested_ms if evidence.facts else None,
     )

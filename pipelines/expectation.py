@@ -22,11 +22,17 @@ class UserExpectation:
     def __init__(self, described: Description, expect: Expect) -> None:
         self._described, self.expect = described, expect
         self._correlation = Correlation(expect, partial(in_file, described))
+        self._written = {topic for stage in described.stages for topic in stage.writes}
         self._states: dict[tuple[str, bytes | None], Any] = {}
         self._places: dict[tuple[str, bytes | None], int] = {}
 
     def due(self, record: Input) -> Iterator[Due]:
-        """The outputs that it must lead to. Raises `UserError`."""
+        """The outputs that it must lead to. Raises `UserError`.
+
+        What a program has written, and nothing joins to an input, must lead to nothing: nobody owed it either.
+        """
+        if record.topic in self._written and self._correlation.of_output(record) is None:
+            return
         about, many = self._correlation.of_input(record), Counter[str]()
         for topic, key, value in self.made(record):
             many[topic] += 1

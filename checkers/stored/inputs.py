@@ -199,8 +199,12 @@ def _expected(s: Sources, unjournaled: bool) -> DataFrame:
 
 
 def _named(s: Sources) -> DataFrame:
-    """`expected`, with a name for each stage that commits for no group and keeps no journals."""
-    followed = s["stages"].where("journaled = false and group is null").select("run", "stage").distinct()
+    """`expected`, with a name for each stage that commits for no group and keeps no journals. Of one that was stopped
+    with inputs left nobody knows how far it was: it may take them in any order.
+    """
+    drained = F.broadcast(s["runs"].where("drained").select("run"))
+    followed = s["stages"].where("journaled = false and group is null").join(drained, on="run")
+    followed = followed.select("run", "stage").distinct()
     named = followed.selectExpr("run", "stage", f"concat('{FOLLOWED}', stage) as goes_by")
     rows = s["expected"].join(F.broadcast(named), on=["run", "stage"], how="left")
     return rows.withColumn("group", F.expr("coalesce(group, goes_by)"))

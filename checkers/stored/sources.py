@@ -41,6 +41,7 @@ class StoredRun:
     blind: bool = False  # judged as if its workers had kept no journals
     unjournaled: bool = False  # a stage of it keeps none
     joined: bool = False  # outputs of it are joined to their inputs by what they hold
+    drained: bool = True  # every stage had taken all of its inputs before it was stopped
     rested_ms: float | None = None  # the wall clock when nothing moved any more, where no sentinel says it
 
     @property
@@ -65,8 +66,9 @@ Sources = Mapping[str, DataFrame]
 def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
     """Every table of `harness.record.schema` for all the runs, and `runs`; raises `UnreadableInput`.
 
-    `runs` has a row for each: run, wall_ms (null: not known), whole (absence may be judged), healed_ns and
-    session_ms (null: not known). A folder may hold no run but those judged.
+    `runs` has a row for each: run, wall_ms (null: not known), whole (absence may be judged), healed_ns,
+    session_ms (null: not known), rested_ms, blind, drained (as in `StoredRun`).
+    A folder may hold no run but those judged.
     """
     folders = sorted({run.folder for run in runs})
     logged = sorted({run.folder for run in runs if run.has_log})
@@ -83,6 +85,7 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
             "session_ms": pa.array([run.session_ms for run in runs], pa.int64()),
             "rested_ms": pa.array([run.rested_ms for run in runs], pa.float64()),
             "blind": pa.array([run.blind for run in runs], pa.bool_()),
+            "drained": pa.array([run.drained for run in runs], pa.bool_()),
         }
     )
     return {**sources, "runs": spark.createDataFrame(rows)}

@@ -60,6 +60,16 @@ def outputs(topic, key, value, headers):
     assert (due.stage, due.topic) == ("count", "totals")
 
 
+@pytest.mark.parametrize("value", [None, b"no JSON", b'{"other": 7}'])
+def test_what_a_program_wrote_and_nothing_joins_to_an_input_must_lead_to_nothing(
+    value: bytes | None, tmp_path: Path
+) -> None:
+    asked = expectation(tmp_path, f'{COUNTING}outputs = "expect.py:outputs"\ncorrelate = "json:/id"')
+    assert list(asked.due(Input("invoices", b"k", value))) == []
+    with pytest.raises(UserError, match="nothing joins the input"):
+        list(asked.due(Input("purchases", b"k", value)))
+
+
 def test_what_is_due_meets_the_output_that_holds_it(tmp_path: Path) -> None:
     for text in (EXPECTING, f'{EXPECTING}correlate = "json:/id"', f'{EXPECTING}correlate = "key"'):
         asked = expectation(tmp_path, text)
