@@ -2,6 +2,8 @@
 
 Then it is a zombie: it goes on with what it had in hand, which others have done by then. What it does must have no
 effect. A group throws out who is silent for its session time-out, which is the program's own (Kafka's default is 45 s).
+
+Aimed at prepare-commit it is stopped once its commit is accepted: that stands, and it wakes to the answer.
 """
 
 from collections.abc import Iterator
@@ -18,11 +20,10 @@ from harness.runner.faults import (
     Injection,
     Nemesis,
     OfAnotherPipeline,
-    all_workers,
 )
 from harness.runner.member import Member
 from harness.waiting import wait_for
-from nemeses.instances import STATES, any_instance, caught
+from nemeses.instances import STATES, any_instance, await_followers, caught, occupied
 from nemeses.pause_worker import GOAL
 from nemeses.targets import worker_in_role
 
@@ -46,8 +47,13 @@ def pause_instance(context: FaultContext, injection: Injection) -> Iterator[Effe
     effect = Effect(target=f"instance {member.journal}", who=f"instance {member.journal}")
     effect.details |= {"worker": member.journal}
     before = _members(context, member, effect)
-    if not before or not caught(context, injection, member, effect):
+    stopped = False
+    if before:
+        with caught(context, injection, member, effect) as stopped:
+            pass  # what was held back is let go: the others must be able to go on
+    if not stopped:
         yield effect
+        await_followers(context, injection)
         return
     gone = ""
     try:
@@ -58,6 +64,7 @@ def pause_instance(context: FaultContext, injection: Injection) -> Iterator[Effe
         yield effect
     finally:
         member.child.resume()
+    await_followers(context, injection)
     if not gone:
         effect.lacking[GOAL] = f"{member.journal} was paused, and its group did not go on without it"
         return
@@ -110,7 +117,7 @@ NEMESIS = Nemesis(
     name="pause-instance",
     summary="SIGSTOP an instance of your own program, SIGCONT once its group has gone on without it: a zombie",
     past_tense="was paused and replaced",
-    occupies=all_workers,
+    occupies=occupied,
     hold_s=1.0,
     recovery_s=30.0,
     keeps_slot=True,

@@ -1,6 +1,6 @@
 """Instances of a user's program are struck: any of them, or where their coordinator says that their transaction is."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +10,22 @@ import pytest
 
 from harness.cluster import TransactionView
 from harness.cluster.fake import FakeCluster
-from harness.errors import WaitTimeout
+from harness.errors import FaultFailed, WaitTimeout
+from harness.network import LinkEffect
+from harness.network.links import peer_link
 from harness.pipeline import CONSUMER_OFFSETS
 from harness.programs import Manners
-from harness.runner.faults import Effect, FaultTargets, Injection, NothingToStrike, OfAnotherPipeline, Target
+from harness.runner.faults import (
+    Effect,
+    FaultTargets,
+    Injection,
+    NothingToStrike,
+    OfAnotherPipeline,
+    Resource,
+    Target,
+)
 from harness.runner.member import Member
-from nemeses import instances, pause_instance
+from nemeses import pause_instance, stopped
 from nemeses.in_transaction import GOAL as STATE
 from nemeses.pause_worker import GOAL as ZOMBIE
 from nemeses.registry import NEMESES
@@ -41,12 +51,14 @@ MIXED = replace(
 STAYS = Plain("echo up; exec sleep 600", Manners("up"))
 ONCE = (("out", 0),)
 DONE, OPEN = TransactionView("CompleteCommit", 7, 0, ()), TransactionView("Ongoing", 7, 0, ONCE)
+DECIDED, ABORTS = TransactionView("PrepareCommit", 7, 0, ONCE), TransactionView("PrepareAbort", 7, 0, ONCE)
 WITH_OFFSETS = TransactionView("Ongoing", 7, 0, (*ONCE, (CONSUMER_OFFSETS, 3)))
 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instances, "CATCH_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(stopped, "CATCH_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(stopped, "PREPARE_TIMEOUT_S", 0.5)
     monkeypatch.setattr(pause_instance, "TAKE_OVER_TIMEOUT_S", 0.5)
     monkeypatch.setattr(pause_instance, "COME_BACK_TIMEOUT_S", 0.5)
 
@@ -131,6 +143,82 @@ def test_one_is_killed_in_the_state_in_which_it_was_stopped(
         assert effect.proof[0] == f"s-1.0 was stopped while s-1 was Ongoing with {topics}"
         assert effect.details == {"worker": "s-1.0", "state": state, "transactional_id": "s-1"}
         assert not member.alive
+
+
+def deciding(*looks: TransactionView, leader: int = 2) -> FakeCluster:
+    """Broker 1 coordinates the instance's id, and `leader` leads what it writes."""
+    cluster = FakeCluster(transactions={"s-1": list(looks)}, groups={"g": [("a",), ("b",)]})
+    cluster._leader["out/0"] = leader
+    return cluster
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "before",
+    [
+        (),
+        (OPEN, OPEN, ABORTS),  # the first one aborts
+        (OPEN, OPEN, DECIDED, DECIDED, DONE, DONE),  # it was complete before the instance stood still
+    ],
+)
+def test_one_is_struck_while_its_markers_are_held_back(
+    fault: str, before: tuple[TransactionView, ...], tmp_path: Path
+) -> None:
+    cluster = deciding(*before, OPEN, OPEN, OPEN, DECIDED, DECIDED, DECIDED)
+    with running(tmp_path, cluster) as (run, member):
+        effect = struck(run, fault, "prepare-commit")
+        assert effect.acted and effect.lacking == {} and effect.details["state"] == "prepare-commit"
+        assert effect.proof[0] == (
+            "s-1.0 was stopped while s-1 was PrepareCommit with out: broker 1 said that s-1 was in PrepareCommit, "
+            "with no marker yet in out/0"
+        )
+        assert set(cluster.network.imposed) == {(peer_link(1, 2, "int"), LinkEffect.SILENT)}
+        assert cluster.network.on == [] and member.alive == (fault == "pause-instance")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    ("cluster", "why"),
+    [
+        (lambda: deciding(OPEN), "to be in PrepareCommit"),
+        (lambda: deciding(OPEN, OPEN, DECIDED, DONE), "to be in PrepareCommit"),
+        (lambda: deciding(OPEN, OPEN, TransactionView("PrepareCommit", 7, 0, ())), "to be in PrepareCommit"),
+        (lambda: deciding(OPEN, leader=1), "whose markers can be held back"),
+    ],
+)
+def test_one_that_is_not_seen_in_prepare_commit_goes_on(
+    fault: str, cluster: Callable[[], FakeCluster], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopped, "TRIES", 1)
+    made = cluster()
+    with running(tmp_path, made) as (run, member):
+        effect = struck(run, fault, "prepare-commit")
+        assert not effect.acted and why in effect.lacking[STATE] and effect.struck_ns is None
+        assert member.child.running and made.network.on == [] and journals(run) == ["s-1.0"]
+
+
+def test_one_goes_on_where_its_markers_cannot_be_held_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = deciding(OPEN)
+
+    def refuse(*_: object) -> None:
+        raise FaultFailed("the links could not be cut")
+
+    monkeypatch.setattr(cluster.network, "impose", refuse)
+    with running(tmp_path, cluster) as (run, member):
+        with pytest.raises(FaultFailed):
+            struck(run, "kill-instance", "prepare-commit")
+        assert member.child.running
+
+
+def test_what_holds_markers_back_leaves_the_brokers_to_nobody_else() -> None:
+    for fault in FAULTS:
+        at = [
+            NEMESES[fault].occupies(Injection(fault, Target("worker", "s/s-1"), 0.0, 1.0, parameters))
+            for parameters in ({"state": "ongoing"}, {"state": "prepare-commit"})
+        ]
+        assert at == [{Resource.WORKERS}, {Resource.WORKERS, Resource.BROKERS}]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
