@@ -10,6 +10,7 @@ from harness.cluster import Ability, PartitionView, TransactionView, admin
 from harness.cluster.admin import NONE, at_once
 from harness.cluster.coordinators import partition_for
 from harness.cluster.finalized import finalized
+from harness.cluster.group_members import members_of
 from harness.cluster.topics import create_topics
 from harness.errors import FaultFailed, WaitTimeout
 from harness.pipeline import TopicFacts
@@ -134,7 +135,7 @@ class Questions:
         if coordinator == NONE:
             return None
         try:
-            return admin.members_of(self._brokers[coordinator], group)
+            return members_of(self._brokers[coordinator], group)
         except WireError:
             return None
 
