@@ -22,12 +22,11 @@ from harness.runner.faults import (
     OfAnotherPipeline,
 )
 from harness.runner.member import Member
-from harness.waiting import wait_for
 from nemeses.instances import STATES, any_instance, await_followers, caught, occupied
+from nemeses.membership import await_gone, members, own_ids
 from nemeses.pause_worker import GOAL
 from nemeses.targets import worker_in_role
 
-TAKE_OVER_TIMEOUT_S = 75.0
 COME_BACK_TIMEOUT_S = 20.0
 
 
@@ -46,19 +45,25 @@ def pause_instance(context: FaultContext, injection: Injection) -> Iterator[Effe
     member = worker_in_role(context.processes, injection.target)
     effect = Effect(target=f"instance {member.journal}", who=f"instance {member.journal}")
     effect.details |= {"worker": member.journal}
-    before = _members(context, member, effect)
-    stopped = False
-    if before:
-        with caught(context, injection, member, effect) as stopped:
-            pass  # what was held back is let go: the others must be able to go on
+    try:
+        first = members(context, member)
+    except WaitTimeout as error:
+        effect.lacking[GOAL] = str(error)
+        yield effect
+        return
+    own = own_ids(context, member)
+    with caught(context, injection, member, effect) as stopped:
+        pass  # what was held back is let go: the others must be able to go on
     if not stopped:
         yield effect
         await_followers(context, injection)
         return
     gone = ""
     try:
+        now = context.cluster.members(member.group or "")
+        before = first if now is None else frozenset(now)
         replacement = context.processes.replace(member)
-        gone = _await_gone(context, member, before)
+        gone = await_gone(context, member, own & before, before)
         if gone:
             context.processes.await_ready([replacement])
         yield effect
@@ -69,39 +74,6 @@ def pause_instance(context: FaultContext, injection: Injection) -> Iterator[Effe
         effect.lacking[GOAL] = f"{member.journal} was paused, and its group did not go on without it"
         return
     effect.saw(f"{gone}; then {_came_back(member)}")
-
-
-def _members(context: FaultContext, member: Member, effect: Effect) -> frozenset[str]:
-    """Who is in its group, once that is stable; empty, and a note in the effect: it never was."""
-    try:
-        return frozenset(
-            wait_for(
-                lambda: context.cluster.members(member.group or ""),
-                f"the group {member.group} to be stable",
-                TAKE_OVER_TIMEOUT_S,
-                every_s=0.2,
-            )
-        )
-    except WaitTimeout as error:
-        effect.lacking[GOAL] = str(error)
-        return frozenset()
-
-
-def _await_gone(context: FaultContext, member: Member, before: frozenset[str]) -> str:
-    """Wait until a member that was there before is not, and the group has settled; empty: it never came to that."""
-
-    def gone() -> str | None:
-        now = context.cluster.members(member.group or "")
-        if now is None or not before - set(now) or not now:
-            return None
-        return f"its group {member.group} went on without it, with {len(now)} members"
-
-    try:
-        return wait_for(
-            gone, f"{member.group} to go on without {member.journal}", TAKE_OVER_TIMEOUT_S, every_s=0.2
-        )
-    except WaitTimeout:
-        return ""
 
 
 def _came_back(member: Member) -> str:

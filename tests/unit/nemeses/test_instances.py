@@ -1,6 +1,6 @@
 """Instances of a user's program are struck: any of them, or where their coordinator says that their transaction is."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ from harness.runner.faults import (
     Target,
 )
 from harness.runner.member import Member
-from nemeses import pause_instance, stopped
+from nemeses import membership, pause_instance, stopped
 from nemeses.in_transaction import GOAL as STATE
 from nemeses.pause_worker import GOAL as ZOMBIE
 from nemeses.registry import NEMESES
@@ -59,7 +59,8 @@ WITH_OFFSETS = TransactionView("Ongoing", 7, 0, (*ONCE, (CONSUMER_OFFSETS, 3)))
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stopped, "CATCH_TIMEOUT_S", 0.5)
     monkeypatch.setattr(stopped, "PREPARE_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(pause_instance, "TAKE_OVER_TIMEOUT_S", 0.5)
+    for name in ("IDENTIFY_TIMEOUT_S", "STABLE_TIMEOUT_S", "TAKE_OVER_TIMEOUT_S"):
+        monkeypatch.setattr(membership, name, 0.5)
     monkeypatch.setattr(pause_instance, "COME_BACK_TIMEOUT_S", 0.5)
 
 
@@ -147,7 +148,7 @@ def test_one_is_killed_in_the_state_in_which_it_was_stopped(
 
 def deciding(*looks: TransactionView, leader: int = 2) -> FakeCluster:
     """Broker 1 coordinates the instance's id, and `leader` leads what it writes."""
-    cluster = FakeCluster(transactions={"s-1": list(looks)}, groups={"g": [("a",), ("b",)]})
+    cluster = FakeCluster(transactions={"s-1": list(looks)}, groups={"g": [("a",), ("a",), ("b",)]})
     cluster._leader["out/0"] = leader
     return cluster
 
@@ -271,15 +272,64 @@ def test_one_whose_transactional_id_nobody_knows_is_not_caught(tmp_path: Path) -
         assert effect.lacking == {STATE: "nobody knows the transactional id of s-1.0"}
 
 
+def group_of(*looks: Sequence[str] | None, own: str | None = None) -> FakeCluster:
+    """What is said of the group at each look; `own`: the id by which the first instance speaks."""
+    told = [None if look is None else tuple(look) for look in looks]
+    return FakeCluster(groups={"g": told}, heard={"w0": frozenset({own})} if own else {})
+
+
 def test_one_is_paused_until_its_group_has_gone_on_and_then_comes_back(tmp_path: Path) -> None:
-    looks: list[tuple[str, ...] | None] = [None, ("a", "b"), ("a", "b"), None, (), ("b", "c")]
-    with running(tmp_path, FakeCluster(groups={"g": looks})) as (run, member):
+    cluster = group_of(
+        None, "ab", "ab", "ab", None, "", "ac", "bc", own="a"
+    )  # c joins, and only then a is thrown out
+    with running(tmp_path, cluster) as (run, member):
         effect = struck(run, "pause-instance")
-        assert effect.acted and effect.lacking == {} and looks == [("b", "c")]
+        assert effect.acted and effect.lacking == {} and cluster.groups["g"] == [("b", "c")]
         assert effect.proof[-1] == (
-            "its group g went on without it, with 2 members; then s-1.0 came back, and still runs after 0.5 s"
+            "its group g went on without it (a), with 2 members; then s-1.0 came back, and still runs after 0.5 s"
         )
         assert member.child.running and journals(run) == ["s-1.0", "s-1.1"]
+        assert cluster.recording == [True, False]
+
+
+def test_that_another_member_left_is_no_proof(tmp_path: Path) -> None:
+    with running(tmp_path, group_of("ab", "ab", "ab", "ac", own="a")) as (run, member):
+        effect = struck(run, "pause-instance")
+        assert not effect.acted and "did not go on without it" in effect.lacking[ZOMBIE]
+        assert member.child.running
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        group_of("ab", "ab", "bc"),  # nobody heard it
+        group_of("ab", "ab", "bd", "be", own="a"),  # it was in the group by another id when it was stopped
+    ],
+)
+def test_where_its_member_is_not_known_the_evidence_says_so(cluster: FakeCluster, tmp_path: Path) -> None:
+    with running(tmp_path, cluster) as (run, _):
+        effect = struck(run, "pause-instance")
+        assert effect.acted and "another instance may have left in the place of s-1.0" in effect.proof[-1]
+
+
+def test_of_a_group_that_is_not_stable_when_one_is_stopped_the_members_before_count(tmp_path: Path) -> None:
+    with running(tmp_path, group_of("ab", "ab", None, None, "bc", own="a")) as (run, _):
+        effect = struck(run, "pause-instance")
+        assert effect.acted and "without it (a), with 2 members" in effect.proof[-1]
+
+
+def test_a_broker_that_records_no_requests_keeps_nobody_from_being_paused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = group_of("ab", "ab", "bc", own="a")
+
+    def refuse(on: bool, whose: str) -> None:
+        raise WaitTimeout("a broker to answer", 1.0, "nothing")
+
+    monkeypatch.setattr(cluster, "record_requests", refuse)
+    with running(tmp_path, cluster) as (run, _):
+        effect = struck(run, "pause-instance")
+        assert effect.acted and "whose that was is not known" in effect.proof[-1]
 
 
 def test_a_zombie_that_notices_and_ends_is_told_with_its_last_words(
@@ -289,7 +339,7 @@ def test_a_zombie_that_notices_and_ends_is_told_with_its_last_words(
     notices = Plain(
         "trap 'echo fenced; exit 1' CONT; echo up; while :; do sleep 600 & wait; done", Manners("up")
     )
-    with running(tmp_path, FakeCluster(groups={"g": [("a",), ("b",)]}), notices) as (run, _):
+    with running(tmp_path, FakeCluster(groups={"g": [("a",), ("a",), ("b",)]}), notices) as (run, _):
         effect = struck(run, "pause-instance")
         assert effect.acted and effect.proof[-1].endswith("then s-1.0 came back and ended: fenced")
 
