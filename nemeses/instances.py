@@ -20,11 +20,12 @@ from harness.runner.faults import (
 from harness.runner.member import Member
 from nemeses.in_transaction import GOAL, stage_of
 from nemeses.markers import described
-from nemeses.stopped import OFFSETS_ADDED, ONGOING, PREPARE_COMMIT, stop_in, stop_prepared
+from nemeses.stopped import OFFSETS_ADDED, ONGOING, PREPARE_COMMIT, PREPARES_S, stop_in, stop_prepared
 
 STATES = frozenset({ONGOING, OFFSETS_ADDED, PREPARE_COMMIT})
 """Where a transaction can be caught: it is open, its offsets are in it as well, or it is decided and not all of its
 markers are written."""
+SLOWER_IN = {PREPARE_COMMIT: PREPARES_S}
 IN_SYNC_TIMEOUT_S = 90.0
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from harness.errors import FaultFailed
 from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
-from nemeses.instances import STATES, any_instance, await_followers, caught, occupied
+from nemeses.instances import SLOWER_IN, STATES, any_instance, await_followers, caught, occupied
 from nemeses.targets import worker_in_role
 
 
@@ -41,5 +41,6 @@ NEMESIS = Nemesis(
     draw=any_instance,
     aimable=True,
     states=STATES,
+    slower_in=SLOWER_IN,
     strike=kill_instance,
 )

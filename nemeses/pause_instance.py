@@ -22,7 +22,7 @@ from harness.runner.faults import (
     OfAnotherPipeline,
 )
 from harness.runner.member import Member
-from nemeses.instances import STATES, any_instance, await_followers, caught, occupied
+from nemeses.instances import SLOWER_IN, STATES, any_instance, await_followers, caught, occupied
 from nemeses.membership import await_gone, members, own_ids
 from nemeses.pause_worker import GOAL
 from nemeses.targets import worker_in_role
@@ -96,5 +96,6 @@ NEMESIS = Nemesis(
     draw=draw,
     aimable=True,
     states=STATES,
+    slower_in=SLOWER_IN,
     strike=pause_instance,
 )

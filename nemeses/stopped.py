@@ -23,6 +23,8 @@ ONGOING, OFFSETS_ADDED, PREPARE_COMMIT = "ongoing", "offsets-added", "prepare-co
 CATCH_TIMEOUT_S = 45.0
 PREPARE_TIMEOUT_S = 25.0
 """What is left to write waits until the brokers notice that the coordinator has stopped to follow them."""
+PREPARES_S = 12.0
+"""What that takes, mostly."""
 TRIES = 4
 """At later transactions, where one aborts, or has written nothing whose marker could be held back."""
 

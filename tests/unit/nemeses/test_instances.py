@@ -213,6 +213,12 @@ def test_one_goes_on_where_its_markers_cannot_be_held_back(
         assert member.child.running
 
 
+def test_what_holds_markers_back_takes_longer() -> None:
+    for fault in FAULTS:
+        rooms = [replace(NEMESES[fault], at=at).room_s for at in (None, "ongoing", "bill:prepare-commit")]
+        assert rooms[0] == rooms[1] == rooms[2] - stopped.PREPARES_S
+
+
 def test_what_holds_markers_back_leaves_the_brokers_to_nobody_else() -> None:
     for fault in FAULTS:
         at = [
