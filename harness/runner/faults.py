@@ -80,13 +80,8 @@ class Injection:
 
     def as_table(self) -> dict[str, Any]:
         """As it stands in `test.toml`: flat."""
-        own = {
-            "fault": self.fault,
-            "target": str(self.target),
-            "start_s": self.start_s,
-            "hold_s": self.hold_s,
-        }
-        return {**own, **self.parameters}
+        times = {"start_s": self.start_s, "hold_s": self.hold_s}
+        return {"fault": self.fault, "target": str(self.target), **times, **self.parameters}
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "Injection":
@@ -279,8 +274,7 @@ class Nemesis:
     @property
     def room_s(self) -> float:
         """What it takes from the time limit."""
-        at = (self.at or "").rpartition(":")[2]
-        return self.hold_s + self.recovery_s + self.slower_in.get(at, 0.0)
+        return self.hold_s + self.recovery_s + self.slower_in.get((self.at or "").rpartition(":")[2], 0.0)
 
 
 def all_brokers(injection: Injection) -> frozenset[Resource]:
