@@ -21,6 +21,7 @@ from harness.clients.interface import TRANSACTION_TIMEOUT_MS, Client, GroupSetti
 from harness.clients.librdkafka_client import LibrdkafkaClient
 from harness.clients.readers import Observer
 from harness.clients.running import RunningClient, running_java, running_librdkafka
+from harness.errors import ExitStatus, UsageError
 from harness.history import Isolation, Role
 from harness.record.events import Begun
 from harness.record.journal import Journal, NoJournal
@@ -29,7 +30,6 @@ from harness.stores.feeder import TableFeeder
 from harness.stores.interface import Inputs, Store
 from harness.stores.reader import StoreReader
 from harness.stores.registry import STORES
-from pipelines.functions import UserError
 from pipelines.pipeline import UserPipeline
 from workloads.defects.registry import policy_of
 from workloads.loop.mixed import MixedWorker
@@ -116,8 +116,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         try:
             make = build_for_users if "pipeline" in spec else build
             make(spec, journal, control).run()
-        except UserError as error:
-            sys.exit(str(error))  # the last line of its log: it is told to whoever started the run
+        except UsageError as error:  # of the user's functions, and of what they give
+            print(error, file=sys.stderr)  # the last line of its log: it is told to whoever started the run
+            sys.exit(ExitStatus.USAGE)
 
 
 def build(

@@ -1,15 +1,10 @@
-"""Instances of a user's program: how one is chosen, and caught in the midst of a transaction.
+"""Instances of a user's program: how one is chosen, and caught where a fault is aimed."""
 
-Such a program says nothing of what it does. What its transaction coordinator says is enough: the instance is stopped,
-and then nobody but the coordinator can move its transaction on; if that is not where it is wanted, it goes on again.
-"""
-
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from random import Random
 
-from harness.cluster import TransactionView
 from harness.errors import WaitTimeout
-from harness.pipeline import CONSUMER_OFFSETS
 from harness.runner.faults import (
     Drawn,
     Effect,
@@ -17,16 +12,27 @@ from harness.runner.faults import (
     FaultTargets,
     Injection,
     OfAnotherPipeline,
+    Resource,
     Target,
+    all_workers,
+    brokers_and_a_worker,
 )
 from harness.runner.member import Member
-from harness.waiting import wait_for
 from nemeses.in_transaction import GOAL, stage_of
+from nemeses.markers import described
+from nemeses.stopped import OFFSETS_ADDED, ONGOING, PREPARE_COMMIT, PREPARES_S, stop_in, stop_prepared
 
-ONGOING, OFFSETS_ADDED = "ongoing", "offsets-added"
-STATES = frozenset({ONGOING, OFFSETS_ADDED})
-"""Where a transaction can be caught: it is open, or its offsets are in it as well."""
-CATCH_TIMEOUT_S = 45.0
+STATES = frozenset({ONGOING, OFFSETS_ADDED, PREPARE_COMMIT})
+"""Where a transaction can be caught: it is open, its offsets are in it as well, or it is decided and not all of its
+markers are written."""
+SLOWER_IN = {PREPARE_COMMIT: PREPARES_S}
+IN_SYNC_TIMEOUT_S = 90.0
+
+
+def occupied(injection: Injection) -> frozenset[Resource]:
+    """What a fault that strikes an instance takes: the links between brokers too, where markers are held back."""
+    prepared = injection.state == PREPARE_COMMIT
+    return brokers_and_a_worker(injection) if prepared else all_workers(injection)
 
 
 def any_instance(rng: Random, targets: FaultTargets) -> Drawn:
@@ -42,10 +48,18 @@ def any_instance(rng: Random, targets: FaultTargets) -> Drawn:
     return Drawn(Target("worker", f"{stage}/{rng.choice(targets.workers[stage])}"))
 
 
-def caught(context: FaultContext, injection: Injection, member: Member, effect: Effect) -> bool:
-    """Stop the instance; where the fault is aimed at a state of its transaction, in that state. False, and a note in
-    the effect, where it does not come there: then it goes on.
+@contextmanager
+def caught(context: FaultContext, injection: Injection, member: Member, effect: Effect) -> Iterator[bool]:
+    """Stop the instance; where the fault is aimed at a state of its transaction, in that state, in which it is kept for
+    the length of a `with`. False, and a note in the effect, where it does not come there: then it goes on.
     """
+    with ExitStack() as cut:
+        yield _caught(context, injection, member, effect, cut)
+
+
+def _caught(
+    context: FaultContext, injection: Injection, member: Member, effect: Effect, cut: ExitStack
+) -> bool:
     state = injection.state
     if state is None:
         effect.strikes()
@@ -60,52 +74,24 @@ def caught(context: FaultContext, injection: Injection, member: Member, effect: 
         effect.lacking[GOAL] = f"nobody knows the transactional id of {member.journal}"
         return False
     try:
-        view = wait_for(
-            _stopped_in(context, member, own, _meets(state)),
-            f"{member.journal} to be in a transaction of {own} that is {state}",
-            CATCH_TIMEOUT_S,
-            every_s=0.002,
-            last_seen=lambda: context.cluster.transaction(own),
-        )
+        if state == PREPARE_COMMIT:
+            view = stop_prepared(context, member, own, cut)
+        else:
+            view = stop_in(context, member, own, state)
     except WaitTimeout as error:
         effect.lacking[GOAL] = str(error)
         return False
     effect.strikes()
     topics = sorted({topic for topic, _ in view.places})
-    effect.proof.append(f"{member.journal} was stopped while {own} was {view.state} with {', '.join(topics)}")
+    words = f"{member.journal} was stopped while {own} was {view.state} with {', '.join(topics)}"
+    if state == PREPARE_COMMIT:
+        words += f": {described(context.cluster.txn_coordinator(own), own, view)}"
+    effect.proof.append(words)
     effect.details |= {"state": state, "transactional_id": own}
     return True
 
 
-def _meets(state: str) -> Callable[[TransactionView | None], bool]:
-    def met(view: TransactionView | None) -> bool:
-        if view is None or view.state != "Ongoing":
-            return False
-        return state == ONGOING or any(topic == CONSUMER_OFFSETS for topic, _ in view.places)
-
-    return met
-
-
-def _stopped_in(
-    context: FaultContext, member: Member, own: str, met: Callable[[TransactionView | None], bool]
-) -> Callable[[], TransactionView | None]:
-    """Looks once; the instance is stopped where what it looks for is given."""
-
-    def look() -> TransactionView | None:
-        if not member.alive:
-            raise WaitTimeout(
-                f"{member.journal} to begin a transaction", 0, f"it ended: {member.last_words()}"
-            )
-        if not met(context.cluster.transaction(own)):
-            return None
-        member.child.pause()
-        view, held = None, False
-        try:
-            view = context.cluster.transaction(own)
-            held = met(view)
-        finally:  # also where nobody answers
-            if not held:
-                member.child.resume()
-        return view if held else None
-
-    return look
+def await_followers(context: FaultContext, injection: Injection) -> None:
+    """Where markers were held back: wait until the coordinator follows the others again. Raises `WaitTimeout`."""
+    if injection.state == PREPARE_COMMIT:
+        context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)

@@ -1,11 +1,15 @@
-"""kill-instance: an instance of a user's program ends by SIGKILL, with all that it started, and is started again."""
+"""kill-instance: an instance of a user's program ends by SIGKILL, with all that it started, and is started again.
+
+It can be aimed at a state of its transaction: ongoing, offsets-added, prepare-commit. In the last it dies once its
+commit is accepted, before all markers are written: whoever takes its place must wait for them, and its outputs stay.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from harness.errors import FaultFailed
-from harness.runner.faults import Effect, FaultContext, Injection, Nemesis, all_workers
-from nemeses.instances import STATES, any_instance, caught
+from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
+from nemeses.instances import SLOWER_IN, STATES, any_instance, await_followers, caught, occupied
 from nemeses.targets import worker_in_role
 
 
@@ -15,27 +19,28 @@ def kill_instance(context: FaultContext, injection: Injection) -> Iterator[Effec
     member = worker_in_role(context.processes, injection.target)
     effect = Effect(target=f"instance {member.journal}", who=f"instance {member.journal}")
     effect.details |= {"worker": member.journal}
-    if not caught(context, injection, member, effect):
-        yield effect
-        return
-    member.expected_to_end = True
-    ending = member.child.kill()
-    if "SIGKILL" not in ending:
-        raise FaultFailed(f"{member.journal} was to be killed, but {ending}")
-    effect.saw(ending)
-    effect.proof.append(f"{context.processes.replace(member).journal} took its place")
+    with caught(context, injection, member, effect) as there:
+        if there:
+            member.expected_to_end = True
+            ending = member.child.kill()
+            if "SIGKILL" not in ending:
+                raise FaultFailed(f"{member.journal} was to be killed, but {ending}")
+            effect.saw(ending)
+            effect.proof.append(f"{context.processes.replace(member).journal} took its place")
     yield effect
+    await_followers(context, injection)
 
 
 NEMESIS = Nemesis(
     name="kill-instance",
     summary="kill -9 an instance of your own program, and all that it started; it is started again",
     past_tense="was killed",
-    occupies=all_workers,
+    occupies=occupied,
     hold_s=1.0,
     recovery_s=8.0,
     draw=any_instance,
     aimable=True,
     states=STATES,
+    slower_in=SLOWER_IN,
     strike=kill_instance,
 )

@@ -1,9 +1,8 @@
 """kill-txn-coordinator, aimed at a state: its coordinator dies while a transaction is Ongoing, or being decided.
 
-Kafka decides a transaction by two records in its coordinator's log: Prepare, after which nothing can change its mind,
-and Complete, once every partition has its marker. Between the two lie milliseconds. To be there, a worker is held
-before it ends its transaction, and the link by which its coordinator would write a marker is cut: so Prepare is
-written, and Complete cannot be. Then the coordinator is killed, and the next one has to finish what it finds (KIP-98).
+To be there while it is being decided, a worker is held before it ends its transaction, and its markers are held back:
+so Prepare is written, and Complete cannot be. Then the coordinator is killed, and the next one has to finish what it
+finds (KIP-98).
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,12 +13,11 @@ from functools import partial
 from harness.cluster import TransactionView
 from harness.errors import WaitTimeout
 from harness.history import Step
-from harness.network import LinkEffect
-from harness.network.links import peer_link
 from harness.runner.faults import Effect, FaultContext, Injection
 from harness.waiting import wait_for
 from nemeses.failover import another, await_failover
-from nemeses.in_transaction import GOAL, Held, broker_of, hold, leader_of
+from nemeses.in_transaction import GOAL, Held, broker_of, hold
+from nemeses.markers import described, held_back, others
 
 STATE_TIMEOUT_S = 10.0
 IN_SYNC_TIMEOUT_S = 90.0
@@ -67,7 +65,7 @@ def kill_in_state(context: FaultContext, injection: Injection) -> Iterator[Effec
             effect.strikes()
             ending = broker.kill()
         held.member.send(go=True)
-        effect.proof += [_described(held, view), ending]
+        effect.proof += [described(held.coordinator, own, view), ending]
         done = partial(await_failover, effect, ending)
         coordinates = partial(cluster.txn_coordinator, own)
         moved = done(partial(another, coordinates, broker.id), f"another broker to coordinate {own}")
@@ -88,10 +86,8 @@ def _prepared(
     context: FaultContext, held: Held, aim: Aim, effect: Effect, cut: ExitStack
 ) -> TransactionView | None:
     """Let the transaction come into Prepare and no further; None, and a note, where it does not."""
-    cluster, coordinator = context.cluster, held.coordinator
-    leaders = _others(context, held)
-    links = [peer_link(coordinator, leader, "int") for leader in sorted(leaders)]
-    cut.enter_context(cluster.network.impose(links, LinkEffect.SILENT))
+    cluster, leaders = context.cluster, others(context, held.coordinator, held.view)
+    cut.enter_context(held_back(context, held.coordinator, leaders))
     held.member.send(go=True)
     seen: list[TransactionView | None] = [None]
 
@@ -112,24 +108,8 @@ def _prepared(
         return None
 
 
-def _others(context: FaultContext, held: Held) -> set[int]:
-    """The brokers, its coordinator aside, that lead what a transaction has written: those that a cut can keep from
-    their markers.
-    """
-    return {leader_of(context, place) for place in held.view.places} - {held.coordinator, -1}
-
-
 def _unfit(context: FaultContext, aim: Aim, held: Held) -> str | None:
     """Why a transaction cannot be kept in the state; None: it can."""
-    if aim.state == "Ongoing" or _others(context, held):
+    if aim.state == "Ongoing" or others(context, held.coordinator, held.view):
         return None
     return f"broker {held.coordinator} leads all that the transaction of {held.own} has written"
-
-
-def _described(held: Held, view: TransactionView) -> str:
-    topic, number = view.places[0]
-    more = f" and {len(view.places) - 1} more" if len(view.places) > 1 else ""
-    return (
-        f"broker {held.coordinator} said that {held.own} was in {view.state}, with no marker yet in "
-        f"{topic}/{number}{more}"
-    )

@@ -50,7 +50,16 @@ def _fed(where: str, key: object, value: object, headers: object = ()) -> Fed:
     if not isinstance(pairs, list | tuple):
         raise wrong
     try:
-        named = [(str(name), as_bytes(content, f"{where}: header {name}")) for name, content in pairs]
+        named = [
+            (_name(where, name), as_bytes(content, f"{where}: header {name}")) for name, content in pairs
+        ]
     except (TypeError, ValueError):
         raise wrong from None
     return Fed(as_bytes(key, f"{where}: the key"), as_bytes(value, f"{where}: the value"), tuple(named))
+
+
+def _name(where: str, name: object) -> str:
+    """Of a header. Raises `UserError` where Kafka could not have it."""
+    text = str(name)
+    as_bytes(text, f"{where}: the name of a header")
+    return text

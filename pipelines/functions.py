@@ -64,5 +64,8 @@ def as_bytes(thing: object, what: str) -> bytes | None:
     if thing is None or isinstance(thing, bytes):
         return thing
     if isinstance(thing, str):
-        return thing.encode()
+        try:
+            return thing.encode()
+        except UnicodeEncodeError as error:  # half of a surrogate pair
+            raise UserError(f"{what} is no text that UTF-8 can hold: {error}") from error
     raise UserError(f"{what} must be bytes, text or None, not {type(thing).__name__}")

@@ -81,6 +81,9 @@ def _stage(file: Path, n: int, row: Any) -> Stage:
         raise table.error(f"must be letters, digits and hyphens, not {name!r}", "name")
     command = table.texts("command", needed='["./billing", "--brokers", "{bootstrap}"]')
     env = table.pairs("env")
+    for variable in env:
+        if not variable or "=" in variable:
+            raise table.error(f"must hold names of variables, without '=', not {variable!r}", "env")
     own = table.text("transactional_id")
     for key, text in [*(("command", one) for one in command), *(("env", one) for one in env.values())]:
         require_known(table, key, text)

@@ -38,7 +38,14 @@ class Table:
         value = self.get(key)
         if value is not None and (not isinstance(value, str) or not value):
             raise self.error(f"must be a text, not {value!r}", key)
+        self._require_plain(key, value or "")
         return value
+
+    def _require_plain(self, key: str, *texts: str) -> None:
+        """Raise for a NUL: no command, name or path can hold one."""
+        for text in texts:
+            if "\0" in text:
+                raise self.error(f"must not hold a NUL character, as {text!r} does", key)
 
     def needed(self, key: str, example: str) -> str:
         """A text that must be there."""
@@ -85,6 +92,7 @@ class Table:
             raise self.error(f"must be a list of texts, not {value!r}", key)
         if needed and not value:
             raise self.error(f"must name one at least, for example {needed}", key)
+        self._require_plain(key, *(value or ()))
         return tuple(value or ())
 
     def pairs(self, key: str) -> Mapping[str, str]:
@@ -97,6 +105,7 @@ class Table:
         for name, one in value.items():
             if not isinstance(one, str | int | float):
                 raise self.error(f"must hold texts or numbers, not {one!r}", f"{key}.{name}")
+            self._require_plain(key, name, str(one))
         return {name: str(one).lower() if isinstance(one, bool) else str(one) for name, one in value.items()}
 
     def table(self, key: str) -> "Table | None":

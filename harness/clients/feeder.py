@@ -10,11 +10,12 @@ from functools import partial
 from random import Random
 from typing import cast
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from harness.clients import librdkafka
 from harness.clients.control import Control
 from harness.clients.interface import ProducerSettings
+from harness.errors import UsageError
 from harness.expectation import Fed, Feed
 from harness.history import Outcome
 from harness.record.events import Ack, Completed, Invoked
@@ -114,6 +115,12 @@ class Feeder:
                 if time.monotonic() > deadline:
                     raise
                 self._producer.poll(TICK_S)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+                    raise
+                raise UsageError(
+                    f"an input is too large for {topic}: {librdkafka.words(error.args[0])}"
+                ) from error
             else:
                 return
 

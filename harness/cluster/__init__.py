@@ -207,9 +207,15 @@ class Cluster(Protocol):
         """The ids of a group's members; None while it is not stable, or nobody can say."""
         ...
 
-    def record_requests(self, on: bool) -> None:
-        """Have every live broker write down the requests that it answers, or write no more. Raises
-        `EnvironmentFailure` where one does not answer.
+    def record_requests(self, on: bool, whose: str = "the run's") -> None:
+        """Have every live broker write down the requests that it answers, or write no more, unless it is to for
+        somebody else as well. Raises `EnvironmentFailure` where one does not answer.
+        """
+        ...
+
+    def member_ids(self, slot: str, group: str) -> frozenset[str]:
+        """The ids by which members of a group have spoken over a client slot, while requests were recorded; empty where
+        nobody has, or nothing can be.
         """
         ...
 

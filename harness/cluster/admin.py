@@ -14,7 +14,6 @@ from kafka.protocol.admin import (
     DescribeQuorumRequest,
     IncrementalAlterConfigsRequest,
 )
-from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
@@ -181,20 +180,6 @@ def describe_transaction(
         raise Refused(f"describing the transaction of {transactional_id}", told.error_code)
     places = tuple((topic.topic, number) for topic in told.topics for number in topic.partitions)
     return TransactionView(told.transaction_state, told.producer_id, told.producer_epoch, places)
-
-
-def members_of(port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S) -> tuple[str, ...] | None:
-    """The ids of a group's members, as its coordinator has them; None while the group is not stable. Raises `Refused`.
-
-    A group of the consumer protocol (KIP-848) is none of those that this request knows: it has no members here.
-    """
-    request = DescribeGroupsRequest(groups=[group], include_authorized_operations=False, version=5)
-    (told,) = ask(port, request, timeout_s).groups
-    if told.error_code != NO_ERROR:
-        raise Refused(f"describing the group {group}", told.error_code)
-    if told.group_state in ("PreparingRebalance", "CompletingRebalance"):
-        return None
-    return tuple(member.member_id for member in told.members)
 
 
 def commit_offset(port: Target, group: str, topic: str, timeout_s: float = ASK_TIMEOUT_S) -> None:

@@ -48,6 +48,11 @@ SETTINGS: Mapping[str, str] = {
     "group.consumer.session.timeout.ms": "2000",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "300",
+    # And of the streams protocol (KIP-1071); a Kafka that does not know it leaves them out.
+    "group.streams.min.session.timeout.ms": "1000",
+    "group.streams.session.timeout.ms": "2000",
+    "group.streams.min.heartbeat.interval.ms": "100",
+    "group.streams.heartbeat.interval.ms": "300",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     # Small and quick to start and to stop.
     "num.network.threads": "1",

@@ -6,7 +6,7 @@ Everything bears the run's mark: the guardian removes it if the run is killed, a
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ from harness.errors import EnvironmentFailure, StartFailed
 from harness.network.proxied import ProxiedNetwork
 from harness.processes.spawn import Supervisor
 from harness.witness.copied_segments import CopiedSegments
-from harness.witness.request_log import Spoken, spoken
+from harness.witness.request_log import Spoken, members_heard, spoken
 
 TOXIPROXY = "toxiproxy"
 _log = logging.getLogger(__name__)
@@ -90,12 +90,20 @@ class DockerCluster(StartedCluster[DockerBroker]):
 
     def spoken(self, slots: Sequence[str]) -> Spoken:
         """What the brokers wrote down of these client slots since it was last asked."""
-        lines: list[bytes] = []
-        for node in self._nodes:
-            content = node.container.read(HOME / REQUESTS)
-            lines += content[self._read.get(node.id, 0) :].splitlines(keepends=True)
-            self._read[node.id] = len(content)
-        return spoken(lines, {self.layout.listener_of(slot) for slot in slots})
+        recorded = {node.id: node.container.read(HOME / REQUESTS) for node in self._nodes}
+        found = spoken(self._unread(recorded), {self.layout.listener_of(slot) for slot in slots})
+        self._read |= {broker: len(content) for broker, content in recorded.items()}
+        return found
+
+    def member_ids(self, slot: str, group: str) -> frozenset[str]:
+        """By what the brokers wrote down since it was last asked for what was spoken."""
+        recorded = {node.id: node.container.read(HOME / REQUESTS) for node in self._nodes}
+        return members_heard(self._unread(recorded), self.layout.listener_of(slot), group)
+
+    def _unread(self, recorded: Mapping[int, bytes]) -> Iterator[bytes]:
+        """The lines, of each broker from where it was last read."""
+        for broker, content in recorded.items():
+            yield from content[self._read.get(broker, 0) :].splitlines(keepends=True)
 
     def bypasses(self) -> list[str]:
         """Connections between two brokers that go round the proxies; there must be none."""

@@ -216,8 +216,12 @@ class ExternalCluster(Questions):
         """The internal topics are; those of the run were made otherwise."""
         return {topic: topic in INTERNAL for topic in topics}
 
-    def record_requests(self, on: bool) -> None:
+    def record_requests(self, on: bool, whose: str = "the run's") -> None:
         """Their log is not ours to turn on."""
+
+    def member_ids(self, slot: str, group: str) -> frozenset[str]:
+        """Nobody was written down."""
+        return frozenset()
 
     def spoken(self, slots: Sequence[str]) -> Spoken:
         """Nothing was written down."""

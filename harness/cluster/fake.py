@@ -98,6 +98,9 @@ class FakeCluster:
     groups: dict[str, list[tuple[str, ...] | None]] = field(
         default_factory=dict
     )  # who is in it at each look, the last of them for ever
+    heard: dict[str, frozenset[str]] = field(
+        default_factory=dict
+    )  # by client slot, the ids by which members of its group speak
     records_on: bool = False  # brokers do not stop to record requests
     recording: list[bool] = field(default_factory=list)  # each time that it was turned on or off
     ends: dict[Place, tuple[int, int, int]] = field(
@@ -201,7 +204,11 @@ class FakeCluster:
         """That of a new cluster."""
         return {"metadata.version": 1, "transaction.version": 2}
 
-    def record_requests(self, on: bool) -> None:
+    def member_ids(self, slot: str, group: str) -> frozenset[str]:
+        """As it was set, while it records."""
+        return self.heard.get(slot, frozenset()) if self.recording[-1:] == [True] else frozenset()
+
+    def record_requests(self, on: bool, whose: str = "the run's") -> None:
         """Note it, or refuse to stop."""
         self.recording.append(on)
         if not on and self.records_on:

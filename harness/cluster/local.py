@@ -22,7 +22,7 @@ from harness.cluster.storage import format_node, new_id
 from harness.environment.jvm import broker_command
 from harness.errors import EnvironmentFailure
 from harness.network.proxied import ProxiedNetwork
-from harness.witness.request_log import Spoken, spoken
+from harness.witness.request_log import Spoken, members_heard, spoken
 from harness.witness.segment_witness import SegmentWitness
 
 _log = logging.getLogger(__name__)
@@ -42,6 +42,12 @@ class LocalCluster(StartedCluster[LocalBroker]):
         for file in self._recorded():
             os.truncate(file, 0)  # a broker that lives goes on with the same file
         return found
+
+    def member_ids(self, slot: str, group: str) -> frozenset[str]:
+        """By what the brokers wrote down since it was last asked for what was spoken."""
+        with ExitStack() as opened:
+            logs = [opened.enter_context(file.open("rb")) for file in self._recorded()]
+            return members_heard(chain(*logs), self.layout.listener_of(slot), group)
 
     def _recorded(self) -> list[Path]:
         return list((self._folder / "brokers").glob(f"*/{REQUESTS}"))

@@ -1,5 +1,6 @@
 """What a cluster answers about itself, once asked in the right places: retried, and bounded."""
 
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -10,6 +11,7 @@ from harness.cluster import Ability, PartitionView, TransactionView, admin
 from harness.cluster.admin import NONE, at_once
 from harness.cluster.coordinators import partition_for
 from harness.cluster.finalized import finalized
+from harness.cluster.group_members import members_of
 from harness.cluster.topics import create_topics
 from harness.errors import FaultFailed, WaitTimeout
 from harness.pipeline import TopicFacts
@@ -36,6 +38,8 @@ class Questions:
         self._brokers: Mapping[int, Target] = brokers
         self._controllers: Mapping[int, Target] = controllers
         self._up = up
+        self._lock = threading.Lock()
+        self._recorded_for: frozenset[str] = frozenset()
 
     def controller(self) -> int:
         """The active controller, in its own view; the newest if two believe to be. Raises `WaitTimeout`."""
@@ -134,7 +138,7 @@ class Questions:
         if coordinator == NONE:
             return None
         try:
-            return admin.members_of(self._brokers[coordinator], group)
+            return members_of(self._brokers[coordinator], group)
         except WireError:
             return None
 
@@ -155,8 +159,13 @@ class Questions:
 
         return persist(answer, f"the settings of {', '.join(topics)}")
 
-    def record_requests(self, on: bool) -> None:
+    def record_requests(self, on: bool, whose: str = "the run's") -> None:
         """Have every live broker write down what it is asked, or no more; raises `WireError`."""
+        with self._lock:  # the run and a fault record at once
+            self._recorded_for = self._recorded_for | {whose} if on else self._recorded_for - {whose}
+            self._set_recording(bool(self._recorded_for))
+
+    def _set_recording(self, on: bool) -> None:
         level = "DEBUG" if on else "ERROR"  # brokers take no OFF, and log no request at ERROR
         live = self._live(self._brokers)
         brokers = {port: broker for broker, port in live.items()}

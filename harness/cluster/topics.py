@@ -7,15 +7,20 @@ from kafka.protocol.admin import CreateTopicsRequest, DeleteGroupsRequest, Delet
 
 from harness.clients.wire import Target, ask
 from harness.cluster.admin import ASK_TIMEOUT_S, NO_ERROR, Refused
+from harness.errors import UsageError
 from harness.pipeline import TopicFacts
 
 UNKNOWN_TOPIC = 3
 TOPIC_ALREADY_EXISTS = 36
 GROUP_NOT_FOUND = 69
+MISTAKES = (17, 37, 40, 44)
+"""An invalid topic (a name that collides with another), number of partitions or setting; what a policy forbids."""
 
 
 def create_topics(port: Target, topics: Sequence[TopicFacts], timeout_s: float) -> list[str]:
-    """Create topics; returns those that exist already, which are left as they are. Raises `Refused`."""
+    """Create topics; returns those that exist already, which are left as they are. Raises `Refused`, and `UsageError`
+    for what no broker would ever take: a name, or a setting.
+    """
     kind: Any = CreateTopicsRequest.CreatableTopic
     wanted = [
         kind(
@@ -36,6 +41,9 @@ def create_topics(port: Target, topics: Sequence[TopicFacts], timeout_s: float) 
     for answer in ask(port, request, timeout_s).topics:
         if answer.error_code == TOPIC_ALREADY_EXISTS:
             existing.append(answer.name)
+        elif answer.error_code in MISTAKES:
+            why = answer.error_message or f"error {answer.error_code}"
+            raise UsageError(f"the topic {answer.name} cannot be made, for the broker refuses it: {why}")
         elif answer.error_code != NO_ERROR:
             raise Refused(f"creating the topic {answer.name}", answer.error_code, answer.error_message)
     return existing

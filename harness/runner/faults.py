@@ -80,13 +80,8 @@ class Injection:
 
     def as_table(self) -> dict[str, Any]:
         """As it stands in `test.toml`: flat."""
-        own = {
-            "fault": self.fault,
-            "target": str(self.target),
-            "start_s": self.start_s,
-            "hold_s": self.hold_s,
-        }
-        return {**own, **self.parameters}
+        times = {"start_s": self.start_s, "hold_s": self.hold_s}
+        return {"fault": self.fault, "target": str(self.target), **times, **self.parameters}
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "Injection":
@@ -235,6 +230,9 @@ class Nemesis:
     by_default: bool = True  # drawn where nobody asked for faults by name
     aimable: bool = False  # it can be aimed at a step of a worker's loop
     states: frozenset[str] = frozenset()  # of a transaction, at which it can be aimed as well
+    slower_in: Mapping[str, float] = field(
+        default_factory=dict
+    )  # by state, the seconds that it takes beyond that
     at: str | None = None
     """Strikes only where a worker has come to this step, or a transaction into this state (`STAGE:STEP`, `STAGE:STATE`:
     those of that stage)."""
@@ -276,7 +274,7 @@ class Nemesis:
     @property
     def room_s(self) -> float:
         """What it takes from the time limit."""
-        return self.hold_s + self.recovery_s
+        return self.hold_s + self.recovery_s + self.slower_in.get((self.at or "").rpartition(":")[2], 0.0)
 
 
 def all_brokers(injection: Injection) -> frozenset[Resource]:

@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.cluster import Cluster
-from harness.errors import EnvironmentFailure, PipelineFailed, StartFailed, WaitTimeout
+from harness.errors import (
+    EnvironmentFailure,
+    ExitStatus,
+    PipelineFailed,
+    StartFailed,
+    UsageError,
+    WaitTimeout,
+)
 from harness.history import Role
 from harness.pipeline import PipelineFacts
 from harness.processes.spawn import Supervisor
@@ -182,8 +189,7 @@ def _under_faults(
                 )
                 break
             _require_alive(running)
-            if not feeder.alive:
-                raise EnvironmentFailure(f"the feeder ended by itself: {feeder.last_words()}")
+            _require_fed(feeder)
             processes.replace_dead()
             note_stalls(context, run_log)
             run_log.compare_clocks()
@@ -210,6 +216,15 @@ def _under_faults(
             "no partition moved while workers joined and left; a longer --time-limit or more --set partitions helps"
         )
     return (*injected.errors, *churn.errors)
+
+
+def _require_fed(feeder: Member) -> None:
+    """Raise where the feeder has ended: `UsageError` where it says that what makes its inputs is to blame."""
+    if feeder.alive:
+        return
+    if feeder.child.poll() == ExitStatus.USAGE:
+        raise UsageError(f"no more inputs could be made: {feeder.last_words()}")
+    raise EnvironmentFailure(f"the feeder ended by itself: {feeder.last_words()}")
 
 
 def _require_alive(running: Running) -> None:

@@ -45,6 +45,23 @@ def spoken(lines: Iterable[bytes], listeners: Collection[str]) -> Spoken:
     )
 
 
+def members_heard(lines: Iterable[bytes], listener: str, group: str) -> frozenset[str]:
+    """The ids by which members of a group have spoken over a listener: in heartbeats, or commits of offsets."""
+    found: set[str] = set()
+    for line in lines:
+        _, marked, text = line.partition(_MARK)
+        if not marked or b"memberId" not in text:
+            continue
+        try:
+            told: dict[str, Any] = orjson.loads(text)
+            asked = told["request"]
+            if told["listener"] == listener and asked["groupId"] == group:
+                found.add(str(asked["memberId"]))
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            continue
+    return frozenset(found - {""})  # who joins has none yet
+
+
 def _name(key: str) -> str:
     """`EndTxn` of `END_TXN`."""
     return "".join(word.capitalize() for word in key.split("_"))

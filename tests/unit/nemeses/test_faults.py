@@ -56,7 +56,8 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def carried_out(run: FakeRun, *faults: str) -> Injected:
     run.processes.await_ready([run.processes.start_worker("s", "s-1")])
-    run.cluster.groups["g"] = [("s-1.0",), ("s-1.1",)]
+    run.cluster.groups["g"] = [("s-1.0",)] * 3 + [("s-1.1",)]
+    run.cluster.heard["w0"] = frozenset({"s-1.0"})
     run.cluster.soon["g"] = {("in", 0): 10}  # others have committed what a zombie would hold
     with Journal(run.folder / "journals" / "nemesis.jsonl", 0, Begun("nemesis")) as journal:
         carrying = CarryingOut([AIMED[fault] for fault in faults], NEMESES, run.context, journal, 0.0)

@@ -1,6 +1,6 @@
 """Instances of a user's program are struck: any of them, or where their coordinator says that their transaction is."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +10,22 @@ import pytest
 
 from harness.cluster import TransactionView
 from harness.cluster.fake import FakeCluster
-from harness.errors import WaitTimeout
+from harness.errors import FaultFailed, WaitTimeout
+from harness.network import LinkEffect
+from harness.network.links import peer_link
 from harness.pipeline import CONSUMER_OFFSETS
 from harness.programs import Manners
-from harness.runner.faults import Effect, FaultTargets, Injection, NothingToStrike, OfAnotherPipeline, Target
+from harness.runner.faults import (
+    Effect,
+    FaultTargets,
+    Injection,
+    NothingToStrike,
+    OfAnotherPipeline,
+    Resource,
+    Target,
+)
 from harness.runner.member import Member
-from nemeses import instances, pause_instance
+from nemeses import membership, pause_instance, stopped
 from nemeses.in_transaction import GOAL as STATE
 from nemeses.pause_worker import GOAL as ZOMBIE
 from nemeses.registry import NEMESES
@@ -41,13 +51,16 @@ MIXED = replace(
 STAYS = Plain("echo up; exec sleep 600", Manners("up"))
 ONCE = (("out", 0),)
 DONE, OPEN = TransactionView("CompleteCommit", 7, 0, ()), TransactionView("Ongoing", 7, 0, ONCE)
+DECIDED, ABORTS = TransactionView("PrepareCommit", 7, 0, ONCE), TransactionView("PrepareAbort", 7, 0, ONCE)
 WITH_OFFSETS = TransactionView("Ongoing", 7, 0, (*ONCE, (CONSUMER_OFFSETS, 3)))
 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instances, "CATCH_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(pause_instance, "TAKE_OVER_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(stopped, "CATCH_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(stopped, "PREPARE_TIMEOUT_S", 0.5)
+    for name in ("IDENTIFY_TIMEOUT_S", "STABLE_TIMEOUT_S", "TAKE_OVER_TIMEOUT_S"):
+        monkeypatch.setattr(membership, name, 0.5)
     monkeypatch.setattr(pause_instance, "COME_BACK_TIMEOUT_S", 0.5)
 
 
@@ -133,6 +146,88 @@ def test_one_is_killed_in_the_state_in_which_it_was_stopped(
         assert not member.alive
 
 
+def deciding(*looks: TransactionView, leader: int = 2) -> FakeCluster:
+    """Broker 1 coordinates the instance's id, and `leader` leads what it writes."""
+    cluster = FakeCluster(transactions={"s-1": list(looks)}, groups={"g": [("a",), ("a",), ("b",)]})
+    cluster._leader["out/0"] = leader
+    return cluster
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "before",
+    [
+        (),
+        (OPEN, OPEN, ABORTS),  # the first one aborts
+        (OPEN, OPEN, DECIDED, DECIDED, DONE, DONE),  # it was complete before the instance stood still
+    ],
+)
+def test_one_is_struck_while_its_markers_are_held_back(
+    fault: str, before: tuple[TransactionView, ...], tmp_path: Path
+) -> None:
+    cluster = deciding(*before, OPEN, OPEN, OPEN, DECIDED, DECIDED, DECIDED)
+    with running(tmp_path, cluster) as (run, member):
+        effect = struck(run, fault, "prepare-commit")
+        assert effect.acted and effect.lacking == {} and effect.details["state"] == "prepare-commit"
+        assert effect.proof[0] == (
+            "s-1.0 was stopped while s-1 was PrepareCommit with out: broker 1 said that s-1 was in PrepareCommit, "
+            "with no marker yet in out/0"
+        )
+        assert set(cluster.network.imposed) == {(peer_link(1, 2, "int"), LinkEffect.SILENT)}
+        assert cluster.network.on == [] and member.alive == (fault == "pause-instance")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    ("cluster", "why"),
+    [
+        (lambda: deciding(OPEN), "to be in PrepareCommit"),
+        (lambda: deciding(OPEN, OPEN, DECIDED, DONE), "to be in PrepareCommit"),
+        (lambda: deciding(OPEN, OPEN, TransactionView("PrepareCommit", 7, 0, ())), "to be in PrepareCommit"),
+        (lambda: deciding(OPEN, leader=1), "whose markers can be held back"),
+    ],
+)
+def test_one_that_is_not_seen_in_prepare_commit_goes_on(
+    fault: str, cluster: Callable[[], FakeCluster], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopped, "TRIES", 1)
+    made = cluster()
+    with running(tmp_path, made) as (run, member):
+        effect = struck(run, fault, "prepare-commit")
+        assert not effect.acted and why in effect.lacking[STATE] and effect.struck_ns is None
+        assert member.child.running and made.network.on == [] and journals(run) == ["s-1.0"]
+
+
+def test_one_goes_on_where_its_markers_cannot_be_held_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = deciding(OPEN)
+
+    def refuse(*_: object) -> None:
+        raise FaultFailed("the links could not be cut")
+
+    monkeypatch.setattr(cluster.network, "impose", refuse)
+    with running(tmp_path, cluster) as (run, member):
+        with pytest.raises(FaultFailed):
+            struck(run, "kill-instance", "prepare-commit")
+        assert member.child.running
+
+
+def test_what_holds_markers_back_takes_longer() -> None:
+    for fault in FAULTS:
+        rooms = [replace(NEMESES[fault], at=at).room_s for at in (None, "ongoing", "bill:prepare-commit")]
+        assert rooms[0] == rooms[1] == rooms[2] - stopped.PREPARES_S
+
+
+def test_what_holds_markers_back_leaves_the_brokers_to_nobody_else() -> None:
+    for fault in FAULTS:
+        at = [
+            NEMESES[fault].occupies(Injection(fault, Target("worker", "s/s-1"), 0.0, 1.0, parameters))
+            for parameters in ({"state": "ongoing"}, {"state": "prepare-commit"})
+        ]
+        assert at == [{Resource.WORKERS}, {Resource.WORKERS, Resource.BROKERS}]
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize(
     ("state", "looks"),
@@ -183,15 +278,64 @@ def test_one_whose_transactional_id_nobody_knows_is_not_caught(tmp_path: Path) -
         assert effect.lacking == {STATE: "nobody knows the transactional id of s-1.0"}
 
 
+def group_of(*looks: Sequence[str] | None, own: str | None = None) -> FakeCluster:
+    """What is said of the group at each look; `own`: the id by which the first instance speaks."""
+    told = [None if look is None else tuple(look) for look in looks]
+    return FakeCluster(groups={"g": told}, heard={"w0": frozenset({own})} if own else {})
+
+
 def test_one_is_paused_until_its_group_has_gone_on_and_then_comes_back(tmp_path: Path) -> None:
-    looks: list[tuple[str, ...] | None] = [None, ("a", "b"), ("a", "b"), None, (), ("b", "c")]
-    with running(tmp_path, FakeCluster(groups={"g": looks})) as (run, member):
+    cluster = group_of(
+        None, "ab", "ab", "ab", None, "", "ac", "bc", own="a"
+    )  # c joins, and only then a is thrown out
+    with running(tmp_path, cluster) as (run, member):
         effect = struck(run, "pause-instance")
-        assert effect.acted and effect.lacking == {} and looks == [("b", "c")]
+        assert effect.acted and effect.lacking == {} and cluster.groups["g"] == [("b", "c")]
         assert effect.proof[-1] == (
-            "its group g went on without it, with 2 members; then s-1.0 came back, and still runs after 0.5 s"
+            "its group g went on without it (a), with 2 members; then s-1.0 came back, and still runs after 0.5 s"
         )
         assert member.child.running and journals(run) == ["s-1.0", "s-1.1"]
+        assert cluster.recording == [True, False]
+
+
+def test_that_another_member_left_is_no_proof(tmp_path: Path) -> None:
+    with running(tmp_path, group_of("ab", "ab", "ab", "ac", own="a")) as (run, member):
+        effect = struck(run, "pause-instance")
+        assert not effect.acted and "did not go on without it" in effect.lacking[ZOMBIE]
+        assert member.child.running
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        group_of("ab", "ab", "bc"),  # nobody heard it
+        group_of("ab", "ab", "bd", "be", own="a"),  # it was in the group by another id when it was stopped
+    ],
+)
+def test_where_its_member_is_not_known_the_evidence_says_so(cluster: FakeCluster, tmp_path: Path) -> None:
+    with running(tmp_path, cluster) as (run, _):
+        effect = struck(run, "pause-instance")
+        assert effect.acted and "another instance may have left in the place of s-1.0" in effect.proof[-1]
+
+
+def test_of_a_group_that_is_not_stable_when_one_is_stopped_the_members_before_count(tmp_path: Path) -> None:
+    with running(tmp_path, group_of("ab", "ab", None, None, "bc", own="a")) as (run, _):
+        effect = struck(run, "pause-instance")
+        assert effect.acted and "without it (a), with 2 members" in effect.proof[-1]
+
+
+def test_a_broker_that_records_no_requests_keeps_nobody_from_being_paused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = group_of("ab", "ab", "bc", own="a")
+
+    def refuse(on: bool, whose: str) -> None:
+        raise WaitTimeout("a broker to answer", 1.0, "nothing")
+
+    monkeypatch.setattr(cluster, "record_requests", refuse)
+    with running(tmp_path, cluster) as (run, _):
+        effect = struck(run, "pause-instance")
+        assert effect.acted and "whose that was is not known" in effect.proof[-1]
 
 
 def test_a_zombie_that_notices_and_ends_is_told_with_its_last_words(
@@ -201,7 +345,7 @@ def test_a_zombie_that_notices_and_ends_is_told_with_its_last_words(
     notices = Plain(
         "trap 'echo fenced; exit 1' CONT; echo up; while :; do sleep 600 & wait; done", Manners("up")
     )
-    with running(tmp_path, FakeCluster(groups={"g": [("a",), ("b",)]}), notices) as (run, _):
+    with running(tmp_path, FakeCluster(groups={"g": [("a",), ("a",), ("b",)]}), notices) as (run, _):
         effect = struck(run, "pause-instance")
         assert effect.acted and effect.proof[-1].endswith("then s-1.0 came back and ended: fenced")
 

@@ -58,6 +58,8 @@ def test_what_a_function_gives_is_fed_as_bytes(body: str, fed: Fed, tmp_path: Pa
         ("return 'k', 'v', [1]", "make.py:make: headers must be a mapping, or pairs, not [1]"),
         ("return 'k', 'v', {'n': 1}", "make.py:make: header n must be bytes, text or None, not int"),
         ("return 1 / 0", "make.py:make raised ZeroDivisionError: division by zero"),
+        ("return 'k', '\\ud800'", "make.py:make: the value is no text that UTF-8 can hold"),
+        ("return 'k', 'v', {'\\ud800': b''}", "make.py:make: the name of a header is no text that UTF-8"),
     ],
 )
 def test_what_a_function_may_not_give_is_told(body: str, words: str, tmp_path: Path) -> None:

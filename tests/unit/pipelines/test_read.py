@@ -118,6 +118,26 @@ SECOND = '\n[[stage]]\nname = "bill"\nreads = ["invoices"]\nwrites = ["paid"]\nc
 MISTAKES = {
     # by what is wrong: what is replaced in the file, by what, and the words that are said
     "no name": ('name = "billing"\n', "", 'name is missing; write for example name = "billing"'),
+    "a command with a NUL": (
+        'command = ["true"]',
+        r'command = ["true", "a\u0000b"]',
+        "[[stage]] bill command must not hold a NUL character, as 'a\\x00b' does",
+    ),
+    "a variable with a NUL": (
+        'command = ["true"]',
+        'command = ["true"]\n' + r'env = { KEY = "a\u0000" }',
+        "[[stage]] bill env must not hold a NUL character, as 'a\\x00' does",
+    ),
+    "a folder with a NUL": (
+        'command = ["true"]',
+        'command = ["true"]\n' + r'cwd = "a\u0000"',
+        "[[stage]] bill cwd must not hold a NUL character",
+    ),
+    "a variable of no possible name": (
+        'command = ["true"]',
+        'command = ["true"]\nenv = { "A=B" = "c" }',
+        "[[stage]] bill env must hold names of variables, without '=', not 'A=B'",
+    ),
     "a name that is no text": ('name = "billing"', "name = 7", "name must be a text, not 7"),
     "a key that nobody knows": (
         'name = "billing"',

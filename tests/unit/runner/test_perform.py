@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from harness.cluster.fake import FakeCluster
-from harness.errors import EnvironmentFailure, FaultFailed
+from harness.errors import EnvironmentFailure, FaultFailed, UsageError
 from harness.history import Role
 from harness.network.fake import FakeNetwork
 from harness.processes.spawn import Supervisor
@@ -138,6 +138,16 @@ def test_a_feeder_that_ends_by_itself_ends_the_run_with_its_last_words(tmp_path:
     run = Whole(tmp_path, program=Script(others={Role.FEEDER: DIES_LATER}), limit_s=600.0)
     with pytest.raises(EnvironmentFailure, match=r"feeder ended by itself: .*Segmentation fault"):
         run.perform()
+
+
+def test_a_feeder_whose_inputs_cannot_be_made_ends_the_run_as_a_mistake_of_the_users(tmp_path: Path) -> None:
+    body = 'report(ready=True)\nprint("expect.py:purchase raised ValueError: out of stock")\nsys.exit(2)'
+    run = Whole(tmp_path, program=Script(others={Role.FEEDER: body}), limit_s=600.0)
+    with pytest.raises(
+        UsageError, match=r"could be made: expect.py:purchase raised ValueError: out of stock"
+    ):
+        run.perform()
+    assert run.took_s < 60
 
 
 def test_a_network_that_is_gone_ends_the_run(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import orjson
 
 from harness.telling import requests
-from harness.witness.request_log import Spoken, spoken
+from harness.witness.request_log import Spoken, members_heard, spoken
 
 
 def line(key: str, version: int, listener: str, name: str = "lib", kind: str = "2.8") -> bytes:
@@ -31,6 +31,27 @@ def test_a_line_that_is_cut_or_strange_says_nothing() -> None:
     whole = line("END_TXN", 1, "S")
     strange = [b"Completed request:[1]\n", b"Completed request:{}\n", b'Completed request:{"listener":"S"}\n']
     assert spoken([whole[:-9], *strange, b"INFO\n", b""], {"S"}) == Spoken()
+
+
+def member_line(listener: str, group: str, member: str | None) -> bytes:
+    asked = {"groupId": group} | ({"memberId": member} if member is not None else {})
+    return b"[2026] DEBUG Completed request:" + orjson.dumps({"listener": listener, "request": asked}) + b"\n"
+
+
+def test_members_are_known_by_what_they_ask_over_their_listener() -> None:
+    lines = [
+        member_line("SLOT_1", "g", ""),  # it joins
+        member_line("SLOT_1", "g", "a"),
+        member_line("SLOT_1", "g", "a"),
+        member_line("SLOT_1", "h", "b"),
+        member_line("SLOT_2", "g", "c"),
+        member_line("SLOT_1", "g", None),
+        member_line("SLOT_1", "g", "d")[:-9],
+        b'Completed request:{"listener":"SLOT_1","request":["memberId"]}\n',
+        b'Completed request:["memberId"]\n',
+    ]
+    assert members_heard(lines, "SLOT_1", "g") == {"a"}
+    assert members_heard(lines, "SLOT_3", "g") == frozenset()
 
 
 def test_what_a_version_means_stands_first() -> None:
