@@ -137,7 +137,8 @@ class Container:
                     tarfile.open(fileobj=stream, mode="r|") as tar,
                 ):
                     tar.extractall(out, filter="data")
-            except tarfile.TarError as error:  # a command that cannot be run says so where its output would come
+            except tarfile.TarError as error:
+                # A command that cannot be run says so where its output would come.
                 words = shortened(stream.began.decode(errors="replace"))
                 raise EnvironmentFailure(f"tar in {self.name} gave no archive ({error}): {words}") from error
             status = api.exec_inspect(run)["ExitCode"]
