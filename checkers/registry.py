@@ -149,7 +149,7 @@ CHECKERS: tuple[Checker, ...] = (
         "offset_output_mismatch",
         premises=WHOLE_LOGS,
         needs=("inputs", "log"),
-        rests_on=(*JOURNALS, "claims", "expected"),
+        rests_on=(*JOURNALS, "claims", "expected", "offsets"),
         because=_by("lost-commit", "ghost-commit", "torn-transaction"),
         family="inputs",
     ),

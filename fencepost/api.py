@@ -114,7 +114,8 @@ def check(
 ) -> list[Result]:
     """Judge stored runs again, and external histories, each in its own `Result`, in the order given.
 
-    `options` are `master`, `spark_conf` and `allow`, names of anomalies that do not make a history invalid.
+    `options` are `master`, `spark_conf`, `blind` (judge stored runs without the journals of their workers) and
+    `allow`, names of anomalies that do not make a history invalid.
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     return _call(
@@ -157,6 +158,8 @@ def option_words(options: Mapping[str, Any]) -> list[str]:
             words += [word for key, setting in value.items() for word in (flag, f"{key}={setting}")]
         elif isinstance(value, Mapping):
             words += [word for key, setting in value.items() for word in ("--set", f"{name}.{key}={setting}")]
+        elif name == "blind":
+            words += [flag] if value else []
         elif name == "master":
             words += [flag, str(value)]
         elif name == "allow":

@@ -17,7 +17,8 @@ did not get so far prove nothing.
     T2  send x=2, ok at offset 5, commit     ok
     final read of x: 2 at offset 5                  <- lost-write of 1
 
-Without journals: of the inputs alone, which the run itself has written.
+Without journals: of the inputs, which the run itself has written; and of any record without a name that the log holds
+as committed, and that the final read-committed reader was not given.
 
 Blind spot: a record lost without an acknowledgement that named its offset.
 Reference: Jepsen's Kafka checker, `lost-write`; Jepsen on Redpanda 21.10.1 (2022) and Bufstream 0.1.0 (2024).
@@ -54,8 +55,16 @@ RULES = (
             "finally_read": "if(it.passed, it.given, null)",
         },
     ),
+    Rule(
+        NAME,
+        "positions",
+        where="found and value is null and visible and held and passed and not given and not internal and not sentinel",
+        order=["tp", "offset"],
+        absence="true",
+        detail={"record": record(), "log_holds": "'it'", "finally_read": "false"},
+    ),
 )
-"""One finding for each acknowledged record that is gone."""
+"""One finding for each acknowledged record that is gone, and for each that nobody announced."""
 
 
 def lost_write_external(t: ExternalTables) -> DataFrame:
@@ -83,6 +92,8 @@ def _sentence(e: Example) -> str:
         instead = "the final reader came past it and was not given it"
     else:
         instead = "it is not there"
+    if not e.operations:
+        return f"{e.record} is committed, and {instead}"
     return f"{e.operation} was told that it had written {e.record}, and {instead}"
 
 

@@ -16,7 +16,8 @@ Evidence: the journal's claims and sends, the fates of records and of offset com
     log of __consumer_offsets: a->5, commit                                 <- offset-output-mismatch
 
 Without journals: the offsets of a transaction cover its inputs from where its group had committed before. An
-output whose input they do not cover is told; an input that they cover, and that led to nothing, is lost-input.
+output whose input they do not cover is told, and an offset beyond the end of its partition; an input that they cover,
+and that led to nothing, is lost-input.
 
 Blind spot: offset commits that are gone (their topic is compacted), and those that bear no operation's
 name.
@@ -115,11 +116,25 @@ RULES = (
         "and c.first <= it.input.offset and it.input.offset < c.committed)",
         order=["log_tp", "log_offset", "it.tp", "it.offset"],
         ops=SPAN_OPS,
+        absence="true",
         detail={
             "operation": span(),
             "input": place("it.input.tp", "it.input.offset"),
             "record": place("it.tp", "it.offset"),
             "why": "'an output comes of an input that the offsets do not cover'",
+        },
+    ),
+    Rule(
+        NAME,
+        "spans",
+        each="commits",
+        where="it.effect = 'commit' and it.committed > it.end",
+        order=["log_tp", "log_offset", "it.tp"],
+        ops=SPAN_OPS,
+        detail={
+            "operation": span(),
+            "input": place("it.tp", "it.committed"),
+            "why": "'an offset stands beyond the end of its partition'",
         },
     ),
 )

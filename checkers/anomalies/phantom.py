@@ -14,7 +14,7 @@ record that bears no name is accused only in topics to which somebody announced 
     T2  poll x=1, send y=2 (from x@4), commit     ok
     log of x: 1 at offset 4, abort at offset 5                 <- phantom: y=2
 
-Without journals: a visible output that is joined to no input.
+Without journals: a visible output that is joined to no input, or that names none where outputs must.
 
 Blind spot: of pipelines that announce nothing only the inputs are looked at.
 Reference: Jepsen's Kafka checker, which throws on such a record.
@@ -33,6 +33,8 @@ from harness.telling.words import printable
 
 NAME = "phantom"
 JOURNAL = r"^(.+):\d+:\d+$"
+STRAY = "(named and size(place.inputs) = 0)"
+"""It names no input, where every output of a stage without journals must name one."""
 
 RULES = (
     Rule(
@@ -76,7 +78,7 @@ def phantom(t: Tables) -> DataFrame:
     found = (
         visible.join(F.broadcast(t.journals), on=["run", "journal"], how="left")
         .join(F.broadcast(t.topics), on=["run", "topic"], how="left")
-        .where("if(value is null or journal = '', announced, coalesce(intact, false))")
+        .where(f"if(value is null or journal = '', announced or {STRAY}, coalesce(intact, false))")
     )
     return finding(
         found,

@@ -15,7 +15,7 @@ log.
     log of y: 2 at offset 7, abort at offset 8      <- torn-transaction
 
 Without journals: a transaction is what the transaction log completes at once; its records and offset commits
-are told by the markers of its producer in each partition.
+are told by the markers of its producer in each partition, and all of them must say what that log says.
 
 Blind spot: records that were never acknowledged.
 Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024).
@@ -40,6 +40,8 @@ HALF_READ = """(settled = 'committed' and exists(records, r -> not r.logged and 
 
 EFFECTS = "array_distinct(concat(transform(records, r -> r.effect), transform(commits, c -> c.effect)))"
 """Of a transaction of which no journal tells."""
+OTHERWISE = f"(size({EFFECTS}) = 1 and {EFFECTS}[0] != decided)"
+"""Its markers agree, and the transaction log says something else."""
 
 RULES = (
     Rule(
@@ -59,11 +61,12 @@ RULES = (
     Rule(
         NAME,
         "spans",
-        where=f"size({EFFECTS}) > 1",
+        where=f"size({EFFECTS}) > 1 or {OTHERWISE}",
         order=["log_tp", "log_offset"],
         ops=SPAN_OPS,
         detail={
             "operation": span(),
+            "decided": f"if({OTHERWISE}, decided, null)",
             "fates": EFFECTS,
             "records": f"transform(slice(records, 1, {SHOWN}), r -> {place('r.tp', 'r.offset')})",
         },
@@ -106,6 +109,8 @@ def _sentence(e: Example) -> str:
     if not fates and isinstance(told, list):
         fates = [f"some of its records are {FATES.get(str(one), printable(one, 40))}" for one in told]
     said = listed(fates) if fates else "its records do not share one fate"
+    if (decided := e.rest.get("decided")) is not None:
+        said = f"the transaction log says that it is {FATES.get(str(decided), printable(decided, 40))}, and {said}"
     return f"{e.operation} was one transaction, and {said}"
 
 

@@ -8,6 +8,7 @@ where a table is not whole, nothing is accused on the strength of something not 
 from collections.abc import Collection, Mapping
 
 from checkers.judging.gathered import Facts, Incomplete, Row
+from checkers.judging.internal_logs import internal_logs
 from checkers.judging.silent import without_journals
 from checkers.needs import NEEDS, OF_TRANSACTIONS, refused_log
 from checkers.registry import EDGES
@@ -90,6 +91,7 @@ def completeness(facts: Facts, run: StoredRun) -> Incomplete:
         _edges(facts.name(tp), row, found)
     if run.has_log:
         _logs(facts, promises, found)
+        internal_logs(facts, run, found)
     return found
 
 

@@ -9,9 +9,12 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.producers import COMPLETE
 from checkers.stored.sources import Sources
+from checkers.stored.spans import FROM_THE_START
 from checkers.stored.tables import Tables
+from harness.history import Fate
 
 Row = Mapping[str, Any]
 
@@ -19,7 +22,7 @@ Row = Mapping[str, Any]
 def evidence(s: Sources, t: Tables) -> DataFrame:
     """Small facts of each run: run, kind, detail (JSON)."""
     parts = [
-        _rows(_partitions(t), "partition"),
+        _rows(_partitions(s, t), "partition"),
         _rows(t.journals, "journal"),
         _rows(
             s["ends"].select("run", "journal", "isolation", "tp", "next", "read", "sentinel_offset", "role"),
@@ -55,7 +58,7 @@ def _rows(frame: DataFrame, kind: str) -> DataFrame:
     return frame.selectExpr("run", f"'{kind}' as kind", f"to_json(struct({body})) as detail")
 
 
-def _partitions(t: Tables) -> DataFrame:
+def _partitions(s: Sources, t: Tables) -> DataFrame:
     in_reach = "offset >= ru_first and offset < ru_next and not compacted"
     counts = {
         "found": "found",
@@ -68,6 +71,8 @@ def _partitions(t: Tables) -> DataFrame:
         "beyond": "held and ru_end and offset >= ru_next",
         "read_not_in_log": "found and not held and covered",
         "commits": "commit is not null",
+        "untold_offsets": f"held and covered and topic = '{OFFSETS_TOPIC}' and fate != '{Fate.PLAIN.value}' "
+        "and commit is null",
         "inputs": "visible and is_input and not sentinel",
         "outputs": "visible and size(inputs) > 0",
     }
@@ -77,7 +82,10 @@ def _partitions(t: Tables) -> DataFrame:
         .groupBy("run", "tp")
         .agg(*_counts(counts), F.expr("sum(observed) as observed"))
     )
-    return t.tps.join(counted, on=["run", "tp"], how="left")
+    states = s["transactions"].groupBy("run", F.col("log_tp").alias("tp")).agg(F.expr("count(1) as states"))
+    return t.tps.join(counted, on=["run", "tp"], how="left").join(
+        F.broadcast(states), on=["run", "tp"], how="left"
+    )
 
 
 def _inputs(t: Tables) -> DataFrame:
@@ -143,7 +151,9 @@ def _operations(t: Tables) -> DataFrame:
 
 
 def _spans(t: Tables) -> DataFrame:
-    """Transactions of which no journal tells; of how many is known which markers are theirs, and how many there are."""
+    """Transactions of which no journal tells; of how many is known which markers are theirs, how many there are, and
+    of how many the log of every partition is here from its beginning.
+    """
     assert t.spans is not None
     counts = {
         "spans_committed": "decided = 'commit'",
@@ -151,11 +161,15 @@ def _spans(t: Tables) -> DataFrame:
         "spans_whole": "whole",
         "spans_compared": "size(reads) > 0",
     }
-    ended = t.states.where(f"state in {COMPLETE} and size(before.tps) > 0")
+    here = t.tps.where(f"logged and {FROM_THE_START}").groupBy("run").agg(F.expr("collect_set(tp) as here"))
+    ended = t.states.where(f"state in {COMPLETE} and size(before.tps) > 0").join(
+        F.broadcast(here), on="run", how="left"
+    )
+    ends = {"spans_ended": "true", "spans_here": "size(array_except(before.tps, here)) = 0"}
     return (
         t.spans.groupBy("run")
         .agg(*_counts(counts))
-        .join(ended.groupBy("run").agg(*_counts({"spans_ended": "true"})), on="run", how="full")
+        .join(ended.groupBy("run").agg(*_counts(ends)), on="run", how="full")
     )
 
 

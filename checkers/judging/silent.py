@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from checkers.judging.gathered import Facts, Incomplete
+from checkers.stored.producers import TRANSACTIONS_TOPIC
 from checkers.stored.sources import StoredRun
 from harness.reasons import Reason
 from harness.telling.words import several
@@ -21,26 +22,46 @@ BY_MARKERS = "transactions by their markers"
 
 def without_journals(facts: Facts, run: StoredRun, found: Incomplete) -> None:
     """Note what makes such a run unknown."""
+    lost = facts.numbers["spans_here"] - facts.numbers["spans_whole"]
+    if lost > 0 and _whole_transaction_log(facts):
+        found.add(BY_MARKERS, _nobody_knows(facts.numbers, lost))
     for stage, inputs in sorted(facts.left.items()):
         what = several(inputs, "input")
         words = f"{what} of stage {stage} led to nothing, and nobody knows whether it has gone past"
         found.add(f"left by {stage}", words)
-    if run.joined and facts.due:
-        bound = {stage["stage"] for stage in facts.stages if stage.get("journaled") is False}
+    says = run.joined or (run.blind and not run.unjournaled)  # what its inputs must lead to
+    bound = {stage["stage"] for stage in facts.stages if stage.get("journaled") is False}
+    bound -= set(run.promises.free_stages if run.promises else ())
+    if says and facts.due:
         for stage in sorted(bound - facts.due):
             words = f"nothing says what the inputs of stage {stage} must lead to"
             found.add(f"expected of {stage}", words, "expected")
-    if run.joined and facts.total("inputs") and not facts.numbers["expected"]:
+    if (
+        says
+        and bound
+        and facts.total("inputs")
+        and not facts.numbers["expected"]
+        and not facts.numbers["sums"]
+    ):
         found.add("expected", "the table expected is empty, though inputs were read", "expected")
+
+
+def _whole_transaction_log(facts: Facts) -> bool:
+    """Whether all that the run wrote to it is here."""
+    rows = [row for row in facts.partitions.values() if row["topic"] == TRANSACTIONS_TOPIC]
+    return bool(rows) and all(r["logged"] and not r["compacted"] for r in rows)
+
+
+def _nobody_knows(numbers: Mapping[str, int], lost: int) -> str:
+    return f"of {lost} of {numbers['spans_ended']} transactions nobody knows which markers are theirs"
 
 
 def not_told_apart(numbers: Mapping[str, int], not_checked: Collection[str]) -> dict[str, Reason]:
     """What could not be checked of transactions of which no journal tells."""
-    found = {}
+    found: dict[str, Reason] = {}
     compared = numbers["spans_compared"] or not numbers["spans_committed"]
     if not compared and "offset-output-mismatch" not in not_checked:
         found[BY_OFFSETS] = NOT_COMPARED
     if lost := numbers["spans_ended"] - numbers["spans_whole"]:
-        words = f"of {lost} of {numbers['spans_ended']} transactions nobody knows which markers are theirs"
-        found[BY_MARKERS] = Reason("transactions-not-told-apart", words, BY_MARKERS)
+        found[BY_MARKERS] = Reason("transactions-not-told-apart", _nobody_knows(numbers, lost), BY_MARKERS)
     return found

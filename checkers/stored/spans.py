@@ -26,7 +26,8 @@ def make_spans(
     """run, log_tp, log_offset (of its completion); transactional_id, producer_id, decided (commit, abort); whole (the
     marker in each of its partitions is known; null: it is not); records [tp, offset, topic, effect, slot, inputs,
     arbitrary (it may be of another input: several are alike)]; commits [tp, committed, first (up to where the group
-    had committed before), group, log_tp, log_offset, effect]; of the run: reads [tp] (of the stages that commit for a
+    had committed before), end (of the log of that partition; null: it is not here), group, log_tp, log_offset, effect];
+    of the run: reads [tp] (of the stages that commit for a
     group; null: none does, or offset commits are gone).
     """
     completions = _completions(tps, states)
@@ -45,7 +46,9 @@ def make_spans(
         "struct(tp, offset, topic, fate as effect, slot, coalesce(inputs, array()) as inputs, "
         "coalesce(arbitrary, false) as arbitrary) as record",
     )
-    united = records.unionByName(_commits(positions), allowMissingColumns=True)
+    united = records.unionByName(_commits(tps, positions), allowMissingColumns=True).unionByName(
+        of.select("run", "in_tp", "marker_offset"), allowMissingColumns=True
+    )  # with a transaction that wrote nothing
     return (
         united.join(of, on=["run", "in_tp", "marker_offset"])
         .groupBy(*SPAN)
@@ -142,7 +145,7 @@ def _completions(tps: DataFrame, states: DataFrame) -> DataFrame:
     )
 
 
-def _commits(positions: DataFrame) -> DataFrame:
+def _commits(tps: DataFrame, positions: DataFrame) -> DataFrame:
     """The offset commits within transactions: run, in_tp, marker_offset, commit."""
     told = positions.where(
         "commit.committed is not null and fate in ('commit', 'abort', 'plain')"
@@ -155,9 +158,10 @@ def _commits(positions: DataFrame) -> DataFrame:
             "*", f"coalesce(max(if(effect != 'abort', committed, null)) over {EARLIER}, 0L) as first"
         )
         .where("marker_offset is not null")
+        .join(F.broadcast(tps.select("run", "tp", "log_end")), on=["run", "tp"], how="left")
         .selectExpr(
             *("run", "log_tp as in_tp", "marker_offset"),
-            "struct(tp, committed, first, group, log_tp, log_offset, effect) as commit",
+            "struct(tp, committed, first, log_end as end, group, log_tp, log_offset, effect) as commit",
         )
     )
 

@@ -117,9 +117,18 @@ def make_tables(sources: Sources, unjournaled: bool = False) -> Tables:
 def _topics(s: Sources, tps: DataFrame) -> DataFrame:
     """run, topic; of all its partitions together: topic_rc_end, topic_ru_end, topic_logged,
     topic_whole (none of them is compacted, or begins above 0);
-    announced (somebody has announced a send to it).
+    announced (somebody has announced a send to it); named (outputs that name their inputs are due in it, of stages
+    without journals).
     """
     announced = s["sends"].select("run", "topic").distinct().selectExpr("*", "true as announced")
+    named = (
+        s["expected"]
+        .where("slot is not null and about is null")
+        .join(F.broadcast(s["stages"].where("journaled = false")), on=["run", "stage"], how="left_semi")
+        .select("run", "topic")
+        .distinct()
+        .selectExpr("*", "true as named")
+    )
     whole = "not compacted and coalesce(greatest(rc_first, ru_first), 0) = 0"
     told = (
         "every(rc_end) as topic_rc_end",
@@ -132,7 +141,8 @@ def _topics(s: Sources, tps: DataFrame) -> DataFrame:
         .groupBy("run", "topic")
         .agg(*map(F.expr, told))
         .join(announced, on=["run", "topic"], how="left")
-        .fillna(False, ["announced"])
+        .join(named, on=["run", "topic"], how="left")
+        .fillna(False, ["announced", "named"])
     )
 
 

@@ -237,6 +237,10 @@ def lose_the_offsets_of_a_transaction(copy: Copy) -> None:
     rows = copy.rows("offsets")
     lost = [row for row in rows if row["op"] in told][-1]["op"]
     copy.write("offsets", [row for row in rows if row["op"] != lost])
+    gone = {(row["log_tp"], row["log_offset"]) for row in rows if row["op"] == lost}
+    copy.write(
+        "batches", [row for row in copy.rows("batches") if (row["tp"], row["base_offset"]) not in gone]
+    )
 
 
 def commit_beyond_what_was_given(copy: Copy) -> None:

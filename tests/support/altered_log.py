@@ -58,12 +58,23 @@ def complete_with_an_abort_what_was_prepared_to_commit(copy: Tables) -> None:
     copy.write("transactions", rows)
 
 
+def close_up(copy: Tables, rows: list[Row], gone: Row) -> None:
+    """Have the transaction log go on where a record of it was: what is left of it, and how far it goes."""
+    for row in rows:
+        row["log_offset"] -= row["log_tp"] == gone["log_tp"] and row["log_offset"] > gone["log_offset"]
+    replicas = copy.rows("replicas")
+    for row in replicas:
+        row["log_end"] -= row["tp"] == gone["log_tp"]
+    copy.write("replicas", replicas)
+
+
 def never_complete_a_transaction(copy: Tables) -> None:
     """The last of a transactional id; and it was prepared a minute before it really was."""
     rows = sorted(copy.rows("transactions"), key=lambda row: (row["log_tp"], row["log_offset"]))
     last = {row["transactional_id"]: row for row in rows}
     gone = next(row for row in last.values() if row["state"] == "CompleteCommit")
     rows.remove(gone)
+    close_up(copy, rows, gone)
     own = [row for row in rows if row["transactional_id"] == gone["transactional_id"]]
     own[-1]["update_ms"] -= 60_000
     copy.write("transactions", rows)

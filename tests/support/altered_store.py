@@ -4,7 +4,7 @@ All alterations are copies of one real run, judged in one call.
 """
 
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -206,40 +206,48 @@ def a_right_run(store: Path) -> Result:
 
 
 def judged(
-    stored: Result, place: Path, names: Collection[str], emptied: Collection[str]
+    stored: Result,
+    place: Path,
+    names: Collection[str],
+    emptied: Collection[str],
+    alterations: Mapping[str, Alteration] = ALTERATIONS,
+    *,
+    blind: bool = False,
 ) -> dict[str, Result]:
-    """These alterations by name, and the store without each of these tables (`empty-TABLE`), judged in one call."""
+    """These alterations by name, and the store without each of these tables (`empty-TABLE`), judged in one call.
+    `blind`: as if the pipeline had kept no journals.
+    """
     stored.assert_valid()
-
-    def copy_of(name: str, n: int) -> Copy:
-        folder = place / name
-        ignored = shutil.ignore_patterns("brokers", "journals", "workers", "*.html")
-        shutil.copytree(stored.folder, folder, ignore=ignored)
-        copy = Copy(folder)
-        toml = (folder / "test.toml").read_text()
-        old = str(copy.rows("journals")[0]["run"])
-        (folder / "test.toml").write_text(toml.replace(f"id = {old}", f"id = {n}"))
-        for table in HISTORY | LOG:
-            copy.renumber(table, n)
-        return copy
-
     folders = {}
     for n, name in enumerate(names, 1):
-        copy = copy_of(name, n)
-        ALTERATIONS[name].change(copy)
+        copy = copy_of(stored.folder, place / name, n)
+        alterations[name].change(copy)
         copy.recount()
         folders[name] = copy.folder
-    for n, table in enumerate(emptied, 101):
-        copy = copy_of(f"empty-{table}", n)
+    for n, table in enumerate(emptied, len(folders) + 1):
+        copy = copy_of(stored.folder, place / f"empty-{table}", n)
         copy.write(table, [])
         folders[f"empty-{table}"] = copy.folder
-    results = fencepost.check(list(folders.values()))
+    results = fencepost.check(list(folders.values()), blind=blind)
     return dict(zip(folders, results, strict=True))
 
 
-def check_found(name: str, result: Result) -> None:
+def copy_of(stored: Path, folder: Path, n: int) -> Copy:
+    """A copy of that run, as run `n`."""
+    ignored = shutil.ignore_patterns("brokers", "journals", "workers", "*.html")
+    shutil.copytree(stored, folder, ignore=ignored)
+    copy = Copy(folder)
+    toml = (folder / "test.toml").read_text()
+    old = str(copy.rows("journals")[0]["run"])
+    (folder / "test.toml").write_text(toml.replace(f"id = {old}", f"id = {n}"))
+    for table in HISTORY | LOG:
+        copy.renumber(table, n)
+    return copy
+
+
+def check_found(name: str, result: Result, alterations: Mapping[str, Alteration] = ALTERATIONS) -> None:
     """What was altered is found, and nothing but what follows from it."""
-    alteration = ALTERATIONS[name]
+    alteration = alterations[name]
     found = {anomaly for anomaly, body in result.verdict["anomalies"].items() if not body["allowed"]}
     if alteration.root == UNKNOWN:
         assert result.valid is None, result.explain()

@@ -23,6 +23,10 @@ DIFFER = {
     "a_beginning_at_no_known_position_is_none": "lost-input",
     "a_group_that_committed_and_whose_beginning_nobody_saw_may_have_left_inputs_out": "lost-input",
     "where_a_member_lost_a_partition_its_group_did_not_begin": "lost-input",
+    # It names no input, and that its journal may have told of it counts for nothing.
+    "a_value_of_a_journal_whose_last_line_is_torn_is_no_phantom": "phantom",
+    # Its offset is beyond the end of the input's partition.
+    "an_output_of_an_input_that_a_compacted_topic_holds_no_more_is_none": "offset-output-mismatch",
 }
 """What is meant to be judged otherwise."""
 

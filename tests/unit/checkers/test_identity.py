@@ -201,6 +201,36 @@ def a_marker_that_was_written_again_hides_no_torn_transaction(h: History) -> Non
     join(h)
 
 
+@found(torn_transaction=1)
+def markers_that_say_otherwise_than_the_transaction_log(h: History) -> None:
+    h.feed(1)
+    h.take(0, fate="abort", state="CompleteCommit")
+    join(h)
+
+
+@found(lost_write=1)
+def a_committed_output_that_the_final_reader_was_not_given(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    join(h)
+    h.alter("polls", lambda row: None if (row["tp"], row["offset"]) == (h.tp["x"], 0) else row)
+
+
+@found(offset_output_mismatch=1)
+def an_offset_beyond_the_end_of_its_partition(h: History) -> None:
+    h.feed(1)
+    h.take(0, claim=(0, 50))
+    join(h)
+
+
+@found()
+def an_offset_above_a_marker_alone(h: History) -> None:
+    h.feed(1)
+    h.mark("a", 9, "commit")
+    h.take(0, claim=(0, 2))
+    join(h)
+
+
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judgement]:
     histories = []

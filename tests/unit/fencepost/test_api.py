@@ -21,6 +21,10 @@ def test_options_are_those_of_the_command():
     ]
 
 
+def test_whether_runs_are_judged_without_journals_is_a_flag():
+    assert [api.option_words({"blind": blind}) for blind in (True, False, None)] == [["--blind"], [], []]
+
+
 def speaking(monkeypatch, lines: str, status: int) -> None:
     code = f"import sys; print({lines!r}); sys.exit({status})"
     monkeypatch.setattr(api, "COMMAND", (sys.executable, "-c", code))

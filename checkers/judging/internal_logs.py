@@ -1,0 +1,36 @@
+"""Whether the tables that are made of Kafka's own topics hold all that those topics' logs hold.
+
+Without them nobody would know that a transaction was decided, or that an offset was committed: what they lack would be
+taken for what never was.
+"""
+
+from checkers.judging.gathered import Facts, Incomplete
+from checkers.stored.inputs import OFFSETS_TOPIC
+from checkers.stored.producers import TRANSACTIONS_TOPIC
+from checkers.stored.sources import StoredRun
+
+
+def internal_logs(facts: Facts, run: StoredRun, found: Incomplete) -> None:
+    """Note what a table lacks of a log that is here, and was not compacted. What a leader was asked for is left out:
+    of a cluster that others use as well the tables hold what is the run's.
+    """
+    if run.promises is not None and not run.promises.replicas:
+        return
+    for tp, row in sorted(facts.partitions.items()):
+        if not row["logged"] or row["compacted"]:
+            continue
+        name = facts.name(tp)
+        if row["topic"] == OFFSETS_TOPIC and row.get("untold_offsets"):
+            found.add(
+                "offsets",
+                f"the log of {name} holds {row['untold_offsets']} records of transactions that the table offsets lacks",
+                "offsets",
+            )
+        due, there = row["log_end"] - row["log_start"], row.get("states", 0)
+        if row["topic"] == TRANSACTIONS_TOPIC and there != due:
+            found.add(
+                "transactions",
+                f"the table transactions holds {there} records of {name}, whose log goes from offset "
+                f"{row['log_start']} to {row['log_end']}",
+                "transactions",
+            )

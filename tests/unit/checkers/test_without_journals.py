@@ -1,0 +1,104 @@
+"""What pipelines without journals leave may be incomplete, or tell of nothing: then a run is unknown, and nobody is
+accused.
+"""
+
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import SparkSession
+
+from checkers.judging.silent import BY_MARKERS
+from checkers.judging.stored_runs import StoredRun, judge
+from harness.verdict import Judgement
+from tests.support.histories import WALL_MS, History
+from tests.support.stored_tables import write
+
+Draw = Callable[[History], None]
+
+
+def whole(h: History) -> None:
+    """No internal topic is compacted."""
+    h.alter("partitions", lambda row: row | {"compacted": False})
+
+
+def a_transaction_that_wrote_nothing(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.mark("x", 1, "commit")
+    h.complete(1, ["x"])
+    whole(h)
+
+
+def a_marker_that_the_transaction_log_does_not_account_for(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.put("y", None, 1)
+    h.mark("y", 1, "commit")
+    h.put("y", None, 1)
+    h.mark("y", 1, "commit")
+    h.complete(1, ["y"])
+    whole(h)
+
+
+def offsets_that_the_table_lacks(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.alter("offsets", lambda row: None)
+    whole(h)
+
+
+def a_state_that_the_table_lacks(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.alter("transactions", lambda row: None if row["state"] == "CompleteCommit" else row)
+    whole(h)
+
+
+def an_output_that_names_no_input(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.put("x", None, -1, digest=7)
+    whole(h)
+
+
+def nothing_is_expected(h: History) -> None:
+    h.feed(1)
+    h.take(0)
+    h.alter("expected", lambda row: None)
+    whole(h)
+
+
+CASES: tuple[tuple[Draw, set[str], set[str]], ...] = (
+    (a_transaction_that_wrote_nothing, set(), set()),
+    (a_marker_that_the_transaction_log_does_not_account_for, set(), {BY_MARKERS}),
+    (offsets_that_the_table_lacks, set(), {"offsets"}),
+    (a_state_that_the_table_lacks, set(), {"transactions"}),
+    (an_output_that_names_no_input, {"phantom"}, set()),
+    (nothing_is_expected, set(), {"expected"}),
+)
+"""Each with the anomalies that are found, and with what makes the run unknown."""
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judgement]:
+    histories = []
+    for run, (draw, _, _) in enumerate(CASES):
+        history = History()
+        draw(history)
+        histories.append((run, history))
+    folder = write(tmp_path_factory.mktemp("store") / "runs", histories, log=True)
+    runs = [
+        StoredRun(run, folder, WALL_MS, blind=True, had_log=True, healed_ns=0) for run in range(len(CASES))
+    ]
+    told = judge(spark, runs)
+    return {draw.__name__: told[run] for run, (draw, _, _) in enumerate(CASES)}
+
+
+@pytest.mark.parametrize(("draw", "anomalies", "unknown"), CASES, ids=[draw.__name__ for draw, _, _ in CASES])
+def test_nobody_is_accused_on_the_strength_of_what_is_not_there(
+    draw: Draw, anomalies: set[str], unknown: set[str], judged: dict[str, Judgement]
+) -> None:
+    told = judged[draw.__name__]
+    assert told.anomalies.keys() == anomalies, told.anomalies
+    assert told.broken.keys() == unknown, told.broken
+    assert (BY_MARKERS in told.not_checked) == (BY_MARKERS in unknown)
