@@ -6,7 +6,7 @@ from checkers.judging.gathered import Facts, Incomplete
 from checkers.stored.producers import TRANSACTIONS_TOPIC
 from checkers.stored.sources import StoredRun
 from harness.reasons import Reason
-from harness.telling.words import several
+from harness.telling.words import listed, several
 
 BY_OFFSETS = "offset-output-mismatch by inputs"
 """The clause of offset-output-mismatch that holds inputs of outputs against offsets, as `not_checked` names it."""
@@ -16,6 +16,8 @@ NOT_COMPARED = Reason(
     "offsets of its transaction",
     BY_OFFSETS,
 )
+CONTENTS = "contents of topics that the file does not name"
+"""What is not judged of topics that a program made for itself, as `not_checked` names it."""
 BY_MARKERS = "transactions by their markers"
 """What of a pipeline without journals could not be told apart, as `not_checked` names it."""
 
@@ -56,9 +58,14 @@ def _nobody_knows(numbers: Mapping[str, int], lost: int) -> str:
     return f"of {lost} of {numbers['spans_ended']} transactions nobody knows which markers are theirs"
 
 
-def not_told_apart(numbers: Mapping[str, int], not_checked: Collection[str]) -> dict[str, Reason]:
-    """What could not be checked of transactions of which no journal tells."""
+def not_looked_into(facts: Facts, run: StoredRun, not_checked: Collection[str]) -> dict[str, Reason]:
+    """What could not be checked of transactions of which no journal tells, and of topics that programs made."""
+    numbers = facts.numbers
     found: dict[str, Reason] = {}
+    topics = {row["topic"] for row in facts.partitions.values() if not row["internal"]}
+    if run.unjournaled and run.topics and (own := sorted(topics - run.topics)):
+        words = f"the pipeline's file does not name {listed(own)}: what the records there hold was not judged"
+        found[CONTENTS] = Reason("topics-not-named", words, CONTENTS)
     compared = numbers["spans_compared"] or not numbers["spans_committed"]
     if not compared and "offset-output-mismatch" not in not_checked:
         found[BY_OFFSETS] = NOT_COMPARED

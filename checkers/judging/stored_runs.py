@@ -13,7 +13,7 @@ from checkers.judging.facts import ENDS
 from checkers.judging.gathered import Facts, Incomplete
 from checkers.judging.observers import observe
 from checkers.judging.run_checks import Materialised, Phase, in_silence, materialise
-from checkers.judging.silent import not_told_apart
+from checkers.judging.silent import not_looked_into
 from checkers.judging.telling import tell
 from checkers.needs import PREMISES
 from checkers.registry import CHECKERS, STORE_CHECKERS, UNSETTLED, checker_of
@@ -117,7 +117,7 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
             BY_TIME,
         )
     numbers = facts.numbers
-    not_checked |= not_told_apart(numbers, not_checked)
+    not_checked |= not_looked_into(facts, run, not_checked)
     return Judgement(
         anomalies={name: with_cause(run.run, name, anomalies, brought.caused) for name in anomalies},
         not_checked=not_checked,

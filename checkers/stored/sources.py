@@ -41,6 +41,7 @@ class StoredRun:
     blind: bool = False  # judged as if its workers had kept no journals
     unjournaled: bool = False  # a stage of it keeps none
     joined: bool = False  # outputs of it are joined to their inputs by what they hold
+    topics: frozenset[str] = frozenset()  # of the pipeline, as it is described; empty: not known
     drained: bool = True  # every stage had taken all of its inputs before it was stopped
     rested_ms: float | None = None  # the wall clock when nothing moved any more, where no sentinel says it
 

@@ -3,11 +3,12 @@ accused.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.judging.silent import BY_MARKERS
+from checkers.judging.silent import BY_MARKERS, CONTENTS
 from checkers.judging.stored_runs import StoredRun, judge
 from harness.verdict import Judgement
 from tests.support.histories import WALL_MS, History
@@ -102,3 +103,20 @@ def test_nobody_is_accused_on_the_strength_of_what_is_not_there(
     assert told.anomalies.keys() == anomalies, told.anomalies
     assert told.broken.keys() == unknown, told.broken
     assert (BY_MARKERS in told.not_checked) == (BY_MARKERS in unknown)
+
+
+def test_a_topic_that_a_program_made_for_itself_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    history = History()
+    history.feed(1)
+    history.take(0)
+    whole(history)
+    folder = write(tmp_path / "runs", [(1, history), (2, history)], log=True)
+    runs = [
+        StoredRun(
+            run, folder, WALL_MS, unjournaled=True, blind=True, had_log=True, healed_ns=0, topics=topics
+        )
+        for run, topics in ((1, frozenset({"a", "x"})), (2, frozenset(history.topics)))
+    ]
+    told = judge(spark, runs)
+    assert "does not name y:" in told[1].not_checked[CONTENTS].text
+    assert CONTENTS not in told[2].not_checked
