@@ -142,8 +142,7 @@ SHARED = (
     "stored/tables", "stored/inputs", "stored/positions", "stored/operations", "stored/partitions",
     "stored/position_events", "stored/producers", "stored/values", "judging/facts", "judging/completeness",
     "judging/gathered", "judging/observers", "judging/stored_runs", "judging/run_checks", "judging/ranking", "registry",
-    "findings/rules", "checker", "stored/blind", "stored/identity", "stored/spans", "judging/silent",
-    "judging/internal_logs",
+    "findings/rules", "checker",
 )  # fmt: skip
 """What all checkers of stored runs stand on."""
 

@@ -29,7 +29,13 @@ FOUND_BY = (
     "test_history_files",
 )
 """Of tests/unit/checkers, for what all histories judge as well; the cases are no news."""
+WITHOUT_JOURNALS = ("test_without_journals", "test_identity", "test_blind")
 TESTS: Mapping[str, tuple[str, ...]] = {
+    "stored/blind": WITHOUT_JOURNALS,
+    "stored/identity": WITHOUT_JOURNALS,
+    "stored/spans": WITHOUT_JOURNALS,
+    "judging/silent": WITHOUT_JOURNALS,
+    "judging/internal_logs": WITHOUT_JOURNALS,
     "catalogue": ("test_catalogue",),
     "spark/remote": ("test_cluster_of_ones_own",),
     "external/read_files": ("test_history_files", "test_history_folders"),
