@@ -26,6 +26,7 @@ class Stage:
     transactions: bool = True
     transaction_timeout_s: float = 60.0
     ordered: bool = False
+    idle_s: float = 15.0
     ready: str | None = None
     ready_within_s: float = 60.0
     stop: str = "SIGTERM"

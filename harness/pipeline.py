@@ -91,6 +91,9 @@ class StageFacts:
     held_at: tuple[str, ...] = ()  # the steps at which it has begun what others would have to do in its place
     positions: str | None = None  # `Positions`; None: by its group, if it has one
     guarantee: str | None = None  # of what it does with each of its inputs; None: the pipeline's
+    idle_s: float = (
+        15.0  # who has no group and no journal has nothing left to do once it has written nothing so long
+    )
     transforms: bool = True  # what it reads leads to what it writes; False: it reads and sends as it likes
 
     @property

@@ -63,6 +63,7 @@ class Stage:
     transactions: bool = True  # it writes in transactions, where the pipeline promises exactly-once
     transaction_timeout_s: float = 60.0
     ordered: bool = False
+    idle_s: float = 15.0  # without a group: it has nothing left to do once it has written nothing for so long
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None
     manners: Manners = field(default_factory=Manners)

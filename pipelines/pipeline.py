@@ -105,6 +105,7 @@ class UserPipeline:
             reads=stage.reads,
             group=stage.group,
             ordered=stage.ordered,
+            idle_s=stage.idle_s,
             writes=stage.writes,
             journaled=False,
             workers=workers,

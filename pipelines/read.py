@@ -100,6 +100,7 @@ def _stage(file: Path, n: int, row: Any) -> Stage:
         transactions=table.switch("transactions", True),
         transaction_timeout_s=table.number("transaction_timeout_s", 1, 900, 60.0),
         ordered=table.switch("ordered", False),
+        idle_s=table.number("idle_s", 1, 300, 15.0),
         env=env,
         cwd=table.text("cwd"),
         manners=_manners(table),

@@ -14,15 +14,19 @@ from harness.stores.backlog import Backlog, nothing_stored
 COUNTED_BELOW = 5_000
 """Above it the offsets that lie between stand for the inputs that are left: some of them are markers."""
 MARK_TIMEOUT_S = 30.0
-STILL_S = 15.0
-"""Who commits for no group and has written nothing for so long has nothing left to do."""
 
 
 class Ends(Protocol):
     """What is left of a stage's inputs, and the end of everything."""
 
-    def left(self, stage: StageFacts) -> int | None:
-        """How many visible inputs no commit has reached; None: nobody can say now."""
+    def left(self, stage: StageFacts, starting: bool = False) -> int | None:
+        """How many visible inputs no commit has reached; None: nobody can say now. `starting`: one of its workers is
+        not ready yet.
+        """
+        ...
+
+    def written(self, stage: StageFacts) -> int:
+        """How much it has written, where that alone tells how far it is; else 0."""
         ...
 
     def open_transactions(self, topics: Sequence[str], groups: Sequence[str]) -> list[str]:
@@ -48,7 +52,7 @@ class SentinelEnds:
         self._cluster = cluster
         self._backlog = backlog
 
-    def left(self, stage: StageFacts) -> int | None:
+    def left(self, stage: StageFacts, starting: bool = False) -> int | None:
         """What its group has not committed, the exact number once it is small; or what its store has left."""
         if stage.kept is Positions.EACH:
             counts = [self._backlog(table, None) for table in stage.reads]
@@ -65,6 +69,10 @@ class SentinelEnds:
             return between if between >= COUNTED_BELOW else unread(self._cluster.bootstrap, behind)
         except WaitTimeout:
             return None
+
+    def written(self, stage: StageFacts) -> int:
+        """Nothing: offsets or journals tell."""
+        return 0
 
     @staticmethod
     def _taken(stage: StageFacts, committed: Mapping[Place, int]) -> Sequence[str]:
@@ -95,10 +103,15 @@ class OffsetEnds(SentinelEnds):
             str, tuple[Mapping[Place, int], float]
         ] = {}  # by stage: what it had written, and since when
 
-    def left(self, stage: StageFacts) -> int | None:
-        """Of a stage that commits for no group nothing, once it has written nothing for `STILL_S`."""
+    def left(self, stage: StageFacts, starting: bool = False) -> int | None:
+        """Of a stage that commits for no group nothing, once it has written nothing for its `idle_s`; who starts is not
+        idle.
+        """
         if stage.group is not None:
             return super().left(stage)
+        if starting:
+            self._stood.pop(stage.name, None)
+            return None
         try:
             written = {place: high for place, (_, _, high) in self._cluster.last_stable(stage.writes).items()}
         except WaitTimeout:
@@ -107,7 +120,11 @@ class OffsetEnds(SentinelEnds):
         if written != before:
             self._stood[stage.name] = (written, time.monotonic())
             return None
-        return 0 if time.monotonic() - since_s >= STILL_S else None
+        return 0 if time.monotonic() - since_s >= stage.idle_s else None
+
+    def written(self, stage: StageFacts) -> int:
+        """Of a stage that commits for no group, when it was last looked at."""
+        return sum(self._stood.get(stage.name, ({}, 0.0))[0].values())
 
     @staticmethod
     def _taken(stage: StageFacts, committed: Mapping[Place, int]) -> Sequence[str]:

@@ -3,7 +3,7 @@
 import re
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from os import SEEK_END
@@ -98,3 +98,18 @@ class Member:
         """Whether a line of its log matches."""
         with self.log_file.open(errors="replace") as lines:
             return any(re.search(pattern, line) for line in lines)
+
+
+def is_up(
+    member: Member, members_of: Callable[[str], Collection[str] | None], workers: Sequence[Member]
+) -> bool:
+    """Whether a program that is not ours is seen to be ready: by what it prints, or because its group has it."""
+    if member.manners is None:
+        return False
+    if member.manners.ready is not None:
+        return member.has_printed(member.manners.ready)
+    if member.group is None:
+        return True
+    there = members_of(member.group)
+    wanted = [one for one in workers if one.group == member.group]
+    return there is not None and len(there) >= len(wanted)

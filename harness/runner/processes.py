@@ -21,7 +21,7 @@ from harness.processes.control_line import Claims, Report
 from harness.processes.spawn import Supervisor
 from harness.programs import Program, Seat
 from harness.reasons import Reason
-from harness.runner.member import Member
+from harness.runner.member import Member, is_up
 from harness.waiting import wait_for
 
 WORKER_LOGS = "its log stands in the run's folder, in workers/"
@@ -156,24 +156,17 @@ class Processes:
             for member in members:
                 if not member.alive and not member.heard.ready:
                     raise StartFailed(f"{member.journal} ended at its start: {member.last_words()}")
-                member.heard.ready = member.heard.ready or self._is_up(member)
-            return all(member.heard.ready for member in members)
+            return self._all_up(members)
 
         waiting = lambda: [m.journal for m in members if not m.heard.ready]  # noqa: E731
         within_s = max((m.manners.ready_within_s for m in members if m.manners), default=START_TIMEOUT_S)
         wait_for(ready, "all workers to be ready", within_s, every_s=0.05, last_seen=waiting)
 
-    def _is_up(self, member: Member) -> bool:
-        """Whether a program that is not ours is seen to be ready: by what it prints, or because its group has it."""
-        if member.manners is None:
-            return False
-        if member.manners.ready is not None:
-            return member.has_printed(member.manners.ready)
-        if member.group is None:
-            return True
-        there = self._members_of(member.group)
-        wanted = [one for one in self.workers() if one.group == member.group]
-        return there is not None and len(there) >= len(wanted)
+    def _all_up(self, members: Sequence[Member]) -> bool:
+        """Whether each has said that it is ready, or is seen to be; which is noted."""
+        for member in members:
+            member.heard.ready = member.heard.ready or is_up(member, self._members_of, self.workers())
+        return all(member.heard.ready for member in members)
 
     # -- knowing ----------------------------------------------------------------------------
 
@@ -187,6 +180,10 @@ class Processes:
             and not member.expected_to_end
             and stage in (None, member.stage)
         ]
+
+    def starting(self, stage: str) -> bool:
+        """Whether an incarnation of the stage is not ready yet."""
+        return not self._all_up(self.workers(stage))
 
     def counts(self) -> dict[str, int]:
         """Transactions and inputs of all workers that ever were, summed."""

@@ -152,19 +152,19 @@ def _drain(context: FaultContext, run_log: RunLog, ends: Ends, stage: StageFacts
     def drained() -> bool:
         processes.replace_dead()
         note_stalls(context, run_log)
-        left[0] = ends.left(stage)
+        left[0] = ends.left(stage, starting=stage.group is None and processes.starting(stage.name))
         fewest[:] = [min([*fewest, left[0]])] if left[0] is not None else fewest
         return left[0] == 0
 
     def done() -> tuple[int, ...]:
         counts = processes.counts()
-        return (*fewest, counts.get("inputs", 0), counts.get("committed", 0))
+        return (*fewest, counts.get("inputs", 0), counts.get("committed", 0), ends.written(stage))
 
     wait_while_progressing(
         drained,
         done,
         f"{stage.group or stage.name} to commit all of {', '.join(stage.reads)}",
-        patience.drain_s,
+        patience.drain_s + (0.0 if stage.group else stage.idle_s),
         every_s=patience.every_s,
         last_seen=lambda: f"{'an unknown number of' if left[0] is None else left[0]} inputs left",
     )

@@ -137,8 +137,11 @@ class FakeEnds:
     marked: list[Place] = field(default_factory=list)
     until: dict[Place, int] = field(default_factory=dict)
 
-    def left(self, stage: StageFacts) -> int | None:
+    def left(self, stage: StageFacts, starting: bool = False) -> int | None:
         return self.lefts.pop(0) if len(self.lefts) > 1 else self.lefts[0]
+
+    def written(self, stage: StageFacts) -> int:
+        return 0
 
     def open_transactions(self, topics: Any, groups: Any) -> list[str]:
         return self.open_at

@@ -8,7 +8,7 @@ from harness.pipeline import Place, StageFacts
 from harness.runner import ends as ends_module
 from harness.runner.ends import OffsetEnds
 
-ALONE = StageFacts("s", ("in",), None, writes=("out",), journaled=False)
+ALONE = StageFacts("s", ("in",), None, writes=("out",), journaled=False, idle_s=4.0)
 GROUPED = StageFacts("s", ("in",), "g", writes=("out",), journaled=False)
 
 
@@ -32,7 +32,6 @@ def test_a_stage_without_a_group_is_done_once_it_has_written_nothing_for_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock, asked = Clock(monkeypatch), cluster(out=5)
-    monkeypatch.setattr(ends_module, "STILL_S", 4.0)
     ends = OffsetEnds(asked)
     assert ends.left(ALONE) is None  # for all that is known it is just writing
     clock.now_s += 3
@@ -48,11 +47,34 @@ def test_a_stage_without_a_group_is_done_once_it_has_written_nothing_for_long(
     assert ends.left(ALONE) is None
 
 
+def test_who_starts_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, ends = Clock(monkeypatch), OffsetEnds(cluster(out=5))
+    assert ends.left(ALONE) is None
+    clock.now_s += 10
+    assert ends.left(ALONE, starting=True) is None
+    assert ends.left(ALONE) is None  # it has just come up
+    clock.now_s += 4
+    assert ends.left(ALONE) == 0
+
+
+def test_what_a_stage_without_a_group_writes_is_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    Clock(monkeypatch)
+    asked = cluster(out=5)
+    ends = OffsetEnds(asked)
+    assert ends.written(ALONE) == 0  # nobody has looked
+    ends.left(ALONE)
+    asked.ends["out", 0] = (0, 9, 9)
+    assert ends.written(ALONE) == 5
+    ends.left(ALONE)
+    assert ends.written(ALONE) == 9
+    assert OffsetEnds(asked).written(GROUPED) == 0
+
+
 def test_each_stage_is_still_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, ends = Clock(monkeypatch), OffsetEnds(cluster(out=5, more=5))
     other = StageFacts("t", ("out",), None, writes=("more",), journaled=False)
     assert ends.left(ALONE) is None
-    clock.now_s += ends_module.STILL_S
+    clock.now_s += ALONE.idle_s
     assert (ends.left(ALONE), ends.left(other)) == (0, None)
 
 

@@ -50,7 +50,7 @@ def test_one_is_ready_once_it_prints_the_line(tmp_path: Path) -> None:
     with fake_run(tmp_path, Plain(body, BY_LINE), pipeline=USERS) as run:
         member = started(run)
         wait_for(lambda: member.has_printed("^started$"), "its first line", 10)
-        assert not run.processes._is_up(member)
+        assert run.processes.starting("s")
         goes_on.touch()
         run.processes.await_ready([member])
         assert member.heard.ready and member.alive
