@@ -50,6 +50,11 @@ from workloads.model.workload import Workload
 if TYPE_CHECKING:
     from harness.environment import Prepared
 
+OF_OUR_LOOP = (
+    "defect", "churn_s", "overrun_share", "workers", "client", "txn_size", "abort_share", "empty_share", "record_bytes",
+    "group_protocol", "assignor", "static_membership", "txn_timeout_s",
+)  # fmt: skip
+"""Options that say what our own programs do."""
 Planned = Workload | UserPipeline
 """What a run can be of."""
 SPARE_SLOTS = 2
@@ -58,11 +63,13 @@ SPARE_SLOTS = 2
 
 def user_facts(options: Options, pipeline: UserPipeline, tag: str) -> PipelineFacts:
     """The facts of a user's pipeline. Raises `UsageError` where the options ask for what only ours can have."""
-    ours = {"defect": options.defect, "churn": options.churn_s, "overrun-share": options.overrun_share}
-    if asked := [key for key, value in ours.items() if value]:
-        raise UsageError(
-            f"{asked[0]} is for the workloads of Fencepost: leave it out of a run with --pipeline"
+    usual = Options()
+    if asked := [key for key in OF_OUR_LOOP if getattr(options, key) != getattr(usual, key)]:
+        key = asked[0].removesuffix("_s").replace("_", "-")
+        instead = (
+            "set `instances` in the file" if key == "workers" else "leave it out of a run with --pipeline"
         )
+        raise UsageError(f"{key} is for the workloads of Fencepost: {instead}")
     if CLUSTERS[options.cluster].shared:
         require_told(pipeline.described)
     return pipeline.facts(options, tag)

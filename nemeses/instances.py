@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from random import Random
 
+from harness.cluster import Ability
 from harness.errors import WaitTimeout
+from harness.runner.at_state import AtState
 from harness.runner.faults import (
     Drawn,
     Effect,
@@ -25,7 +27,8 @@ from nemeses.stopped import OFFSETS_ADDED, ONGOING, PREPARE_COMMIT, PREPARES_S, 
 STATES = frozenset({ONGOING, OFFSETS_ADDED, PREPARE_COMMIT})
 """Where a transaction can be caught: it is open, its offsets are in it as well, or it is decided and not all of its
 markers are written."""
-SLOWER_IN = {PREPARE_COMMIT: PREPARES_S}
+MORE_IN = {PREPARE_COMMIT: AtState(PREPARES_S, frozenset({Ability.PEER_LINKS}), least_brokers=2)}
+"""Markers are held back on the links between brokers."""
 IN_SYNC_TIMEOUT_S = 90.0
 
 

@@ -1,7 +1,8 @@
 """kill-instance: an instance of a user's program ends by SIGKILL, with all that it started, and is started again.
 
 It can be aimed at a state of its transaction: ongoing, offsets-added, prepare-commit. In the last it dies once its
-commit is accepted, before all markers are written: whoever takes its place must wait for them, and its outputs stay.
+commit is accepted, before all markers are written: its outputs stay. The markers come once the fault is over; whoever
+takes its place before must wait for them.
 """
 
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 
 from harness.errors import FaultFailed
 from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
-from nemeses.instances import SLOWER_IN, STATES, any_instance, await_followers, caught, occupied
+from nemeses.instances import MORE_IN, STATES, any_instance, await_followers, caught, occupied
 from nemeses.targets import worker_in_role
 
 
@@ -27,7 +28,7 @@ def kill_instance(context: FaultContext, injection: Injection) -> Iterator[Effec
                 raise FaultFailed(f"{member.journal} was to be killed, but {ending}")
             effect.saw(ending)
             effect.proof.append(f"{context.processes.replace(member).journal} took its place")
-    yield effect
+        yield effect  # markers that are held back stay so meanwhile
     await_followers(context, injection)
 
 
@@ -41,6 +42,6 @@ NEMESIS = Nemesis(
     draw=any_instance,
     aimable=True,
     states=STATES,
-    slower_in=SLOWER_IN,
+    more_in=MORE_IN,
     strike=kill_instance,
 )

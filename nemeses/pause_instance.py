@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 
-from harness.errors import WaitTimeout
+from harness.errors import StartFailed, WaitTimeout
 from harness.runner.faults import (
     Drawn,
     Effect,
@@ -22,7 +22,7 @@ from harness.runner.faults import (
     OfAnotherPipeline,
 )
 from harness.runner.member import Member
-from nemeses.instances import SLOWER_IN, STATES, any_instance, await_followers, caught, occupied
+from nemeses.instances import MORE_IN, STATES, any_instance, await_followers, caught, occupied
 from nemeses.membership import await_gone, members, own_ids
 from nemeses.pause_worker import GOAL
 from nemeses.targets import worker_in_role
@@ -52,28 +52,35 @@ def pause_instance(context: FaultContext, injection: Injection) -> Iterator[Effe
         yield effect
         return
     own = own_ids(context, member)
-    with caught(context, injection, member, effect) as stopped:
-        pass  # what was held back is let go: the others must be able to go on
-    if not stopped:
-        yield effect
-        await_followers(context, injection)
-        return
     gone = ""
     try:
-        now = context.cluster.members(member.group or "")
-        before = first if now is None else frozenset(now)
-        replacement = context.processes.replace(member)
-        gone = await_gone(context, member, own & before, before)
-        if gone:
-            context.processes.await_ready([replacement])
+        with caught(context, injection, member, effect) as stopped:
+            pass  # what was held back is let go: the others must be able to go on
+        if stopped:
+            now = context.cluster.members(member.group or "")
+            before = first if now is None else frozenset(now)
+            replacement = context.processes.replace(member)
+            gone = await_gone(context, member, own & before, before)
+            if gone:
+                _await_replacement(context, replacement, effect)
         yield effect
     finally:
         member.child.resume()
     await_followers(context, injection)
+    if not stopped:
+        return
     if not gone:
         effect.lacking[GOAL] = f"{member.journal} was paused, and its group did not go on without it"
         return
     effect.saw(f"{gone}; then {_came_back(member)}")
+
+
+def _await_replacement(context: FaultContext, replacement: Member, effect: Effect) -> None:
+    """Wait until it is ready. One that has ended meanwhile is started again as any other: the group has gone on."""
+    try:
+        context.processes.await_ready([replacement])
+    except (StartFailed, WaitTimeout) as error:
+        effect.proof.append(str(error))
 
 
 def _came_back(member: Member) -> str:
@@ -96,6 +103,6 @@ NEMESIS = Nemesis(
     draw=draw,
     aimable=True,
     states=STATES,
-    slower_in=SLOWER_IN,
+    more_in=MORE_IN,
     strike=pause_instance,
 )

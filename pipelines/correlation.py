@@ -11,8 +11,8 @@ from harness.expectation import Input
 from pipelines.description import CONTENT, Expect, Function
 from pipelines.functions import UserError, call
 
-NUMBER = "\0"
-"""Begins a number that is no integer, as it is compared."""
+NUMBER = "\0number"
+"""The key of an object that stands for a number that is no integer, as it is compared."""
 MOST_DIGITS = 400
 
 
@@ -75,6 +75,7 @@ def _finder(correlate: str | Function, in_file: Callable[[str], str]) -> Callabl
         return lambda record: _text(_at(record.value, parts))
     if kind == "header":
         return lambda record: _decoded(dict(record.headers).get(rest))
+    assert correlate in ("key", CONTENT), correlate
     return lambda record: _decoded(record.key)
 
 
@@ -97,10 +98,16 @@ def _loads(value: bytes) -> Any:
 
 
 def _number(text: str) -> Any:
-    number = Decimal(text)
-    if number == number.to_integral_value() and number.adjusted() < MOST_DIGITS:
-        return int(number)
-    return f"{NUMBER}{number.normalize()}"  # no text of a user's begins so
+    sign, digits, exponent = Decimal(text).as_tuple()
+    assert isinstance(exponent, int), "JSON has no infinity"
+    held = "".join(map(str, digits)).lstrip("0")
+    kept = held.rstrip("0")
+    exponent += len(held) - len(kept)
+    if not kept:
+        return 0
+    if 0 <= exponent <= MOST_DIGITS:
+        return int(f"{'-' if sign else ''}{kept}{'0' * exponent}")
+    return {NUMBER: f"{'-' if sign else ''}{kept}e{exponent}"}
 
 
 def _dumps(body: object) -> bytes:
@@ -142,6 +149,8 @@ def _canonical(value: bytes, ignored: Sequence[Sequence[str]]) -> bytes:
 def _text(found: object) -> str | None:
     if found is None or isinstance(found, str):
         return found
+    if isinstance(found, dict) and found.keys() == {NUMBER}:
+        return str(found[NUMBER])
     return _dumps(found).decode()
 
 

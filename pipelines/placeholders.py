@@ -15,12 +15,16 @@ TOPIC = "topic:"
 PLACE = re.compile(r"\{([a-z_]+|topic:[A-Za-z0-9._-]+)\}")
 
 
-def require_known(table: Table, key: str, text: str, known: Collection[str] = NAMES) -> None:
-    """Raise `UsageError` where a text has what looks like a placeholder, and is none, or none of those known there."""
+def require_known(
+    table: Table, key: str, text: str, known: Collection[str] = NAMES, topics: bool = False
+) -> None:
+    """Raise `UsageError` where a text has what looks like a placeholder, and is none, or none of those known there.
+    `topics`: it may have topics, which are known once the whole file is read.
+    """
     for name in PLACE.findall(text):
-        if name.startswith(TOPIC):
-            continue  # which topics there are is known once the whole file is read
-        if name not in known and (name in NAMES or nearest(name, known)):
+        if name.startswith(TOPIC) and topics:
+            continue
+        if name.startswith(TOPIC) or (name not in known and (name in NAMES or nearest(name, known))):
             raise table.error(f"has {{{name}}}: {unknown('placeholder', name, known)}", key)
 
 

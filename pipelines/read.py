@@ -17,6 +17,7 @@ from pipelines.table import Table
 CORRELATIONS = ("key", CONTENT)
 MOST_INSTANCES = 16
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+STAGE = re.compile(r"[A-Za-z0-9]+([_-][A-Za-z0-9]+)*")
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -33,7 +34,7 @@ def read(file: Path) -> Description:
             f"{file} cannot be read: {error.strerror or error}; `fencepost init` writes one"
         ) from error
     except ValueError as error:
-        raise UsageError(f"{file} is no TOML file: {error}") from error
+        raise UsageError(f"{file} is not valid TOML: {error}") from error
     whole = Table(file, "", document)
     name = whole.needed("name", '"billing"')
     if not NAME.fullmatch(name):
@@ -77,25 +78,33 @@ def _stage(file: Path, n: int, row: Any) -> Stage:
     named = row.get("name") if isinstance(row, dict) else None
     table = Table(file, f"[[stage]] {named or n}", row)
     name = table.needed("name", '"bill"')
-    if not all(part.isalnum() for part in name.replace("_", "-").split("-")):
-        raise table.error(f"must be letters, digits and hyphens, not {name!r}", "name")
+    if not STAGE.fullmatch(name):
+        raise table.error(f"must be letters, digits, '_' and '-', not {name!r}", "name")
     command = table.texts("command", needed='["./billing", "--brokers", "{bootstrap}"]')
     env = table.pairs("env")
     for variable in env:
         if not variable or "=" in variable:
             raise table.error(f"must hold names of variables, without '=', not {variable!r}", "env")
     own = table.text("transactional_id")
+    group = table.text("group")
     for key, text in [*(("command", one) for one in command), *(("env", one) for one in env.values())]:
-        require_known(table, key, text)
+        require_known(table, key, text, topics=True)
+        for what, value in (("group", group), ("transactional_id", own)):
+            if value is None and f"{{{what}}}" in text:
+                raise table.error(f"has {{{what}}}, and the stage has no {what}: add it", key)
     if own is not None:
         require_known(table, "transactional_id", own, ("instance",))  # the others no plan can know
+    for key in ("group", "cwd"):
+        require_known(table, key, table.text(key) or "", ())
+    if own is not None and not table.switch("transactions", True):
+        raise table.error("has transactions = false and a transactional_id: leave one of them out")
     stage = Stage(
         name=name,
         reads=table.texts("reads", needed='["purchases"]'),
         writes=table.texts("writes", needed='["invoices"]'),
         command=command,
         instances=table.whole("instances", 1, MOST_INSTANCES, 3) or 3,
-        group=table.text("group"),
+        group=group,
         transactional_id=own,
         transactions=table.switch("transactions", True),
         transaction_timeout_s=table.number("transaction_timeout_s", 1, 900, 60.0),

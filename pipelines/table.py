@@ -37,7 +37,7 @@ class Table:
         """A text that is not empty."""
         value = self.get(key)
         if value is not None and (not isinstance(value, str) or not value):
-            raise self.error(f"must be a text, not {value!r}", key)
+            raise self.error(f"must be a string, not {value!r}", key)
         self._require_plain(key, value or "")
         return value
 
@@ -89,7 +89,7 @@ class Table:
         if value is not None and (
             not isinstance(value, list) or not all(isinstance(one, str) and one for one in value)
         ):
-            raise self.error(f"must be a list of texts, not {value!r}", key)
+            raise self.error(f"must be a list of strings, not {value!r}", key)
         if needed and not value:
             raise self.error(f"must name one at least, for example {needed}", key)
         self._require_plain(key, *(value or ()))
@@ -104,7 +104,7 @@ class Table:
             raise self.error(f"must be a table, not {value!r}", key)
         for name, one in value.items():
             if not isinstance(one, str | int | float):
-                raise self.error(f"must hold texts or numbers, not {one!r}", f"{key}.{name}")
+                raise self.error(f"must hold strings or numbers, not {one!r}", f"{key}.{name}")
             self._require_plain(key, name, str(one))
         return {name: str(one).lower() if isinstance(one, bool) else str(one) for name, one in value.items()}
 
@@ -152,4 +152,4 @@ class Table:
         """Raise for a key that nobody has asked for."""
         for key in self._body:
             if key not in self._asked:
-                raise self.error(f"has a key too many: {unknown('key', key, sorted(set(self._asked)))}")
+                raise self.error(f"has an unknown key: {unknown('key', key, sorted(set(self._asked)))}")

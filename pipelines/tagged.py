@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from harness.errors import UsageError
+from harness.history import Guarantee
 from pipelines.description import Description, Stage
 
 PREFIX = "{prefix}"
@@ -55,7 +56,8 @@ def names_told(described: Description) -> Mapping[str, str]:
 def require_told(described: Description) -> None:
     """Raise `UsageError` where a program is not told the names that its topics, its group and its id have in a run."""
     for stage in described.stages:
-        for place, name in _asked(stage):
+        promised = described.guarantee is Guarantee.EXACTLY_ONCE and stage.transactions
+        for place, name in _asked(stage, promised):
             words = (*stage.command, *stage.env.values())
             if not any(place in word or PREFIX in word for word in words):
                 raise UsageError(
@@ -65,11 +67,14 @@ def require_told(described: Description) -> None:
                 )
 
 
-def _asked(stage: Stage) -> list[tuple[str, str]]:
+def _asked(stage: Stage, transactional: bool) -> list[tuple[str, str]]:
     """What it must be told: the placeholder, and the name in the file."""
     asked = [(f"{{topic:{topic}}}", topic) for topic in (*stage.reads, *stage.writes)]
     if stage.group is not None:
         asked.append(("{group}", stage.group))
     if stage.transactional_id is not None:
         asked.append(("{transactional_id}", stage.transactional_id))
+    elif transactional:
+        made_of = "{group}" if stage.group is not None else PREFIX
+        asked.append((made_of, "its transactional id"))  # which no description names
     return asked

@@ -16,6 +16,7 @@ from harness.cluster import Ability, Cluster
 from harness.errors import UnreadableInput
 from harness.history import TAKEN, Premise
 from harness.pipeline import Place, StageFacts
+from harness.runner.at_state import AtState
 from harness.runner.processes import Processes
 from harness.stores.backlog import Backlog, nothing_stored
 from harness.stores.interface import Service
@@ -230,14 +231,15 @@ class Nemesis:
     by_default: bool = True  # drawn where nobody asked for faults by name
     aimable: bool = False  # it can be aimed at a step of a worker's loop
     states: frozenset[str] = frozenset()  # of a transaction, at which it can be aimed as well
-    slower_in: Mapping[str, float] = field(
-        default_factory=dict
-    )  # by state, the seconds that it takes beyond that
-    at: str | None = None
-    """Strikes only where a worker has come to this step, or a transaction into this state (`STAGE:STEP`, `STAGE:STATE`:
-    those of that stage)."""
+    more_in: Mapping[str, AtState] = field(default_factory=dict)  # by state
+    at: str | None = None  # strikes only at this step or state (`STAGE:STEP`, `STAGE:STATE`: in that stage)
     least_brokers: int = 1  # with fewer nobody can take the role of the one that is struck
     keeps_slot: bool = False  # what it strikes lives on beside its replacement, which needs a slot more
+
+    @property
+    def beyond(self) -> AtState:
+        """What it takes more where it is aimed."""
+        return self.more_in.get((self.at or "").rpartition(":")[2], AtState())
 
     @property
     def asked(self) -> str:
@@ -274,7 +276,7 @@ class Nemesis:
     @property
     def room_s(self) -> float:
         """What it takes from the time limit."""
-        return self.hold_s + self.recovery_s + self.slower_in.get((self.at or "").rpartition(":")[2], 0.0)
+        return self.hold_s + self.recovery_s + self.beyond.slower_s
 
 
 def all_brokers(injection: Injection) -> frozenset[Resource]:

@@ -107,15 +107,17 @@ def _is_of_another(nemesis: Nemesis, targets: FaultTargets) -> bool:
 
 def _lacks(nemesis: Nemesis, targets: FaultTargets) -> str | None:
     """What a fault needs and the run has not; None: nothing."""
-    if not nemesis.needs <= targets.can:
-        missing = " and ".join(_DONE[one] for one in sorted(nemesis.needs - targets.can))
+    needs = nemesis.needs | nemesis.beyond.needs
+    if not needs <= targets.can:
+        missing = " and ".join(_DONE[one] for one in sorted(needs - targets.can))
         return f"needs a cluster on which one can {missing}"
     try:
         nemesis.drawn(Random(0), targets)
     except NothingToStrike as error:
         return f"needs {error}"
-    if len(targets.brokers) < nemesis.least_brokers:
-        return f"needs {nemesis.least_brokers} brokers or more, so that another can take over from the one it strikes"
+    least_brokers = max(nemesis.least_brokers, nemesis.beyond.least_brokers)
+    if len(targets.brokers) < least_brokers:
+        return f"needs {least_brokers} brokers or more, so that another can take over from the one it strikes"
     return None
 
 

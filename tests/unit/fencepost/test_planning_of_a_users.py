@@ -36,6 +36,10 @@ def pipeline(folder: Path, text: str = GROUPED, functions: str = FUNCTIONS) -> U
         ),
         ({"churn_s": 5.0}, "churn is for the workloads of Fencepost"),
         ({"overrun_share": 0.1}, "overrun-share is for the workloads of Fencepost"),
+        ({"workers": 7}, "workers is for the workloads of Fencepost: set `instances` in the file"),
+        ({"client": "java"}, "client is for the workloads of Fencepost: leave it out"),
+        ({"group_protocol": "consumer"}, "group-protocol is for the workloads of Fencepost"),
+        ({"txn_timeout_s": 7.0}, "txn-timeout is for the workloads of Fencepost"),
         (
             {"cluster": "external", "bootstrap": "kafka:9092"},
             r"\[\[stage\]\] bill must be told the names that its run has .* write {topic:purchases} in its command",
@@ -70,6 +74,17 @@ def test_of_a_workload_of_ours_no_instance_is_struck() -> None:
         planning.draw(replace(OPTIONS, nemesis=("kill-instance",)), WORKLOADS["shop"])
 
 
+@pytest.mark.parametrize("fault", ["kill-instance", "pause-instance"])
+def test_markers_are_held_back_between_brokers_alone(fault: str, tmp_path: Path) -> None:
+    asked = replace(OPTIONS, nemesis=(f"{fault}@prepare-commit",))
+    users = pipeline(tmp_path, GROUPED.replace('["true"]', '["true", "{prefix}"]'))
+    assert planning.draw(asked, users).injections
+    with pytest.raises(UsageError, match=f"{fault}@prepare-commit needs 2 brokers or more"):
+        planning.draw(replace(asked, brokers=1), users)
+    with pytest.raises(UsageError, match=f"{fault}@prepare-commit needs a cluster on which one can"):
+        planning.draw(replace(asked, cluster="external", bootstrap="kafka:9092"), users)
+
+
 def test_its_workers_are_its_commands_and_all_others_are_ours(tmp_path: Path) -> None:
     users = pipeline(tmp_path)
     test = planning.plan_test(OPTIONS, users, Schedule(()), tmp_path / "run")
@@ -80,7 +95,23 @@ def test_its_workers_are_its_commands_and_all_others_are_ours(tmp_path: Path) ->
     launch = test.own.launch(Seat(Role.OBSERVER, "o", tmp_path / "o.jsonl", "kafka:9092", 0, 0))
     spec = json.loads(launch.argv[-1])
     assert spec["pipeline"] == str(tmp_path / "pipeline.toml") and "workload" not in spec
-    assert launch.manners is None and spec["seed"] == 1
+    assert launch.manners is None and spec["seed"] == 1 and spec["tag"] == ""
+
+
+@pytest.mark.parametrize(
+    ("permits", "config"), [(("workers",), "c.properties"), (("workers", "links"), None)]
+)
+def test_a_guest_is_told_the_tag_and_its_programs_the_properties_that_they_need(
+    permits: tuple[str, ...], config: str | None, tmp_path: Path
+) -> None:
+    text = GROUPED.replace('["true"]', '["true", "{prefix}", "{client_config}"]')
+    asked = replace(OPTIONS, client_config=str(tmp_path / "c.properties"), permits=permits)
+    test = planning.plan_test(asked, pipeline(tmp_path, text), Schedule(()), tmp_path / "run", tag="run-7")
+    launch = test.own.launch(Seat(Role.FEEDER, "f", tmp_path / "f.jsonl", "kafka:9092", 0, 0))
+    assert json.loads(launch.argv[-1])["tag"] == "run-7"
+    (command,) = test.programs.values()
+    told = command.launch(Seat(Role.WORKER, "bill-1.0", tmp_path / "j", "k:1", 0, 3, worker="bill-1"))
+    assert list(told.argv[1:]) == ["run-7-", str(tmp_path / config) if config else ""]
 
 
 def test_it_promises_ends_by_offsets_and_no_journal_of_its_workers(tmp_path: Path) -> None:

@@ -12,6 +12,9 @@ from harness.history import Role
 from harness.programs import Launch, Manners, Seat
 from pipelines.command import Command, instance_of, require_executable, worker_name
 from pipelines.description import Stage
+from pipelines.placeholders import NAMES
+from pipelines.tagged import names_told
+from tests.support.user_pipeline import described
 
 STAGE = Stage("bill", ("in",), ("out",), ("./billing",), manners=Manners("up", 9.0))
 
@@ -27,6 +30,22 @@ def executable(file: Path, mode: int = 0o755) -> Path:
     file.write_text("#!/bin/sh\n")
     file.chmod(mode)
     return file
+
+
+def test_every_placeholder_has_something_to_stand_for(tmp_path: Path) -> None:
+    stage = replace(STAGE, command=("./billing", *(f"{name}={{{name}}}" for name in NAMES)))
+    seat = Seat(
+        *(Role.WORKER, "bill-2.0", tmp_path / "j", "broker:9092", 0, 3),
+        stage="bill",
+        worker="bill-2",
+        group="run-7-g",
+        transactional_id="run-7-b-2",
+    )
+    told = {**names_told(described(tmp_path)), "client_config": "c.properties"}
+    argv = Command(stage, tmp_path, tmp_path / "run-7", told).launch(seat).argv
+    values = dict(word.split("=", 1) for word in argv[1:])
+    assert not [name for name, value in values.items() if "{" in value]
+    assert (values["group"], values["transactional_id"]) == ("run-7-g", "run-7-b-2")
 
 
 def launched(folder: Path, stage: Stage, worker: str = "bill-2", incarnation: int = 0) -> Launch:

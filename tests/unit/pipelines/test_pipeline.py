@@ -144,7 +144,9 @@ def test_what_it_promises_says_what_is_permitted_and_whether_transactions_must_b
 
 
 def test_a_pipeline_that_needs_no_transactions_need_not_commit_one(tmp_path: Path) -> None:
-    without = TWO.replace("transaction_timeout_s = 20", "transactions = false")
+    without = TWO.replace("transaction_timeout_s = 20", "transactions = false").replace(
+        'transactional_id = "billing-{instance}"', ""
+    )
     assert facts(tmp_path, without).goals == ()
 
 

@@ -138,16 +138,16 @@ MISTAKES = {
         'command = ["true"]\nenv = { "A=B" = "c" }',
         "[[stage]] bill env must hold names of variables, without '=', not 'A=B'",
     ),
-    "a name that is no text": ('name = "billing"', "name = 7", "name must be a text, not 7"),
+    "a name that is no text": ('name = "billing"', "name = 7", "name must be a string, not 7"),
     "a key that nobody knows": (
         'name = "billing"',
         'name = "billing"\nguarante = "x"',
-        'it has a key too many: there is no key "guarante"; did you mean "guarantee"?',
+        'it has an unknown key: there is no key "guarante"; did you mean "guarantee"?',
     ),
     "a key of a stage that nobody knows": (
         'command = ["true"]',
         'command = ["true"]\ninstance = 2',
-        '[[stage]] bill has a key too many: there is no key "instance"; did you mean "instances"?',
+        '[[stage]] bill has an unknown key: there is no key "instance"; did you mean "instances"?',
     ),
     "no such guarantee": (
         'name = "billing"',
@@ -164,7 +164,7 @@ MISTAKES = {
     "a name with a slash": ('name = "bill"\n', 'name = "../bill"\n', "[[stage]] ../bill name must be letters"),
     "no command": ('command = ["true"]', "", "[[stage]] bill command is missing"),
     "a command without a word": ('["true"]', "[]", "[[stage]] bill command must name one at least"),
-    "a command that is one text": ('["true"]', '"true"', "[[stage]] bill command must be a list of texts"),
+    "a command that is one text": ('["true"]', '"true"', "[[stage]] bill command must be a list of strings"),
     "no instance": ('["true"]', '["true"]\ninstances = 0', "[[stage]] bill instances must be a whole number"),
     "a misspelt placeholder": (
         '["true"]',
@@ -184,7 +184,7 @@ MISTAKES = {
     "an environment that holds a list": (
         '["true"]',
         '["true"]\nenv = { A = [1] }',
-        "[[stage]] bill env.A must hold texts or numbers, not [1]",
+        "[[stage]] bill env.A must hold strings or numbers, not [1]",
     ),
     "one that no plan can know": (
         '["true"]',
@@ -265,7 +265,22 @@ MISTAKES = {
         'outputs = "expect.py:outputs"\nignore = ["created_at"]',
         '[expect] ignore must hold JSON pointers, as "/created_at", not \'created_at\'',
     ),
-    "no TOML": ("[inputs.purchases]", "[inputs.purchases", " is no TOML file: "),
+    "no group": (
+        '["true"]', '["true", "{group}"]', "[[stage]] bill command has {group}, and the stage has no group: add it",
+    ),
+    "no transactional id": (
+        '["true"]', '["true", "{transactional_id}"]', "bill command has {transactional_id}, and the stage has no "),
+    "placeholder in a group": ('command', 'group = "{prefix}g"\ncommand', "bill group has {prefix}: "),
+    "topic in an id": (
+        'command', 'transactional_id = "{topic:invoices}-{instance}"\ncommand',
+        "transactional_id has {topic:invoices}: ",
+    ),
+    "two words on transactions": (
+        'command', 'transactions = false\ntransactional_id = "b-{instance}"\ncommand',
+        "[[stage]] bill has transactions = false and a transactional_id: leave one of them out",
+    ),
+    "no name of a stage": ('name = "bill"', 'name = "bé"', "name must be letters, digits, '_' and '-', not 'bé'"),
+    "no TOML": ("[inputs.purchases]", "[inputs.purchases", " is not valid TOML: "),
 }  # fmt: skip
 
 
@@ -287,7 +302,7 @@ def test_a_file_that_is_not_there_or_not_text_cannot_be_read(tmp_path: Path) -> 
     for file, words in (
         (missing, "cannot be read: No such file"),
         (tmp_path, "cannot be read"),
-        (binary, "is no TOML"),
+        (binary, "is not valid TOML"),
     ):
         with pytest.raises(UsageError, match=f"{re.escape(str(file))} {words}"):
             read(file)

@@ -11,7 +11,7 @@ from pipelines.pipeline import UserPipeline
 from pipelines.tagged import names_told, require_told, tagged
 from tests.support.user_pipeline import FUNCTIONS, MINIMAL, described
 
-NAMED = MINIMAL.replace('["true"]', '["true", "{topic:purchases}", "{topic:invoices}"]')
+NAMED = MINIMAL.replace('["true"]', '["true", "{topic:purchases}", "{topic:invoices}"]\ntransactions = false')
 GROUPED = MINIMAL.replace(
     'command = ["true"]', 'group = "g"\ntransactional_id = "b-{instance}"\ncommand = ["true", "{prefix}"]'
 )
@@ -83,7 +83,15 @@ def test_whoever_asks_for_all_names_can_be_a_guest(text: str, tmp_path: Path) ->
         (MINIMAL, "{topic:purchases}"),
         (NAMED.replace(', "{topic:invoices}"', ""), "{topic:invoices}"),
         (NAMED.replace("command", 'group = "g"\ncommand'), "{group}"),
-        (NAMED.replace("command", 'transactional_id = "b-{instance}"\ncommand'), "{transactional_id}"),
+        (
+            NAMED.replace("transactions = false", 'transactional_id = "b-{instance}"'),
+            "{transactional_id}",
+        ),
+        (NAMED.replace("transactions = false", ""), "{prefix}"),
+        (
+            NAMED.replace("transactions = false", 'group = "g"\nenv = { X = "{topic:invoices}" }'),
+            "{group}",
+        ),
     ],
 )
 def test_whoever_does_not_would_write_into_the_topics_of_others(
