@@ -298,6 +298,21 @@ def test_one_is_paused_until_its_group_has_gone_on_and_then_comes_back(tmp_path:
         assert cluster.recording == [True, False]
 
 
+def test_a_replacement_that_ends_by_itself_is_no_failure_of_the_fault(tmp_path: Path) -> None:
+    first = tmp_path / "was-there"
+    body = f"if [ -e {first} ]; then echo the folder is locked; exit 1; fi; touch {first}; echo up; exec sleep 600"
+    with running(tmp_path, group_of("ab", "ab", "ab", "bc", own="a"), Plain(body, Manners("up"))) as (
+        run,
+        member,
+    ):
+        injection = Injection("pause-instance", Target("worker", "s/s-1"), 0.0, 0.05, {})
+        with NEMESES["pause-instance"].strike(run.context, injection) as effect:
+            pass
+        assert effect.acted and "went on without it (a)" in effect.proof[-1]
+        assert "s-1.1 ended at its start: the folder is locked" in effect.proof[-2]
+        assert member.child.running
+
+
 def test_that_another_member_left_is_no_proof(tmp_path: Path) -> None:
     with running(tmp_path, group_of("ab", "ab", "ab", "ac", own="a")) as (run, member):
         effect = struck(run, "pause-instance")
