@@ -1,6 +1,7 @@
 """A pipeline of one's own, said in Python: it becomes the same file that `fencepost init` writes."""
 
 import hashlib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,6 +96,7 @@ def _stage(stage: Stage) -> dict[str, Any]:
 
 def _place(function: Function) -> str:
     """`FILE.py:NAME`. Raises ValueError for what no other process could load."""
+    function = inspect.unwrap(function)  # of what a decorator made of it the file is the decorator's
     code, name = getattr(function, "__code__", None), getattr(function, "__qualname__", "")
     if code is None or not name.isidentifier():
         raise ValueError(

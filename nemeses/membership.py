@@ -34,6 +34,8 @@ def members(context: FaultContext, member: Member) -> frozenset[str]:
 def own_ids(context: FaultContext, member: Member) -> frozenset[str]:
     """The ids by which the instance is in its group; empty: that cannot be told."""
     cluster, group = context.cluster, member.group or ""
+    if not cluster.brokers:  # none of them is the run's own: they write nothing down for it
+        return frozenset()
 
     def heard() -> frozenset[str]:
         spoken = cluster.member_ids(member.slot, group)
@@ -65,8 +67,8 @@ def await_gone(context: FaultContext, member: Member, own: Set[str], before: Set
         if own:
             return f"{went_on} it ({', '.join(sorted(own))}), with {len(now)} members"
         return (
-            f"{went_on} {', '.join(sorted(left))}, with {len(now)} members; whose that was is not known, so another "
-            f"instance may have left in the place of {member.journal}"
+            f"{went_on} {', '.join(sorted(left))}, with {len(now)} members; which of them was {member.journal} "
+            "is not known, so another instance may have left instead"
         )
 
     try:

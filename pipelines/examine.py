@@ -53,9 +53,7 @@ def _left_out(described: Description, stage: Stage) -> Iterator[Part]:
     """What would make more possible."""
     name = f"stage {stage.name}"
     if stage.group is None:
-        words = (
-            "name its group, if it has one: without it nobody knows how far it is, but by what it has written"
-        )
+        words = "name its group, if it has one: without it its progress is known only from its outputs"
         yield Part(name, True, "no group", words)
     if (
         stage.transactional_id is not None

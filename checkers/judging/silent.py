@@ -29,7 +29,9 @@ def without_journals(facts: Facts, run: StoredRun, found: Incomplete) -> None:
         found.add(BY_MARKERS, _nobody_knows(facts.numbers, lost))
     for stage, inputs in sorted(facts.left.items()):
         what = several(inputs, "input")
-        words = f"{what} of stage {stage} led to nothing, and nobody knows whether it has gone past"
+        words = (
+            f"{what} of stage {stage} led to no output, and it is not known whether the stage has taken them"
+        )
         found.add(f"left by {stage}", words)
     says = run.joined or (run.blind and not run.unjournaled)  # what its inputs must lead to
     bound = {stage["stage"] for stage in facts.stages if stage.get("journaled") is False}
@@ -55,7 +57,7 @@ def _whole_transaction_log(facts: Facts) -> bool:
 
 
 def _nobody_knows(numbers: Mapping[str, int], lost: int) -> str:
-    return f"of {lost} of {numbers['spans_ended']} transactions nobody knows which markers are theirs"
+    return f"the markers of {lost} of {numbers['spans_ended']} transactions could not be identified"
 
 
 def not_looked_into(facts: Facts, run: StoredRun, not_checked: Collection[str]) -> dict[str, Reason]:

@@ -320,7 +320,7 @@ def test_what_a_stage_left_behind_makes_a_run_unknown(
     told = one(spark, tmp_path, draw, joined=True)
     assert not told.anomalies
     assert [reason.text for reason in told.broken.values()] == [
-        "1 input of stage s led to nothing, and nobody knows whether it has gone past"
+        "1 input of stage s led to no output, and it is not known whether the stage has taken them"
     ]
 
 
