@@ -13,8 +13,8 @@ from harness.pipeline import TopicFacts
 UNKNOWN_TOPIC = 3
 TOPIC_ALREADY_EXISTS = 36
 GROUP_NOT_FOUND = 69
-MISTAKES = (17, 37, 40, 44)
-"""An invalid topic (a name that collides with another), number of partitions or setting; what a policy forbids."""
+MISTAKES = (17, 37, 40)
+"""An invalid topic (a name that collides with another), number of partitions or setting."""
 
 
 def create_topics(port: Target, topics: Sequence[TopicFacts], timeout_s: float) -> list[str]:
