@@ -16,7 +16,7 @@ def watched(pipeline: Workload | UserPipeline) -> Callable[[RunLog], None]:
     def unchanged(run_log: RunLog) -> None:
         if pipeline.digest() != begun:
             file = str(pipeline.described.file)
-            words = f"{file}, or a file that it names, was changed while the run went on"
+            words = f"{file}, or a file that its functions stand in, was changed while the run went on"
             run_log.problem("description-changed", words, file, "leave the files alone until the run is over")
 
     return unchanged

@@ -28,7 +28,7 @@ def _guarded(what: str, act: Callable[[], Any]) -> Any:
 
 @cache
 def _module(file: Path) -> ModuleType:
-    # A module beside it can be imported as in a script, and the name cannot be one of ours.
+    # A module beside it can be imported, unless it is called as one of our rooms; its own name cannot be ours.
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))
     spec = importlib.util.spec_from_file_location(f"fencepost_user_{file.stem}", file)
