@@ -1,11 +1,11 @@
 """Instances of a user's program: how one is chosen, and caught where a fault is aimed."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from random import Random
 
 from harness.cluster import Ability
-from harness.errors import WaitTimeout
+from harness.errors import StartFailed, WaitTimeout
 from harness.runner.at_state import AtState
 from harness.runner.faults import (
     Drawn,
@@ -20,6 +20,7 @@ from harness.runner.faults import (
     brokers_and_a_worker,
 )
 from harness.runner.member import Member
+from harness.waiting import wait_for
 from nemeses.in_transaction import GOAL, stage_of
 from nemeses.markers import described
 from nemeses.stopped import OFFSETS_ADDED, ONGOING, PREPARE_COMMIT, PREPARES_S, stop_in, stop_prepared
@@ -30,6 +31,7 @@ markers are written."""
 MORE_IN = {PREPARE_COMMIT: AtState(PREPARES_S, frozenset({Ability.PEER_LINKS}), least_brokers=2)}
 """Markers are held back on the links between brokers."""
 IN_SYNC_TIMEOUT_S = 90.0
+AT_WORK_TIMEOUT_S = 20.0
 
 
 def occupied(injection: Injection) -> frozenset[Resource]:
@@ -92,6 +94,26 @@ def _caught(
     effect.proof.append(words)
     effect.details |= {"state": state, "transactional_id": own}
     return True
+
+
+def await_work(context: FaultContext, member: Member) -> None:
+    """Wait until it is ready and its stage writes, within bounds: who strikes a program that only starts strikes
+    little. One that never comes to that is struck as it is.
+    """
+    topics = stage_of(context, member).writes
+    with suppress(StartFailed, WaitTimeout):
+        context.processes.await_ready([member])
+        before = _written(context, topics)
+        wait_for(
+            lambda: not member.alive or _written(context, topics) > before,
+            f"{member.stage} to write to {', '.join(topics)}",
+            AT_WORK_TIMEOUT_S,
+            every_s=0.1,
+        )
+
+
+def _written(context: FaultContext, topics: Sequence[str]) -> int:
+    return sum(high for _, _, high in context.cluster.last_stable(topics).values())
 
 
 def await_followers(context: FaultContext, injection: Injection) -> None:

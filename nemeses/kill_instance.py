@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from harness.errors import FaultFailed
 from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
-from nemeses.instances import MORE_IN, STATES, any_instance, await_followers, caught, occupied
+from nemeses.instances import MORE_IN, STATES, any_instance, await_followers, await_work, caught, occupied
 from nemeses.targets import worker_in_role
 
 
@@ -20,6 +20,8 @@ def kill_instance(context: FaultContext, injection: Injection) -> Iterator[Effec
     member = worker_in_role(context.processes, injection.target)
     effect = Effect(target=f"instance {member.journal}", who=f"instance {member.journal}")
     effect.details |= {"worker": member.journal}
+    if injection.state is None:
+        await_work(context, member)
     with caught(context, injection, member, effect) as there:
         if there:
             member.expected_to_end = True

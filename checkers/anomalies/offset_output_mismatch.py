@@ -37,6 +37,7 @@ def _some(column: str, effect: str) -> str:
     return f"exists({column}, r -> coalesce(r.effect = '{effect}', false))"
 
 
+NOT_COVERED = "an output comes of an input that the offsets do not cover"
 RULES = (
     Rule(
         NAME,
@@ -121,7 +122,7 @@ RULES = (
             "operation": span(),
             "input": place("it.input.tp", "it.input.offset"),
             "record": place("it.tp", "it.offset"),
-            "why": "'an output comes of an input that the offsets do not cover'",
+            "why": f"'{NOT_COVERED}'",
         },
     ),
     Rule(
@@ -143,6 +144,8 @@ RULES = (
 
 def _sentence(e: Example) -> str:
     why = e.rest.get("why")
+    if why == NOT_COVERED and e.records and e.inputs:
+        return f"{named_place(e.records[0].body)} comes from {e.input}, whose offset {e.operation} did not commit"
     if why is not None and e.inputs:
         named = f" ({named_record(e.records[0].body)})" if e.records else ""
         return f"in {e.operation} {printable(why, 100)}{named}: {named_place(e.inputs[0].body)}"

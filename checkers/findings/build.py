@@ -97,7 +97,7 @@ def operations(ops: str) -> str:
 
 def span() -> str:
     """A transaction of the table `spans`, in the place of an operation."""
-    name = "concat('the transaction that ended at offset ', log_offset, ' of ', transactional_id)"
+    name = "concat('the transaction of ', transactional_id, ' (transaction log, offset ', log_offset, ')')"
     return f"struct({name} as name, transactional_id, producer_id)"
 
 

@@ -25,7 +25,7 @@ from harness.runner.faults import (
     Target,
 )
 from harness.runner.member import Member
-from nemeses import membership, pause_instance, stopped
+from nemeses import instances, membership, pause_instance, stopped
 from nemeses.in_transaction import GOAL as STATE
 from nemeses.pause_worker import GOAL as ZOMBIE
 from nemeses.registry import NEMESES
@@ -62,6 +62,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("IDENTIFY_TIMEOUT_S", "STABLE_TIMEOUT_S", "TAKE_OVER_TIMEOUT_S"):
         monkeypatch.setattr(membership, name, 0.5)
     monkeypatch.setattr(pause_instance, "COME_BACK_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(instances, "AT_WORK_TIMEOUT_S", 0.5)
 
 
 def drawn(fault: str, targets: FaultTargets, at: str | None = None) -> set[str]:
@@ -124,6 +125,22 @@ def test_one_is_killed_with_all_that_it_has_started_and_started_again(tmp_path: 
         assert member.child.ending().endswith("ended by SIGKILL") and member.child.ending() in effect.proof
         assert journals(run) == ["s-1.0", "s-1.1"] and run.processes.members[1].alive
         assert effect.target == "instance s-1.0"
+
+
+def test_one_is_killed_once_it_is_ready_and_its_stage_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    highs = [5, 5, 6]
+    late = Plain("sleep 0.3; echo up; exec sleep 600", Manners("up"))
+    with fake_run(tmp_path, late, pipeline=USERS) as run:
+        member = run.processes.start_worker("s", "s-1")
+
+        def last_stable(topics: Sequence[str]) -> dict[tuple[str, int], tuple[int, int, int]]:
+            assert member.heard.ready and member.alive
+            return {("out", 0): (0, 0, highs.pop(0))}
+
+        monkeypatch.setattr(run.cluster, "last_stable", last_stable)
+        assert struck(run, "kill-instance").acted and highs == []
 
 
 @pytest.mark.parametrize(
