@@ -21,18 +21,18 @@ def rows_of(event: Polled, numbers: Numbers) -> Iterator[tuple[str, Row]]:
     for key, rows in (event.expected or {}).items():
         for offset, stage, slot, topic, digest in rows:
             place = (stage, numbers.group(stage), numbers.tp(key), offset)
-            yield "expected", (*place, slot, topic, digest, None, None, None, None)
+            yield "expected", (*place, slot, topic, digest, None, None, None, None, None)
     for key, rows in (event.adds or {}).items():
         for offset, stage, topic, to, adds in rows:
             place = (stage, numbers.group(stage), numbers.tp(key), offset)
-            yield "expected", (*place, None, topic, None, to, adds, None, None)
+            yield "expected", (*place, None, topic, None, to, adds, None, None, None)
 
 
 def _record(numbers: Numbers, tp: int, row: Sequence[Any], name: str | None, state: int | None) -> Row:
     offset, value, slot, digest, timestamp_ms, *sources = row
     inputs = [(numbers.tp(key), at) for key, at in zip(sources[::2], sources[1::2], strict=True)]
     sentinel = value is not None and value.startswith(SENTINEL_VALUE)
-    return (tp, offset, value, slot, inputs, digest, timestamp_ms, sentinel, name, state, None)
+    return (tp, offset, value, slot, inputs, digest, timestamp_ms, sentinel, name, state, None, None)
 
 
 def _nth(values: Sequence[Any], n: int) -> Any:

@@ -16,7 +16,7 @@ from harness.record.parts import PartWriter, folder_of, start_over
 from harness.record.tables import StageFacts, Tabulator
 
 STAGES = (StageFacts("shop", ("in",), "g", "read_committed"),)
-RECORD = ("a", "s", ((1, 3),), 9, 1, False, "k", None, None)
+RECORD = ("a", "s", ((1, 3),), 9, 1, False, "k", None, None, None)
 
 
 def reader(folder: Path, name: str = "final-read_uncommitted") -> tuple[Journal, PartWriter]:
@@ -49,7 +49,7 @@ def test_parts_are_numbered_as_the_run_numbers_partitions_and_operations(tmp_pat
         assert poll(journal) == 0
         parts.extend("polls", 2, 0, [0, 1], 1, [5, 6], ["a", None], 11)
         parts.extend("records", 1, 0, 5, *RECORD)
-        parts.extend("expected", 1, "shop", 0, 5, "invoice", "out", 77, None, None, None, None)
+        parts.extend("expected", 1, "shop", 0, 5, "invoice", "out", 77, None, None, None, None, None)
         parts.finish()
     found = tables(tmp_path)
     names = {row["tp"]: (row["topic"], row["partition"]) for row in found["partitions"]}
@@ -84,9 +84,9 @@ def test_parts_say_what_lines_of_earlier_versions_said(tmp_path: Path) -> None:
     with written:
         poll(written)
         parts.extend("records", 2, 0, [5, 6], ["a", None], ["s", None], [[(1, 3), (0, 1)], []], [9, 8], 1,
-                     False, ["k", None], [None, 7], None)  # fmt: skip
-        parts.extend("expected", 1, "shop", 0, 5, "invoice", "out", 77, None, None, None, None)
-        parts.extend("expected", 1, "shop", 0, 6, None, "sums", None, "k", 3, None, None)
+                     False, ["k", None], [None, 7], None, None)  # fmt: skip
+        parts.extend("expected", 1, "shop", 0, 5, "invoice", "out", 77, None, None, None, None, None)
+        parts.extend("expected", 1, "shop", 0, 6, None, "sums", None, "k", 3, None, None, None)
         parts.finish()
     before, now = tables(tmp_path / "old"), tables(tmp_path / "new")
     assert before["expected"] == now["expected"]
@@ -161,7 +161,7 @@ def test_a_reader_that_is_started_again_starts_over(tmp_path: Path, monkeypatch:
     assert len(tables(tmp_path)["records"]) == 4
 
 
-EXPECTED = ("shop", 0, 5, "invoice", "out", 77, None, None, None, None)
+EXPECTED = ("shop", 0, 5, "invoice", "out", 77, None, None, None, None, None)
 
 
 def left_by(folder: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[pa.Schema], pa.Schema]) -> None:
