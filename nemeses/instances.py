@@ -1,11 +1,11 @@
 """Instances of a user's program: how one is chosen, and caught where a fault is aimed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from random import Random
 
 from harness.cluster import Ability
-from harness.errors import StartFailed, WaitTimeout
+from harness.errors import WaitTimeout
 from harness.runner.at_state import AtState
 from harness.runner.faults import (
     Drawn,
@@ -97,23 +97,21 @@ def _caught(
 
 
 def await_work(context: FaultContext, member: Member) -> None:
-    """Wait until it is ready and its stage writes, within bounds: who strikes a program that only starts strikes
-    little. One that never comes to that is struck as it is.
+    """Wait until its stage is ready and writes, for no longer than a fault may be late: who strikes a program that only
+    starts strikes little. One that does not come to that is struck as it is.
     """
-    topics = stage_of(context, member).writes
-    with suppress(StartFailed, WaitTimeout):
-        context.processes.await_ready([member])
-        before = _written(context, topics)
-        wait_for(
-            lambda: not member.alive or _written(context, topics) > before,
-            f"{member.stage} to write to {', '.join(topics)}",
-            AT_WORK_TIMEOUT_S,
-            every_s=0.1,
-        )
+    stage = stage_of(context, member)
+    first: list[int] = []
 
+    def works() -> bool:
+        if member.alive and context.processes.starting(stage.name):
+            return False
+        written = sum(high for _, _, high in context.cluster.last_stable(stage.writes).values())
+        first.append(written)
+        return not member.alive or written > first[0]
 
-def _written(context: FaultContext, topics: Sequence[str]) -> int:
-    return sum(high for _, _, high in context.cluster.last_stable(topics).values())
+    with suppress(WaitTimeout):
+        wait_for(works, f"{stage.name} to write", AT_WORK_TIMEOUT_S, every_s=0.1)
 
 
 def await_followers(context: FaultContext, injection: Injection) -> None:

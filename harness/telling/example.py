@@ -19,8 +19,8 @@ FATES = {"commit": "committed", "abort": "aborted", "open": "still open", "plain
 _OPERATION_FIELDS = frozenset({"op", "journal", "call_ns", "commit_ns", "return_ns", "outcome"})
 _RECORD_FIELDS = frozenset({"value", "fate", "producer_id", "epoch", "marker_offset"})
 _OFFSET_FIELDS = frozenset({"committed", "first", "next"})
-CONTENT = 240
-"""Characters of what a record holds."""
+CONTENT = 260
+"""Characters of what a record holds: more than are kept of it."""
 MOST_PARTS = 200
 """Of each kind, in one example: a transaction of a million records is not drawn whole."""
 

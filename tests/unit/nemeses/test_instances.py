@@ -130,6 +130,7 @@ def test_one_is_killed_with_all_that_it_has_started_and_started_again(tmp_path: 
 def test_one_is_killed_once_it_is_ready_and_its_stage_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(instances, "AT_WORK_TIMEOUT_S", 10.0)  # its start is part of it
     highs = [5, 5, 6]
     late = Plain("sleep 0.3; echo up; exec sleep 600", Manners("up"))
     with fake_run(tmp_path, late, pipeline=USERS) as run:
