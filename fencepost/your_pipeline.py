@@ -40,7 +40,8 @@ class Stage:
 class Pipeline:
     """All of them, what goes in, and what must come out.
 
-    `inputs`: by topic, a function (rng, n) -> (key, value), or the path of a file of JSON lines. `outputs`:
+    `inputs`: by topic, a function (rng, n) -> (key, value), or the path of a file of JSON lines; `shares`: by topic, its
+    part of the rate, 1.0 unless you say otherwise. `outputs`:
     (topic, key, value, headers) -> [(topic, key, value), ...]; or `fold`: (state, topic, key, value) -> (state,
     [...]), by key.
     """
@@ -48,6 +49,7 @@ class Pipeline:
     name: str
     stages: Sequence[Stage]
     inputs: Mapping[str, Function | str | Path]
+    shares: Mapping[str, float] = field(default_factory=dict)
     outputs: Function | None = None
     fold: Function | None = None
     correlate: str | Function = "content"
@@ -56,7 +58,9 @@ class Pipeline:
     topics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def toml(self) -> str:
-        """The file."""
+        """The file. Raises ValueError for a function that no other process could load, or a share of no input."""
+        if strange := sorted(set(self.shares) - set(self.inputs)):
+            raise ValueError(f"shares: {', '.join(strange)} is not in inputs")
         expect: dict[str, Any] = {}
         if self.outputs is not None or self.fold is not None:
             named = {"outputs": self.outputs, "fold": self.fold}
@@ -66,7 +70,10 @@ class Pipeline:
             )
             expect["ignore"] = list(self.ignore)
         inputs = {
-            topic: {"make": _place(one)} if callable(one) else {"file": str(Path(one).absolute())}
+            topic: {
+                **({"make": _place(one)} if callable(one) else {"file": str(Path(one).absolute())}),
+                "share": float(self.shares.get(topic, 1.0)),
+            }
             for topic, one in self.inputs.items()
         }
         document = {

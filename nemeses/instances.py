@@ -97,10 +97,11 @@ def _caught(
 
 
 def await_work(context: FaultContext, member: Member) -> None:
-    """Wait until its stage is ready and writes, for no longer than a fault may be late: who strikes a program that only
-    starts strikes little. One that does not come to that is struck as it is.
+    """Wait until its stage is ready and writes, for no longer than a fault may be late, or than the stage may be silent:
+    who strikes a program that only starts strikes little. One that does not come to that is struck as it is.
     """
     stage = stage_of(context, member)
+    timeout_s = AT_WORK_TIMEOUT_S if stage.group else max(AT_WORK_TIMEOUT_S, stage.idle_s)
     first: list[int] = []
 
     def works() -> bool:
@@ -111,7 +112,7 @@ def await_work(context: FaultContext, member: Member) -> None:
         return not member.alive or written > first[0]
 
     with suppress(WaitTimeout):
-        wait_for(works, f"{stage.name} to write", AT_WORK_TIMEOUT_S, every_s=0.1)
+        wait_for(works, f"{stage.name} to write", timeout_s, every_s=0.1)
 
 
 def await_followers(context: FaultContext, injection: Injection) -> None:

@@ -1,11 +1,12 @@
 """Targets by role, drawn before a run and found out when a fault strikes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from random import Random
 from typing import TypeVar
 
 from harness.cluster import Cluster
-from harness.errors import FaultFailed
+from harness.errors import FaultFailed, WaitTimeout
 from harness.network.links import dialed_by
 from harness.pipeline import StageFacts
 from harness.runner.faults import (
@@ -19,8 +20,10 @@ from harness.runner.faults import (
 )
 from harness.runner.member import Member
 from harness.runner.processes import Processes
+from harness.waiting import wait_for
 
 T = TypeVar("T")
+IN_TOUCH_TIMEOUT_S = 20.0
 
 
 def one_of(rng: Random, there: Sequence[T], needed: str) -> T:
@@ -144,12 +147,21 @@ def broker_in_touch(cluster: Cluster, slot: str, named: int) -> int:
     """The broker of that number; if the worker has no connection to it, the one to which it has most.
 
     A broker that was down has lost its partitions to others, and for minutes nobody need ask it for anything. A cluster
-    that is not ours may number its brokers otherwise.
+    that is not ours may number its brokers otherwise. A worker that starts is waited for, no longer than a fault may
+    be late.
     """
     links = dialed_by(slot, cluster.network.links)
     if not links:
         raise FaultFailed(f"there is no link of the client slot {slot}")
-    stand = cluster.network.connections(links.values())
+    stand: Mapping[str, int] = {}
+
+    def in_touch() -> bool:
+        nonlocal stand
+        stand = cluster.network.connections(links.values())
+        return any(stand.values())
+
+    with suppress(WaitTimeout):  # then the cut shows that it hit nothing
+        wait_for(in_touch, f"a connection of the client slot {slot}", IN_TOUCH_TIMEOUT_S, every_s=0.2)
     if named in links and stand[links[named]]:
         return named
     return max(links, key=lambda broker: stand[links[broker]])

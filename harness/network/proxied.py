@@ -19,6 +19,7 @@ from harness.errors import FencepostError, UsageError
 from harness.network import LinkEffect
 from harness.network.links import proxy_name
 from harness.network.toxiproxy import Proxy, Toxiproxy, ToxiproxyError
+from harness.telling.words import several
 
 PROBE_TIMEOUT_S = 0.4
 _STREAMS = {LinkEffect.SILENT: ("upstream", "downstream"), LinkEffect.ANSWERS_LOST: ("downstream",)}
@@ -142,6 +143,10 @@ class Probes(Protocol):
         """Whether the same request is answered when it goes round the proxy."""
         ...
 
+    def connections(self, links: Iterable[str]) -> Mapping[str, int]:
+        """How many connections stand on each link."""
+        ...
+
 
 class LinkCut:
     """Some links that are cut, or were."""
@@ -159,24 +164,27 @@ class LinkCut:
     def evidence(self) -> str:
         """How it is known that nothing passes, link by link.
 
-        The same request is sent through each proxy and round it. Only a link on which a connection stood, that
-        stays silent, and behind which the broker answers, proves that the cut is what silences it: a broker that
-        is down answers nobody. Empty if no link proves it, or if one leaks.
+        The same request is sent through each proxy and round it. Only a link on which a connection stood, or stands
+        by now, that stays silent, and behind which the broker answers, proves that the cut is what silences it: a
+        broker that is down answers nobody. Empty if no link proves it, or if one leaks.
         """
+        stands = self._network.connections(self._links)  # before any of our own
         with ThreadPoolExecutor(2 * len(self._links)) as pool:
             around_it = dict(zip(self._links, pool.map(self._network.reaches, self._links), strict=True))
             through_it = list(pool.map(self._network.passes, self._links))
         if any(through_it):
             return ""
-        proven = [link for link in self._links if self._stood[link] and around_it[link]]
+        used = [link for link in self._links if self._stood[link] or stands[link]]
         return "; ".join(
-            f"{link}: {_connections(self._stood[link])} when it was cut, a request through it stays unanswered, "
+            f"{link}: {_in_use(self._stood[link], stands[link])}, a request through it stays unanswered, "
             "and a connection that bypasses it is answered"
-            for link in proven
+            for link in used
+            if around_it[link]
         )
 
 
-def _connections(count: int) -> str:
-    if count == 1:
-        return "1 connection stood"
-    return f"{count or 'no'} connections stood"
+def _in_use(stood: int, stands: int) -> str:
+    """In words: how many connections stood on a link when it was cut, or have been made since."""
+    if stood:
+        return f"{several(stood, 'connection')} stood when it was cut"
+    return f"{several(stands, 'connection')} stood, made after it was cut"

@@ -47,6 +47,33 @@ def run(folder: Path, code: str, more: str = "") -> Result:
     return result
 
 
+def billing(folder: Path, *altered: tuple[str, str], program: str = "billing.py") -> Result:
+    """A run of an example's program, altered, with what is expected of it."""
+    code = (BILLING / program).read_text()
+    for before, after in altered:
+        assert before in code
+        code = code.replace(before, after)
+    (folder / "altered.py").write_text(code)
+    text = (BILLING / "pipeline.toml").read_text().replace("expect.py", str(BILLING / "expect.py"))
+    text = text.replace('"python3", "billing.py"', f"'{sys.executable}', 'altered.py'")
+    if program != "billing.py":
+        text = text.replace('"--transactional-id", "{transactional_id}"', "")
+    (folder / "pipeline.toml").write_text(text.replace("instances = 3", "instances = 1\nready_within_s = 20"))
+    return fencepost.run(
+        pipeline=str(folder / "pipeline.toml"),
+        nemesis="none",
+        time_limit=5,
+        rate=20,
+        seed=1,
+        store=str(folder / "store"),
+    )
+
+
+def found(result: Result) -> set[str]:
+    """The anomalies that its promise does not allow."""
+    return {name for name, one in result.verdict["anomalies"].items() if not one["allowed"]}
+
+
 def reasons(result: Result) -> str:
     """Why it is unknown."""
     return "; ".join(reason["text"] for reason in result.verdict["unknown_because"])
@@ -89,6 +116,23 @@ def test_one_that_forks_and_leaves_leaves_nothing(tmp_path: Path) -> None:
     result = run(tmp_path, code)
     assert result.valid is None
     assert "bad-1.0 ended at its start" in reasons(result)
+
+
+def test_one_that_is_of_another_group_never_becomes_ready(tmp_path: Path) -> None:
+    result = billing(tmp_path, ('options.prefix + "billing"', '"another"'))
+    assert result.valid is None
+    assert "did not come up" in reasons(result) and "billing" in reasons(result)
+
+
+def test_one_that_writes_to_another_topic_owes_its_outputs(tmp_path: Path) -> None:
+    result = billing(tmp_path, ('options.prefix + "invoices"', '"bills"'))
+    assert result.valid is False and found(result) == {"lost-input"}
+    assert "bills" in str(result.verdict["not_checked"])
+
+
+def test_one_that_promises_transactions_and_uses_none_is_caught(tmp_path: Path) -> None:
+    result = billing(tmp_path, program="auto_commit.py")
+    assert result.valid is not True, result.explain()
 
 
 @pytest.mark.parametrize(

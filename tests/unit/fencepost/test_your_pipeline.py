@@ -18,14 +18,16 @@ def outputs(topic: str, key: bytes, value: bytes, headers: object) -> list[tuple
     return [("invoices", key, value)]
 
 
-STAGE = Stage("bill", ["purchases"], ["invoices"], ["./billing", "{bootstrap}"], group="g", env={"A": "1"})
+STAGE = Stage("bill", ["purchases", "refunds"], ["invoices"], ["./billing", "{bootstrap}"], group="g", env={"A": "1"})
+INPUTS = {"purchases": purchase, "refunds": purchase}
 
 
 def test_what_was_said_is_what_is_read(tmp_path: Path) -> None:
     said = Pipeline(
         "billing",
         [STAGE],
-        {"purchases": purchase},
+        INPUTS,
+        shares={"refunds": 0.1},
         outputs=outputs,
         correlate="key",
         topics={"invoices": {"partitions": 2}},
@@ -37,13 +39,14 @@ def test_what_was_said_is_what_is_read(tmp_path: Path) -> None:
     assert described.expect is not None and described.expect.correlate == "key"
     assert described.expect.outputs is not None and described.expect.outputs.name == "outputs"
     assert described.inputs["purchases"].make is not None
+    assert [described.inputs[topic].share for topic in ("purchases", "refunds")] == [1.0, 0.1]
     assert described.topics["invoices"].partitions == 2
     assert {function.file for function in described.functions} == {Path(__file__)}
 
 
 def test_the_same_pipeline_has_the_same_file(tmp_path: Path) -> None:
-    one, same = (Pipeline("p", [STAGE], {"purchases": purchase}).save(tmp_path) for _ in range(2))
-    other = Pipeline("p", [STAGE], {"purchases": purchase}, guarantee="at-least-once").save(tmp_path)
+    one, same = (Pipeline("p", [STAGE], INPUTS).save(tmp_path) for _ in range(2))
+    other = Pipeline("p", [STAGE], INPUTS, guarantee="at-least-once").save(tmp_path)
     assert one == same != other
     assert "expect" not in tomllib.loads(one.read_text())
 
@@ -51,3 +54,8 @@ def test_the_same_pipeline_has_the_same_file(tmp_path: Path) -> None:
 def test_a_function_that_no_other_process_could_load_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at the top of a module"):
         Pipeline("p", [STAGE], {"purchases": lambda rng, n: ("k", "v")}).toml()
+
+
+def test_a_share_of_no_input_is_refused() -> None:
+    with pytest.raises(ValueError, match="shares: purchase is not in inputs"):
+        Pipeline("p", [STAGE], INPUTS, shares={"purchase": 2}).toml()

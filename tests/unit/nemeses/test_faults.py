@@ -149,6 +149,22 @@ def test_a_worker_is_cut_from_a_broker_that_it_talks_to(
         assert report.struck == f"worker s-1.0 was cut off from broker {broker}"
 
 
+def test_a_worker_that_starts_is_cut_off_once_it_talks_to_a_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(AIMED, "partition", replace(AIMED["partition"], target=Target("client", "w0-1")))
+    looks = [0, 0, 1]
+    with fake_run(tmp_path) as run:
+        link = client_link("w0", 2)
+        monkeypatch.setattr(
+            run.cluster.network,
+            "connections",
+            lambda links: {one: looks.pop(0) if one == link else 0 for one in links},
+        )
+        carried_out(run, "partition")
+        assert run.cluster.network.imposed == [(link, LinkEffect.SILENT)] and looks == []
+
+
 def test_a_cut_that_cannot_be_healed_is_an_error_of_the_run(tmp_path: Path) -> None:
     with fake_run(tmp_path, cluster=FakeCluster(network=FakeNetwork(heal_fails=True))) as run:
         assert [type(error) for error in carried_out(run, "partition").errors] == [FaultFailed]

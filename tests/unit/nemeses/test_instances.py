@@ -144,6 +144,19 @@ def test_one_is_killed_once_it_is_ready_and_its_stage_writes(
         assert struck(run, "kill-instance").acted and highs == []
 
 
+def test_a_stage_that_may_be_silent_for_long_is_waited_for_as_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instances, "AT_WORK_TIMEOUT_S", 0.01)
+    (users,) = USERS.stages
+    alone = replace(USERS, stages=(replace(users, group=None, idle_s=10.0),))
+    highs = [5] * 5 + [6]
+    with fake_run(tmp_path, STAYS, pipeline=alone) as run:
+        run.processes.await_ready([run.processes.start_worker("s", "s-1")])
+        monkeypatch.setattr(run.cluster, "last_stable", lambda _: {("out", 0): (0, 0, highs.pop(0))})
+        assert struck(run, "kill-instance").acted and highs == []
+
+
 @pytest.mark.parametrize(
     ("state", "looks"),
     [

@@ -200,7 +200,7 @@ def recorded() -> Iterator[tuple[str, int, int, bytes]]:
             yield path.stem, one["key"], one["version"], bytes.fromhex(one["answer"])
 
 
-@pytest.mark.parametrize(("broker", "key", "version", "answer"), recorded())
+@pytest.mark.parametrize(("broker", "key", "version", "answer"), list(recorded()))
 def test_what_real_brokers_answered_is_read(broker: str, key: int, version: int, answer: bytes) -> None:
     """Recorded from brokers that call themselves localhost, ports 20000 and up."""
     told = rewriting(key, version, answer, {id_: ("proxy.example", 7_000 + id_) for id_ in (1, 2, 3)})
