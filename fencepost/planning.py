@@ -123,6 +123,9 @@ def draw(options: Options, workload: Planned) -> Schedule:
         writes={stage.name: stage.writes for stage in facts.stages},
         slots=tuple(f"w{n}" for n in range(sum(map(len, workers.values())))),
         can=can(options),
+        unnamed=tuple(
+            stage.name for stage in facts.stages if stage.unnamed and Ability.REQUESTS in can(options)
+        ),
         stage=defect.stage_of(workload) if defect and isinstance(workload, Workload) and not named else None,
         step=defect.step.value if defect and defect.step and not named else None,
         services=tuple(kind for kind in facts.stores if STORES[kind].served),

@@ -40,10 +40,9 @@ class Stage:
 class Pipeline:
     """All of them, what goes in, and what must come out.
 
-    `inputs`: by topic, a function (rng, n) -> (key, value), or the path of a file of JSON lines; `shares`: by topic, its
-    part of the rate, 1.0 unless you say otherwise. `outputs`:
-    (topic, key, value, headers) -> [(topic, key, value), ...]; or `fold`: (state, topic, key, value) -> (state,
-    [...]), by key.
+    `inputs`: by topic, a function (rng, n) -> (key, value), or the path of a file of JSON lines; `shares`: by topic,
+    its part of the rate, 1.0 unless you say otherwise. `outputs`: (topic, key, value, headers) -> [(topic, key,
+    value), ...]; or `fold`: (state, topic, key, value) -> (state, [...]), by key.
     """
 
     name: str

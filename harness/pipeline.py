@@ -108,6 +108,11 @@ class StageFacts:
         named = (worker, *(f"{topic}-{number}" for topic, number in places))
         return next((self.transactional_ids[one] for one in named if one in self.transactional_ids), None)
 
+    @property
+    def unnamed(self) -> bool:
+        """Whether it has transactions of whose ids nobody knows before they are spoken."""
+        return not self.journaled and self.txn_timeout_ms > 0 and not self.transactional_ids
+
     def with_workers(self, more: Sequence[str], shared: bool) -> "StageFacts":
         """The same with more workers."""
         ids = self.transactional_ids

@@ -13,8 +13,9 @@ from harness.history import Step
 from harness.network import LinkEffect
 from harness.network.links import client_link
 from harness.pipeline import StageFacts
-from harness.runner.faults import Effect, FaultContext, Injection, Nemesis, brokers_and_a_worker
+from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
 from harness.runner.member import Member
+from harness.runner.occupied import brokers_and_a_worker
 from nemeses.targets import any_txn_coordinator, stages_of
 
 STEP_TIMEOUT_S = 45.0

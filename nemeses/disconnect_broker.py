@@ -7,7 +7,8 @@ resolves to nothing until it is back.
 from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
-from harness.runner.faults import Effect, FaultContext, Injection, Nemesis, all_brokers
+from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
+from harness.runner.occupied import all_brokers
 from nemeses.failover import FAILOVER_BROKERS
 from nemeses.isolation import isolated
 from nemeses.targets import any_leader

@@ -16,13 +16,13 @@ from harness.runner.faults import (
     OfAnotherPipeline,
     Resource,
     Target,
-    all_workers,
-    brokers_and_a_worker,
 )
 from harness.runner.member import Member
+from harness.runner.occupied import all_workers, brokers_and_a_worker
 from harness.waiting import wait_for
 from nemeses.in_transaction import GOAL, stage_of
 from nemeses.markers import described
+from nemeses.overhearing import IDENTIFY_TIMEOUT_S, own_id
 from nemeses.stopped import OFFSETS_ADDED, ONGOING, PREPARE_COMMIT, PREPARES_S, stop_in, stop_prepared
 
 STATES = frozenset({ONGOING, OFFSETS_ADDED, PREPARE_COMMIT})
@@ -74,9 +74,11 @@ def _caught(
             effect.lacking[GOAL] = str(error)
             return False
         return True
-    own = stage_of(context, member).transactional_ids.get(member.worker or "")
+    own = stage_of(context, member).transactional_ids.get(member.worker or "") or own_id(context, member)
     if own is None:
-        effect.lacking[GOAL] = f"nobody knows the transactional id of {member.journal}"
+        effect.lacking[GOAL] = (
+            f"{member.journal} spoke of no transactional id for {IDENTIFY_TIMEOUT_S:g} s: name it in its stage"
+        )
         return False
     try:
         if state == PREPARE_COMMIT:
@@ -97,8 +99,8 @@ def _caught(
 
 
 def await_work(context: FaultContext, member: Member) -> None:
-    """Wait until its stage is ready and writes, for no longer than a fault may be late, or than the stage may be silent:
-    who strikes a program that only starts strikes little. One that does not come to that is struck as it is.
+    """Wait until its stage is ready and writes, for no longer than a fault may be late, or the stage silent: who
+    strikes a program that only starts strikes little. One that does not come to that is struck as it is.
     """
     stage = stage_of(context, member)
     timeout_s = AT_WORK_TIMEOUT_S if stage.group else max(AT_WORK_TIMEOUT_S, stage.idle_s)

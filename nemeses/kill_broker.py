@@ -6,7 +6,8 @@ It can be aimed at a step of a worker's loop, and at the markers of its transact
 from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
-from harness.runner.faults import Effect, FaultContext, Injection, Nemesis, all_brokers
+from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
+from harness.runner.occupied import all_brokers
 from nemeses.around_markers import AFTER, BEFORE, kill_around_markers
 from nemeses.brokers import kill, restart, struck
 from nemeses.failover import FAILOVER_BROKERS

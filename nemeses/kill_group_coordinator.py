@@ -3,7 +3,8 @@
 from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
-from harness.runner.faults import Effect, FaultContext, Injection, Nemesis, all_brokers
+from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
+from harness.runner.occupied import all_brokers
 from nemeses.brokers import kill, restart, struck
 from nemeses.failover import FAILOVER_BROKERS
 from nemeses.targets import any_group_coordinator

@@ -43,6 +43,7 @@ NEMESIS = Nemesis(
     recovery_s=8.0,
     draw=any_instance,
     aimable=True,
+    overhears=True,
     states=STATES,
     more_in=MORE_IN,
     strike=kill_instance,

@@ -15,16 +15,8 @@ from harness.errors import FaultFailed, WaitTimeout
 from harness.network import LinkEffect
 from harness.network.links import peer_link
 from harness.pipeline import Place
-from harness.runner.faults import (
-    Drawn,
-    Effect,
-    FaultContext,
-    FaultTargets,
-    Injection,
-    Nemesis,
-    Target,
-    all_brokers,
-)
+from harness.runner.faults import Drawn, Effect, FaultContext, FaultTargets, Injection, Nemesis, Target
+from harness.runner.occupied import all_brokers
 from harness.waiting import wait_for
 from nemeses.failover import FAILOVER_BROKERS, another, await_failover, first_in_role
 from nemeses.targets import broker_in_role, one_of

@@ -18,8 +18,8 @@ from harness.runner.faults import (
     Nemesis,
     OfAnotherPipeline,
     Target,
-    all_services,
 )
+from harness.runner.occupied import all_services
 
 SERVICE = "postgres"
 

@@ -6,7 +6,8 @@ It can be aimed at a step of a worker's loop, and at a state of its transaction:
 from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
-from harness.runner.faults import Effect, FaultContext, Injection, Nemesis, all_brokers
+from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
+from harness.runner.occupied import all_brokers
 from nemeses.brokers import kill, restart, struck
 from nemeses.failover import FAILOVER_BROKERS
 from nemeses.targets import any_txn_coordinator

@@ -6,7 +6,8 @@ from random import Random
 
 from harness.errors import FaultFailed, WaitTimeout
 from harness.history import Step
-from harness.runner.faults import Drawn, Effect, FaultContext, FaultTargets, Injection, Nemesis, all_workers
+from harness.runner.faults import Drawn, Effect, FaultContext, FaultTargets, Injection, Nemesis
+from harness.runner.occupied import all_workers
 from nemeses.targets import any_worker, worker_in_role
 
 STEP_TIMEOUT_S = 45.0

@@ -12,16 +12,8 @@ from random import Random
 from harness.cluster import Ability
 from harness.network import LinkEffect
 from harness.network.links import client_link
-from harness.runner.faults import (
-    Drawn,
-    Effect,
-    FaultContext,
-    FaultTargets,
-    Injection,
-    Nemesis,
-    Target,
-    all_brokers,
-)
+from harness.runner.faults import Drawn, Effect, FaultContext, FaultTargets, Injection, Nemesis, Target
+from harness.runner.occupied import all_brokers
 from nemeses.targets import broker_in_touch, one_of, worker_at
 
 

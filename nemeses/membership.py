@@ -1,22 +1,14 @@
-"""Which members of its group are an instance's own, and whether the group has gone on without them.
-
-A group names its members by ids that their clients or the coordinator made up. Each instance has a client slot of its
-own, and the brokers can write down what they are asked over it: a heartbeat there has the id of its member.
-"""
+"""Who is in the group of an instance, and whether the group has gone on without it."""
 
 from collections.abc import Set
-from contextlib import suppress
 
-from harness.errors import EnvironmentFailure, WaitTimeout
+from harness.errors import WaitTimeout
 from harness.runner.faults import FaultContext
 from harness.runner.member import Member
 from harness.waiting import wait_for
 
-IDENTIFY_TIMEOUT_S = 8.0
-"""More than the 5 s between two heartbeats of the consumer protocol (3 s of the classic one)."""
 STABLE_TIMEOUT_S = 75.0
 TAKE_OVER_TIMEOUT_S = 75.0
-RECORDING = "pause-instance's"
 
 
 def members(context: FaultContext, member: Member) -> frozenset[str]:
@@ -29,26 +21,6 @@ def members(context: FaultContext, member: Member) -> frozenset[str]:
             every_s=0.2,
         )
     )
-
-
-def own_ids(context: FaultContext, member: Member) -> frozenset[str]:
-    """The ids by which the instance is in its group; empty: that cannot be told."""
-    cluster, group = context.cluster, member.group or ""
-    if not cluster.brokers:  # none of them is the run's own: they write nothing down for it
-        return frozenset()
-
-    def heard() -> frozenset[str]:
-        spoken = cluster.member_ids(member.slot, group)
-        return spoken & frozenset(cluster.members(group) or ()) if spoken else spoken
-
-    try:
-        cluster.record_requests(True, RECORDING)
-        return wait_for(heard, f"a request of {member.journal} as a member", IDENTIFY_TIMEOUT_S, every_s=0.5)
-    except EnvironmentFailure:  # nobody heartbeats, or a broker does not answer
-        return frozenset()
-    finally:
-        with suppress(EnvironmentFailure):
-            cluster.record_requests(False, RECORDING)
 
 
 def await_gone(context: FaultContext, member: Member, own: Set[str], before: Set[str]) -> str:

@@ -13,16 +13,8 @@ from harness.cluster import Ability
 from harness.errors import FaultFailed
 from harness.network import LinkEffect
 from harness.network.links import around, between, client_link
-from harness.runner.faults import (
-    Drawn,
-    Effect,
-    FaultContext,
-    FaultTargets,
-    Injection,
-    Nemesis,
-    Target,
-    all_brokers,
-)
+from harness.runner.faults import Drawn, Effect, FaultContext, FaultTargets, Injection, Nemesis, Target
+from harness.runner.occupied import all_brokers
 from nemeses.targets import broker_in_touch, one_of, worker_at
 
 IN_SYNC_TIMEOUT_S = 60.0

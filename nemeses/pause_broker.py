@@ -6,7 +6,8 @@ It keeps its sockets and believes that it still leads; when it goes on, its firs
 from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
-from harness.runner.faults import Effect, FaultContext, Injection, Nemesis, all_brokers
+from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
+from harness.runner.occupied import all_brokers
 from nemeses.brokers import pause, resume, struck
 from nemeses.failover import FAILOVER_BROKERS
 from nemeses.targets import any_leader

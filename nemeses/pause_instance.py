@@ -23,7 +23,8 @@ from harness.runner.faults import (
 )
 from harness.runner.member import Member
 from nemeses.instances import MORE_IN, STATES, any_instance, await_followers, caught, occupied
-from nemeses.membership import await_gone, members, own_ids
+from nemeses.membership import await_gone, members
+from nemeses.overhearing import own_ids
 from nemeses.pause_worker import GOAL
 from nemeses.targets import worker_in_role
 
@@ -102,6 +103,7 @@ NEMESIS = Nemesis(
     keeps_slot=True,
     draw=draw,
     aimable=True,
+    overhears=True,
     states=STATES,
     more_in=MORE_IN,
     strike=pause_instance,

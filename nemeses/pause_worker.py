@@ -13,8 +13,9 @@ from harness.errors import WaitTimeout
 from harness.history import Positions, Step
 from harness.processes.control_line import Claims
 from harness.record.naming import split_partition
-from harness.runner.faults import Drawn, Effect, FaultContext, FaultTargets, Injection, Nemesis, all_workers
+from harness.runner.faults import Drawn, Effect, FaultContext, FaultTargets, Injection, Nemesis
 from harness.runner.member import Member
+from harness.runner.occupied import all_workers
 from harness.waiting import wait_for
 from nemeses.targets import any_worker, worker_in_role
 

@@ -16,7 +16,7 @@ from harness.network import Network
 from harness.pipeline import TopicFacts
 from harness.promises import SEGMENTS
 from harness.witness import Witness
-from harness.witness.request_log import Spoken
+from harness.witness.request_log import Heard, Spoken
 
 
 class Ability(StrEnum):
@@ -29,6 +29,7 @@ class Ability(StrEnum):
     SEGMENTS = "segments"  # the segment files of every replica can be read
     PACKETS = "drop packets"  # a broker's packets can be dropped, connection requests among them
     DISCONNECT = "disconnect"  # a broker can be taken from the network
+    REQUESTS = "requests"  # brokers can write down what they are asked
 
 
 OF_CONTAINERS = frozenset({Ability.PACKETS, Ability.DISCONNECT})
@@ -213,9 +214,9 @@ class Cluster(Protocol):
         """
         ...
 
-    def member_ids(self, slot: str, group: str) -> frozenset[str]:
-        """The ids by which members of a group have spoken over a client slot, while requests were recorded; empty where
-        nobody has, or nothing can be.
+    def heard(self, slot: str) -> Heard:
+        """By which names a client has spoken over its slot, while requests were recorded; empty where nobody has, or
+        nothing can be.
         """
         ...
 

@@ -33,7 +33,7 @@ from harness.errors import EnvironmentFailure, StartFailed
 from harness.network.proxied import ProxiedNetwork
 from harness.processes.spawn import Supervisor
 from harness.witness.copied_segments import CopiedSegments
-from harness.witness.request_log import Spoken, members_heard, spoken
+from harness.witness.request_log import Heard, Spoken, heard, spoken
 
 TOXIPROXY = "toxiproxy"
 _log = logging.getLogger(__name__)
@@ -95,10 +95,10 @@ class DockerCluster(StartedCluster[DockerBroker]):
         self._read |= {broker: len(content) for broker, content in recorded.items()}
         return found
 
-    def member_ids(self, slot: str, group: str) -> frozenset[str]:
+    def heard(self, slot: str) -> Heard:
         """By what the brokers wrote down since it was last asked for what was spoken."""
         recorded = {node.id: node.container.read(HOME / REQUESTS) for node in self._nodes}
-        return members_heard(self._unread(recorded), self.layout.listener_of(slot), group)
+        return heard(self._unread(recorded), self.layout.listener_of(slot))
 
     def _unread(self, recorded: Mapping[int, bytes]) -> Iterator[bytes]:
         """The lines, of each broker from where it was last read."""

@@ -26,7 +26,7 @@ from harness.network.none import NoNetwork
 from harness.pipeline import Place, TopicFacts
 from harness.witness.fetch_witness import FetchWitness
 from harness.witness.own_batches import OwnBatches
-from harness.witness.request_log import Spoken
+from harness.witness.request_log import Heard, Spoken
 
 ANSWER_TIMEOUT_S = 5.0
 CLEAN_UP_TIMEOUT_S = 30.0
@@ -219,9 +219,9 @@ class ExternalCluster(Questions):
     def record_requests(self, on: bool, whose: str = "the run's") -> None:
         """Their log is not ours to turn on."""
 
-    def member_ids(self, slot: str, group: str) -> frozenset[str]:
+    def heard(self, slot: str) -> Heard:
         """Nobody was written down."""
-        return frozenset()
+        return Heard()
 
     def spoken(self, slots: Sequence[str]) -> Spoken:
         """Nothing was written down."""

@@ -15,7 +15,7 @@ from harness.errors import FaultFailed, WaitTimeout
 from harness.network.fake import FakeNetwork
 from harness.network.links import between, client_link
 from harness.pipeline import Place, TopicFacts
-from harness.witness.request_log import Spoken
+from harness.witness.request_log import Heard, Spoken
 
 
 @dataclass
@@ -98,9 +98,7 @@ class FakeCluster:
     groups: dict[str, list[tuple[str, ...] | None]] = field(
         default_factory=dict
     )  # who is in it at each look, the last of them for ever
-    heard: dict[str, frozenset[str]] = field(
-        default_factory=dict
-    )  # by client slot, the ids by which members of its group speak
+    asked: dict[str, Heard] = field(default_factory=dict)  # by client slot, what it is heard to ask
     records_on: bool = False  # brokers do not stop to record requests
     recording: list[bool] = field(default_factory=list)  # each time that it was turned on or off
     ends: dict[Place, tuple[int, int, int]] = field(
@@ -204,9 +202,9 @@ class FakeCluster:
         """That of a new cluster."""
         return {"metadata.version": 1, "transaction.version": 2}
 
-    def member_ids(self, slot: str, group: str) -> frozenset[str]:
+    def heard(self, slot: str) -> Heard:
         """As it was set, while it records."""
-        return self.heard.get(slot, frozenset()) if self.recording[-1:] == [True] else frozenset()
+        return self.asked.get(slot, Heard()) if self.recording[-1:] == [True] else Heard()
 
     def record_requests(self, on: bool, whose: str = "the run's") -> None:
         """Note it, or refuse to stop."""

@@ -22,7 +22,7 @@ from harness.cluster.storage import format_node, new_id
 from harness.environment.jvm import broker_command
 from harness.errors import EnvironmentFailure
 from harness.network.proxied import ProxiedNetwork
-from harness.witness.request_log import Spoken, members_heard, spoken
+from harness.witness.request_log import Heard, Spoken, heard, spoken
 from harness.witness.segment_witness import SegmentWitness
 
 _log = logging.getLogger(__name__)
@@ -43,11 +43,11 @@ class LocalCluster(StartedCluster[LocalBroker]):
             os.truncate(file, 0)  # a broker that lives goes on with the same file
         return found
 
-    def member_ids(self, slot: str, group: str) -> frozenset[str]:
+    def heard(self, slot: str) -> Heard:
         """By what the brokers wrote down since it was last asked for what was spoken."""
         with ExitStack() as opened:
             logs = [opened.enter_context(file.open("rb")) for file in self._recorded()]
-            return members_heard(chain(*logs), self.layout.listener_of(slot), group)
+            return heard(chain(*logs), self.layout.listener_of(slot))
 
     def _recorded(self) -> list[Path]:
         return list((self._folder / "brokers").glob(f"*/{REQUESTS}"))

@@ -122,6 +122,7 @@ class FaultTargets:
     stage: str | None = None  # strike workers of this stage only
     step: str | None = None  # and at this step
     services: tuple[str, ...] = ()  # the servers of the pipeline's stores, by name
+    unnamed: tuple[str, ...] = ()  # stages whose transactional ids are found out once they are spoken
 
     @property
     def stages(self) -> list[str]:
@@ -234,6 +235,7 @@ class Nemesis:
     more_in: Mapping[str, AtState] = field(default_factory=dict)  # by state
     at: str | None = None  # strikes only at this step or state (`STAGE:STEP`, `STAGE:STATE`: in that stage)
     least_brokers: int = 1  # with fewer nobody can take the role of the one that is struck
+    overhears: bool = False  # it finds out a transactional id that nobody named
     keeps_slot: bool = False  # what it strikes lives on beside its replacement, which needs a slot more
 
     @property
@@ -254,7 +256,9 @@ class Nemesis:
         whose = f"a stage {only}" if only else "a pipeline"
         kept = {"stage": only} if only else {}
         if at in self.states:
-            able = {stage for stage, own in targets.transactional_ids.items() if own and only in ("", stage)}
+            named = (stage for stage, own in targets.transactional_ids.items() if own)
+            found = targets.unnamed if self.overhears else ()
+            able = {stage for stage in (*named, *found) if only in ("", stage)}
             if not able:
                 raise NothingToStrike(f"{whose} with a transactional id")
             drawn = self.draw(rng, targets.only(able))
@@ -277,24 +281,3 @@ class Nemesis:
     def room_s(self) -> float:
         """What it takes from the time limit."""
         return self.hold_s + self.recovery_s + self.beyond.slower_s
-
-
-def all_brokers(injection: Injection) -> frozenset[Resource]:
-    """What a fault that strikes brokers, or their links, occupies: the workers too, where it holds one of them."""
-    holds = injection.step is not None or injection.state is not None
-    return frozenset({Resource.BROKERS, *({Resource.WORKERS} if holds else ())})
-
-
-def brokers_and_a_worker(_: Injection) -> frozenset[Resource]:
-    """What a fault that strikes a broker or a link while it holds a worker occupies."""
-    return frozenset({Resource.BROKERS, Resource.WORKERS})
-
-
-def all_workers(_: Injection) -> frozenset[Resource]:
-    """What a fault that strikes workers occupies."""
-    return frozenset({Resource.WORKERS})
-
-
-def all_services(_: Injection) -> frozenset[Resource]:
-    """What a fault that strikes the server of a store occupies."""
-    return frozenset({Resource.SERVICES})

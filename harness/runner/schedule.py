@@ -32,6 +32,7 @@ _DONE = {
     Ability.SEGMENTS: "read the segment files",
     Ability.PACKETS: "drop packets (--cluster docker)",
     Ability.DISCONNECT: "disconnect brokers (--cluster docker)",
+    Ability.REQUESTS: "record what brokers are asked",
 }
 
 

@@ -1,7 +1,7 @@
 """The requests that brokers answered, as their own request log has them: which versions a client really speaks.
 
-A line is `Completed request:` and JSON; Kafka writes it at the level DEBUG of `kafka.request.logger` (KIP-673). It
-names the listener, and each client slot of a cluster of ours has one of its own.
+A line is a time, `Completed request:` and JSON; Kafka writes it at the level DEBUG of `kafka.request.logger`
+(KIP-673). It names the listener, and each client slot of a cluster of ours has one of its own.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,6 +20,15 @@ class Spoken:
 
     versions: Mapping[str, Sequence[int]] = field(default_factory=dict)  # by request (`EndTxn`), each once
     software: Sequence[str] = ()  # as the clients name themselves: `apache-kafka-java 4.3.1`
+
+
+@dataclass(frozen=True)
+class Heard:
+    """By which names a client has spoken over its listener."""
+
+    members: frozenset[tuple[str, str]] = frozenset()  # (group, id): in heartbeats, or commits of offsets
+    transactional_ids: Mapping[str, str] = field(default_factory=dict)
+    """By id, when it was last spoken, as the log writes it: later ones are greater. Of several brokers' logs, too."""
 
 
 def spoken(lines: Iterable[bytes], listeners: Collection[str]) -> Spoken:
@@ -45,21 +54,26 @@ def spoken(lines: Iterable[bytes], listeners: Collection[str]) -> Spoken:
     )
 
 
-def members_heard(lines: Iterable[bytes], listener: str, group: str) -> frozenset[str]:
-    """The ids by which members of a group have spoken over a listener: in heartbeats, or commits of offsets."""
-    found: set[str] = set()
+def heard(lines: Iterable[bytes], listener: str) -> Heard:
+    """What came over a listener. A line that is cut, or of another kind, says nothing."""
+    members: set[tuple[str, str]] = set()
+    ids: dict[str, str] = {}
     for line in lines:
-        _, marked, text = line.partition(_MARK)
-        if not marked or b"memberId" not in text:
+        begin, marked, text = line.partition(_MARK)
+        if not marked or (b"memberId" not in text and b"ransactionalId" not in text):
             continue
         try:
             told: dict[str, Any] = orjson.loads(text)
-            asked = told["request"]
-            if told["listener"] == listener and asked["groupId"] == group:
-                found.add(str(asked["memberId"]))
-        except (orjson.JSONDecodeError, KeyError, TypeError):
+            asked: dict[str, Any] = told["request"]
+            if told["listener"] != listener:
+                continue
+            members.add((str(asked.get("groupId")), str(asked.get("memberId") or "")))
+            own = asked.get("transactionalId") or asked.get("v3AndBelowTransactionalId")
+            if own:
+                ids[own] = max(begin.decode(errors="replace").strip(), ids.get(own, ""))
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
             continue
-    return frozenset(found - {""})  # who joins has none yet
+    return Heard(frozenset(one for one in members if one[1]), ids)  # who joins has no id yet
 
 
 def _name(key: str) -> str:

@@ -24,6 +24,8 @@ from harness.runner.schedule import Schedule
 from harness.settings.command_line import command_line
 from harness.settings.options import Options
 from harness.settings.test_toml import Plan
+from pipelines.pipeline import UserPipeline
+from tests.support.user_pipeline import MINIMAL, described
 from workloads.registry import WORKLOADS
 
 
@@ -205,3 +207,15 @@ def test_how_many_brokers_an_external_cluster_has_is_not_asked_for(tmp_path: Pat
     config.write_text(Plan(stored, {"id": 1}).text())
     assert options_from({}, [], str(config)).brokers == 5
     assert "--brokers" not in command_line(stored)
+
+
+def test_a_fault_is_aimed_at_transactions_whose_ids_nobody_named_where_brokers_record_what_they_are_asked(
+    tmp_path: Path,
+) -> None:
+    programs = UserPipeline(described(tmp_path, MINIMAL.replace('"true"', '"true", "{prefix}"')))
+    options = Options(nemesis=("kill-instance@ongoing",), seed=1)
+    (first, *_) = planning.draw(options, programs).injections
+    assert first.state == "ongoing"
+    external = replace(options, cluster="external", bootstrap="kafka:9092", permits=("workers",))
+    with pytest.raises(UsageError, match="a pipeline with a transactional id"):
+        planning.draw(external, programs)

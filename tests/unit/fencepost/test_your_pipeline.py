@@ -18,7 +18,9 @@ def outputs(topic: str, key: bytes, value: bytes, headers: object) -> list[tuple
     return [("invoices", key, value)]
 
 
-STAGE = Stage("bill", ["purchases", "refunds"], ["invoices"], ["./billing", "{bootstrap}"], group="g", env={"A": "1"})
+STAGE = Stage(
+    "bill", ["purchases", "refunds"], ["invoices"], ["./billing", "{bootstrap}"], group="g", env={"A": "1"}
+)
 INPUTS = {"purchases": purchase, "refunds": purchase}
 
 

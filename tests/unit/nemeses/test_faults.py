@@ -17,6 +17,7 @@ from harness.record.events import Begun
 from harness.record.journal import Journal
 from harness.runner.carry_out import CarryingOut, Injected
 from harness.runner.faults import Injection, Target
+from harness.witness.request_log import Heard
 from nemeses import brokers, failover, kill_worker, pause_instance, pause_worker
 from nemeses.registry import NEMESES
 from tests.support.fake_run import FENCED_ZOMBIE, IDLE, WORKS, FakeRun, FakeService, Script, fake_run
@@ -57,7 +58,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 def carried_out(run: FakeRun, *faults: str) -> Injected:
     run.processes.await_ready([run.processes.start_worker("s", "s-1")])
     run.cluster.groups["g"] = [("s-1.0",)] * 3 + [("s-1.1",)]
-    run.cluster.heard["w0"] = frozenset({"s-1.0"})
+    run.cluster.asked["w0"] = Heard(frozenset({("g", "s-1.0")}))
     run.cluster.soon["g"] = {("in", 0): 10}  # others have committed what a zombie would hold
     with Journal(run.folder / "journals" / "nemesis.jsonl", 0, Begun("nemesis")) as journal:
         carrying = CarryingOut([AIMED[fault] for fault in faults], NEMESES, run.context, journal, 0.0)

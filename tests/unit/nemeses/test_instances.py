@@ -25,7 +25,8 @@ from harness.runner.faults import (
     Target,
 )
 from harness.runner.member import Member
-from nemeses import instances, membership, pause_instance, stopped
+from harness.witness.request_log import Heard
+from nemeses import instances, membership, overhearing, pause_instance, stopped
 from nemeses.in_transaction import GOAL as STATE
 from nemeses.pause_worker import GOAL as ZOMBIE
 from nemeses.registry import NEMESES
@@ -59,7 +60,8 @@ WITH_OFFSETS = TransactionView("Ongoing", 7, 0, (*ONCE, (CONSUMER_OFFSETS, 3)))
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stopped, "CATCH_TIMEOUT_S", 0.5)
     monkeypatch.setattr(stopped, "PREPARE_TIMEOUT_S", 0.5)
-    for name in ("IDENTIFY_TIMEOUT_S", "STABLE_TIMEOUT_S", "TAKE_OVER_TIMEOUT_S"):
+    monkeypatch.setattr(overhearing, "IDENTIFY_TIMEOUT_S", 0.5)
+    for name in ("STABLE_TIMEOUT_S", "TAKE_OVER_TIMEOUT_S"):
         monkeypatch.setattr(membership, name, 0.5)
     monkeypatch.setattr(pause_instance, "COME_BACK_TIMEOUT_S", 0.5)
     monkeypatch.setattr(instances, "AT_WORK_TIMEOUT_S", 0.5)
@@ -301,18 +303,48 @@ def test_one_that_ends_meanwhile_is_told_with_its_last_words(
         assert not effect.acted and "it ended: up" in effect.lacking[STATE]
 
 
-def test_one_whose_transactional_id_nobody_knows_is_not_caught(tmp_path: Path) -> None:
-    nameless = replace(USERS, stages=(replace(USERS.stages[0], transactional_ids={}),))
-    with fake_run(tmp_path, STAYS, pipeline=nameless) as run:
+NAMELESS = replace(USERS, stages=(replace(USERS.stages[0], transactional_ids={}),))
+
+
+def test_one_that_speaks_of_no_transactional_id_is_not_caught(tmp_path: Path) -> None:
+    with fake_run(tmp_path, STAYS, pipeline=NAMELESS) as run:
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
         effect = struck(run, "kill-instance", "ongoing")
-        assert effect.lacking == {STATE: "nobody knows the transactional id of s-1.0"}
+        (words,) = effect.lacking.values()
+        assert words.startswith("s-1.0 spoke of no transactional id for ")
+        assert run.cluster.recording == [True, False]
+
+
+def test_the_transactional_id_of_one_that_nobody_named_is_the_one_that_it_speaks_by_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {"of-another": "10:00:02,000", "s-1": "10:00:01,000"}
+    looks = [before, before, before | {"s-1": "10:00:03,000", "thread-2": "10:00:02,999"}]
+    cluster = FakeCluster(transactions={"s-1": [OPEN], "thread-2": [OPEN], "of-another": [OPEN]})
+    monkeypatch.setattr(
+        cluster, "heard", lambda slot: Heard(transactional_ids=looks.pop(0) if len(looks) > 1 else looks[0])
+    )
+    with fake_run(tmp_path, STAYS, cluster, pipeline=NAMELESS) as run:
+        run.processes.await_ready([run.processes.start_worker("s", "s-1")])
+        effect = struck(run, "kill-instance", "ongoing")
+        assert effect.acted and effect.details["transactional_id"] == "s-1"
+
+
+def test_a_stage_whose_ids_nobody_named_is_aimed_at_where_they_can_be_found_out() -> None:
+    for fault in FAULTS:
+        with pytest.raises(NothingToStrike, match="with a transactional id"):
+            drawn(fault, replace(MIXED, transactional_ids={}), "ongoing")
+        unnamed = replace(MIXED, transactional_ids={}, unnamed=("count",))
+        assert drawn(fault, unnamed, "ongoing") == {"count/count-1"}
+        assert drawn(fault, unnamed, "count:ongoing") == {"count/count-1"}
 
 
 def group_of(*looks: Sequence[str] | None, own: str | None = None) -> FakeCluster:
     """What is said of the group at each look; `own`: the id by which the first instance speaks."""
     told = [None if look is None else tuple(look) for look in looks]
-    return FakeCluster(groups={"g": told}, heard={"w0": frozenset({own})} if own else {})
+    return FakeCluster(
+        groups={"g": told}, asked={"w0": Heard(frozenset({("g", own), ("another", "b")}))} if own else {}
+    )
 
 
 def test_one_is_paused_until_its_group_has_gone_on_and_then_comes_back(tmp_path: Path) -> None:

@@ -32,7 +32,11 @@ class Links:
         (Links(answering=set()), {"a": 2, "b": 1}, []),
         (Links(passing={"b"}, answering={"a", "b"}), {"a": 2, "b": 1}, []),  # it leaks
         (Links(answering={"a", "b"}), {"a": 0, "b": 0}, []),
-        (Links(answering={"a", "b"}, stands={"b": 1}), {"a": 0, "b": 0}, ["b"]),  # somebody came after it was cut
+        (
+            Links(answering={"a", "b"}, stands={"b": 1}),
+            {"a": 0, "b": 0},
+            ["b"],
+        ),  # somebody came after it was cut
         (Links(answering={"a"}, stands={"b": 1}), {"a": 0, "b": 0}, []),  # and found nobody behind it
     ],
 )

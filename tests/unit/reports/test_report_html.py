@@ -214,6 +214,17 @@ def test_what_is_permitted_beside_what_counts_is_told(tmp_path: Path) -> None:
     assert "41 more are permitted by the guarantee of their stage, and not counted here." in text
 
 
+def test_what_a_record_holds_and_what_its_input_must_lead_to_stand_beside_each_other(tmp_path: Path) -> None:
+    due = [{"topic": "invoices", "slot": "a", "content": "k: 70"}, "not a mapping"]
+    example = {"record": record(1, content="k: 35"), "input": {"topic": "in", "offset": 3, "due": due}}
+    text = Page(draw(tmp_path, verdict(Validity.INVALID, anomalies={"corrupt": Found(1, [example])}))).text
+    assert re.search(r"holds\s*k: 35", text) and re.search(r"must lead to\s*invoices: k: 70", text)
+    for hollow in ("k: 70", {"content": HOSTILE}, [HOSTILE], None):
+        example["input"]["due"] = hollow
+        found = {"corrupt": Found(1, [example])}
+        assert "<dt>must lead to" not in draw(tmp_path, verdict(Validity.INVALID, anomalies=found))
+
+
 def test_what_has_no_answer_comes_with_what_to_change(tmp_path: Path) -> None:
     unsettled = Unsettled(7, [{"op": 3, "name": "w1:2"}, {"op": 9}])
     told = replace(verdict(Validity.UNKNOWN), not_checked={"unseen": NEEDS["log"]}, unsettled=unsettled)

@@ -3,7 +3,7 @@
 import orjson
 
 from harness.telling import requests
-from harness.witness.request_log import Spoken, members_heard, spoken
+from harness.witness.request_log import Heard, Spoken, heard, spoken
 
 
 def line(key: str, version: int, listener: str, name: str = "lib", kind: str = "2.8") -> bytes:
@@ -35,7 +35,11 @@ def test_a_line_that_is_cut_or_strange_says_nothing() -> None:
 
 def member_line(listener: str, group: str, member: str | None) -> bytes:
     asked = {"groupId": group} | ({"memberId": member} if member is not None else {})
-    return b"[2026] DEBUG Completed request:" + orjson.dumps({"listener": listener, "request": asked}) + b"\n"
+    return (
+        b"2026-11-25T10:00:00.000Z Completed request:"
+        + orjson.dumps({"listener": listener, "request": asked})
+        + b"\n"
+    )
 
 
 def test_members_are_known_by_what_they_ask_over_their_listener() -> None:
@@ -50,8 +54,27 @@ def test_members_are_known_by_what_they_ask_over_their_listener() -> None:
         b'Completed request:{"listener":"SLOT_1","request":["memberId"]}\n',
         b'Completed request:["memberId"]\n',
     ]
-    assert members_heard(lines, "SLOT_1", "g") == {"a"}
-    assert members_heard(lines, "SLOT_3", "g") == frozenset()
+    assert heard(lines, "SLOT_1") == Heard(frozenset({("g", "a"), ("h", "b")}))
+    assert heard(lines, "SLOT_3") == Heard()
+
+
+def transaction_line(listener: str, at: str, **asked: str | None) -> bytes:
+    told = orjson.dumps({"listener": listener, "request": asked})
+    return f"2026-11-25T10:00:{at}Z Completed request:".encode() + told + b"\n"
+
+
+def test_transactional_ids_are_known_with_when_they_were_last_spoken() -> None:
+    lines = [
+        transaction_line("SLOT_1", "07.250", transactionalId="a"),
+        transaction_line("SLOT_1", "07.150", transactionalId="a"),  # another broker's log
+        transaction_line("SLOT_1", "08.000", v3AndBelowTransactionalId="b", transactionalId=None),
+        transaction_line("SLOT_2", "08.000", transactionalId="c"),
+        transaction_line("SLOT_1", "09.000", transactionalId=None),  # a producer without transactions
+        transaction_line("SLOT_1", "10.000", v3AndBelowTransactionalId=""),  # sent by a broker
+        transaction_line("SLOT_1", "09.000", transactionalId="d")[:-9],
+    ]
+    times = {"a": "2026-11-25T10:00:07.250Z", "b": "2026-11-25T10:00:08.000Z"}
+    assert heard(lines, "SLOT_1").transactional_ids == times
 
 
 def test_what_a_version_means_stands_first() -> None:
