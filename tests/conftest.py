@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings as hypothesis_settings
 from pyspark.sql import SparkSession
+from xdist.scheduler import LoadScopeScheduling
 
 from checkers.spark.session import session
 from fencepost.spark import settings
@@ -17,7 +19,7 @@ hypothesis_settings.register_profile(
 hypothesis_settings.load_profile("fencepost")
 
 UNIT = Path(__file__).parent / "unit"
-CLUSTERS = Path(__file__).parent / "integration"
+CLUSTERS = "tests/integration/"
 _SKIPPED = pytest.StashKey[dict[str, int]]()
 
 
@@ -30,15 +32,26 @@ def spark() -> Iterator[SparkSession]:
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     """Whatever uses the fixture `spark` bears the mark of that name, which `make quick` leaves out; all other unit
-    tests are `light`: any of them can run side by side. Of the rest, what starts clusters is one group, and all else
-    another: two processes share the tests, and never two clusters the machine.
+    tests are `light`: any of them can run side by side.
     """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
         elif UNIT in item.path.parents:
             item.add_marker("light")
-        item.add_marker(pytest.mark.xdist_group("clusters" if CLUSTERS in item.path.parents else "others"))
+
+
+class ClustersApart(LoadScopeScheduling):  # type: ignore[misc]  # xdist tells no types
+    """What starts clusters goes to one process, and all else to the other: two clusters never share the machine."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "clusters" if nodeid.startswith(CLUSTERS) else "others"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    """Where groups are asked for (`--dist loadgroup`), these are they."""
+    return ClustersApart(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
