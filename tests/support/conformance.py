@@ -112,7 +112,7 @@ def check_topics_are_in_sync_when_they_are_created(cluster: Cluster, footing: Fo
 
 def check_transactions_are_read_whole_or_not_at_all(cluster: Cluster, footing: Footing = HOST) -> None:
     topic, group, before = footing.name(SMALL), footing.name(GROUP), _high(cluster, footing.name(SMALL), 0)
-    member = _reader(cluster, Isolation.READ_COMMITTED, group)
+    member = reader(cluster, Isolation.READ_COMMITTED, group)
     producer = producing(cluster, footing.name("whole"))
     for commits, values in ((True, [b"1", b"2", b"3"]), (False, [b"x", b"y"]), (True, [b"4"])):
         producer.begin_transaction()
@@ -441,21 +441,22 @@ def records(
     """Offset, key and value of what a consumer is given, from an offset to the end of what is stable."""
     found: list[tuple[int, bytes | None, bytes]] = []
     end = cluster.last_stable([topic])[topic, number][1]
-    with closing(_reader(cluster, isolation)) as reader:
-        reader.assign([TopicPartition(topic, number, start)])
+    with closing(reader(cluster, isolation)) as consumer:
+        consumer.assign([TopicPartition(topic, number, start)])
 
         def at_the_end() -> bool:
-            for one in reader.consume(1_000, 0.2):
+            for one in consumer.consume(1_000, 0.2):
                 assert one.error() is None, one.error()
                 found.append((one.offset(), one.key(), one.value()))
-            (place,) = reader.position([TopicPartition(topic, number)])
+            (place,) = consumer.position([TopicPartition(topic, number)])
             return place.offset >= end
 
         wait_for(at_the_end, f"{topic}/{number} to be read to its end", WITHIN_S)
     return found
 
 
-def _reader(cluster: Cluster, isolation: Isolation, group: str | None = None) -> Consumer:
+def reader(cluster: Cluster, isolation: Isolation, group: str | None = None) -> Consumer:
+    """A consumer through the slot."""
     settings = librdkafka.reader(cluster.bootstrap_for(SLOT), "conformance", isolation)
     return Consumer(settings | ({"group.id": group} if group else {}))
 

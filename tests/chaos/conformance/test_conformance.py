@@ -10,6 +10,7 @@ import pytest
 from harness.cluster import Ability
 from tests.support import conformance as checks
 from tests.support.cluster_kinds import Subject, Version, every
+from tests.support.conformance_requests import check_who_speaks_over_a_slot_is_heard
 from tests.support.needs import lacking
 
 pytestmark = pytest.mark.timeout(900)
@@ -50,6 +51,10 @@ def test_features_and_settings_are_told(subject: Subject) -> None:
 
 def test_requests_are_recorded_and_then_no_more(subject: Subject) -> None:
     checks.check_requests_are_recorded_and_then_no_more(subject.cluster, subject.footing)
+
+
+def test_who_speaks_over_a_slot_is_heard(subject: Subject) -> None:
+    check_who_speaks_over_a_slot_is_heard(subject.cluster, subject.footing)
 
 
 def test_clients_are_sent_to_the_listeners_of_their_slot_alone(subject: Subject) -> None:
