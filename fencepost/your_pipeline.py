@@ -53,6 +53,7 @@ class Pipeline:
     fold: Function | None = None
     correlate: str | Function = "content"
     ignore: Sequence[str] = ()
+    final: Sequence[str] = ()  # topics in which the last record of each key is judged, and no other
     guarantee: str = "exactly-once"
     topics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -67,7 +68,7 @@ class Pipeline:
             expect["correlate"] = (
                 self.correlate if isinstance(self.correlate, str) else _place(self.correlate)
             )
-            expect["ignore"] = list(self.ignore)
+            expect |= {"ignore": list(self.ignore), "final": list(self.final)}
         inputs = {
             topic: {
                 **({"make": _place(one)} if callable(one) else {"file": str(Path(one).absolute())}),

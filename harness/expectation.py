@@ -64,6 +64,9 @@ class Adds:
     topic: str
     key: bytes
     amount: int
+    content: str | None = (
+        None  # what its last record must hold by then, where a program of a user's writes it
+    )
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ class Identity(StrEnum):
     JOURNAL = "journal"  # its headers name the attempt, and a journal announced it
     CORRELATION = "correlation"  # a field or header that the user names
     CONTENT = "content"  # the multiset of what is due, against what stands there
+    FINAL = "final"  # of each key the last record counts, and what all inputs together must lead to
     NONE = "none"
 
 

@@ -47,6 +47,7 @@ class Expect:
     fold: Function | None = None  # (state, topic, key, value) -> (state, [(topic, key, value), ...]), by key
     correlate: str | Function = CONTENT  # json:/POINTER, header:NAME, key, content, or a function
     ignore: tuple[str, ...] = ()  # JSON pointers to what is not judged
+    final: tuple[str, ...] = ()  # topics in which the last record of each key is judged, and no other
 
 
 @dataclass(frozen=True)

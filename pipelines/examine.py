@@ -64,9 +64,7 @@ def _left_out(described: Description, stage: Stage) -> Iterator[Part]:
         yield Part(name, True, "one transactional id for all instances", words)
     promised = described.guarantee is Guarantee.EXACTLY_ONCE and stage.transactions
     if promised and stage.transactional_id is None:
-        words = (
-            "name its transactional_id, if you know it: on a cluster that others use none is found out"
-        )
+        words = "name its transactional_id, if you know it: on a cluster that others use none is found out"
         yield Part(name, True, "no transactional id", words)
 
 

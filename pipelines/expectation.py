@@ -23,18 +23,17 @@ class UserExpectation:
         self._described, self.expect = described, expect
         self._correlation = Correlation(expect, partial(in_file, described))
         self._written = {topic for stage in described.stages for topic in stage.writes}
+        self.final = {in_run(described, topic) for topic in expect.final}
+        self._last: dict[tuple[str, bytes], tuple[int, tuple[str, int]]] = {}
+        self._asked: tuple[Input | None, Sequence[Made]] = (None, ())
         self._states: dict[tuple[str, bytes | None], Any] = {}
         self._places: dict[tuple[str, bytes | None], int] = {}
 
     def due(self, record: Input) -> Iterator[Due]:
-        """The outputs that it must lead to. Raises `UserError`.
-
-        What a program has written, and nothing joins to an input, must lead to nothing: nobody owed it either.
-        """
-        if record.topic in self._written and self._correlation.of_output(record) is None:
-            return
-        about, many = self._correlation.of_input(record), Counter[str]()
-        for topic, key, value in self.made(record):
+        """The outputs that it must lead to. Raises `UserError`."""
+        made = [one for one in self._owed(record) if one[0] not in self.final]
+        about, many = self._correlation.of_input(record) if made else None, Counter[str]()
+        for topic, key, value in made:
             many[topic] += 1
             digest = self._correlation.digest(key, value)
             yield Due(
@@ -45,6 +44,16 @@ class UserExpectation:
                 about=about if about is not None else self._correlation.content(key, value),
                 content=excerpt(key, value),
             )
+
+    def _owed(self, record: Input) -> Sequence[Made]:
+        """What it must lead to, asked once of each input: whoever folds has a state. Raises `UserError`.
+
+        What a program has written, and nothing joins to an input, must lead to nothing: nobody owed it either.
+        """
+        if self._asked[0] is not record:
+            strange = record.topic in self._written and self._correlation.of_output(record) is None
+            self._asked = (record, () if strange else self.made(record))
+        return self._asked[1]
 
     def made(self, record: Input) -> Sequence[Made]:
         """What the user's function makes of it."""
@@ -70,15 +79,35 @@ class UserExpectation:
         made = (_made(name, one) for one in given)
         return [(in_run(self._described, topic), key, value) for topic, key, value in made]
 
-    def adds(self, record: Input) -> tuple[Adds, ...]:
-        """Nothing: what is summed is folded."""
-        return ()
+    def adds(self, record: Input) -> Iterator[Adds]:
+        """Where the last record of a key is judged: the digest that it then must have, by what it differs from the one
+        before it. All of them add up to the last. Raises `UserError`.
+        """
+        last = {(topic, key): value for topic, key, value in self._owed(record) if topic in self.final}
+        for (topic, key), value in last.items():
+            name, place = in_file(self._described, topic), (record.topic, record.partition)
+            if key is None:
+                raise UserError(
+                    f"`final` has {name}, in which {value!r} has no key: nobody knows what comes last"
+                )
+            before, whose = self._last.get((topic, key), (0, place))
+            if whose != place:
+                raise UserError(
+                    f"`final` has {name}, in which the key {key!r} comes of inputs in {_named(whose)} and in "
+                    f"{_named(place)}: nobody knows which of them comes last"
+                )
+            digest = self._correlation.digest(key, value)
+            self._last[topic, key] = digest, place
+            yield Adds(self._stage_of(record.topic, topic), topic, key, digest - before, excerpt(key, value))
 
-    def state(self, record: Input) -> None:
-        """None is stated."""
+    def state(self, record: Input) -> int | None:
+        """The digest of a record in a topic of which the last record of each key is judged."""
+        return self._correlation.digest(record.key, record.value) if record.topic in self.final else None
 
-    def about(self, record: Input) -> About:
-        """What an output says of its input."""
+    def about(self, record: Input) -> About | None:
+        """What an output says of its input; nothing, where its key alone counts."""
+        if record.topic in self.final:
+            return None
         return About(self._correlation.of_output(record), self._correlation.digest(record.key, record.value))
 
     def _stage_of(self, read: str, written: str) -> str:
@@ -107,6 +136,10 @@ class NothingExpected:
 
     def about(self, record: Input) -> None:
         """Nothing."""
+
+
+def _named(place: tuple[str, int]) -> str:
+    return f"{place[0]}/{place[1]}"
 
 
 def _held(digest: int, partition: int, offset: int) -> int:

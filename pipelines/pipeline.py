@@ -16,7 +16,7 @@ from pipelines.expectation import NothingExpected, UserExpectation
 from pipelines.feeds import feed_of
 from pipelines.placeholders import filled
 from pipelines.read import read
-from pipelines.tagged import tagged
+from pipelines.tagged import in_file, tagged
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class UserPipeline:
             (permitted, "offset-output-mismatch", "group-offset-regression") if permitted else ()
         )
         if permitted and described.expect and described.expect.fold:
-            allowed += ("corrupt",)  # what took effect twice is in every total after it
+            allowed += ("corrupt", "aggregate-mismatch")  # what took effect twice is in every total after it
         return PipelineFacts(
             described.name,
             tuple(self._topic(name, options) for name in names),
@@ -90,6 +90,8 @@ class UserPipeline:
             expect = self.described.expect
             by = Identity.CONTENT if expect and expect.correlate == CONTENT else Identity.CORRELATION
             identity = by if expect else Identity.NONE
+            if expect and in_file(self.described, name) in expect.final:
+                identity = Identity.FINAL
         return house_topic(name, own.partitions or options.partitions, options.brokers, own.config, identity)
 
     def _stage(self, stage: Stage) -> StageFacts:

@@ -163,7 +163,7 @@ def _expect(table: Table | None) -> Expect | None:
     for pointer in ignore:
         if not pointer.startswith("/"):
             raise table.error(f'must hold JSON pointers, as "/created_at", not {pointer!r}', "ignore")
-    expect = Expect(outputs, fold, _correlate(table), ignore)
+    expect = Expect(outputs, fold, _correlate(table), ignore, table.texts("final"))
     table.done()
     return expect
 
@@ -202,6 +202,7 @@ def _require_whole(whole: Table, described: Description) -> None:
             f"promises {described.guarantee.value}, and what is repeated is in every total after it: join outputs to "
             'inputs by something else than their content, as correlate = "json:/id"'
         )
+    _require_last(whole, described)
     for topic in sorted(read - written - fed):
         raise whole.error(
             f'reads {topic}, which nothing writes: add [inputs.{topic}] with make = "expect.py:{topic}"'
@@ -219,3 +220,23 @@ def _require_whole(whole: Table, described: Description) -> None:
             )
     for topic in sorted(set(described.topics) - read - written):
         raise whole.error(f"has [topics.{topic}]: {unknown('topic', topic, sorted(read | written))}")
+
+
+def _require_last(whole: Table, described: Description) -> None:
+    """Topics of which the last record of each key is judged. Raises `UsageError`."""
+    written = {topic for stage in described.stages for topic in stage.writes}
+    for topic in described.expect.final if described.expect else ():
+        if topic not in written:
+            raise whole.error(f"has {topic} in `final`: {unknown('topic', topic, sorted(written))}")
+        for stage in described.stages:
+            if topic in stage.reads:
+                raise whole.error(
+                    f"has {topic} in `final`, which [[stage]] {stage.name} reads: what it makes of records that are "
+                    "not judged nobody knows, so leave it out"
+                )
+        for stage in described.stages:
+            if topic in stage.writes and stage.group is None:
+                raise whole.error(
+                    f"has {topic} in `final`, and [[stage]] {stage.name} has no group: nobody knows which inputs the "
+                    "last record of a key must hold"
+                )

@@ -87,13 +87,16 @@ def _through(
     pipeline: UserPipeline, asked: UserExpectation, record: Input, depth: int = 0
 ) -> Iterator[tuple[str, Sequence[Made]]]:
     made = asked.made(record)
-    list(UserExpectation(pipeline.described, asked.expect).due(record))  # each has a stage
+    alone = UserExpectation(pipeline.described, asked.expect)
+    for asks in (alone.due, alone.adds):
+        list(asks(record))  # each has a stage, and a key where it needs one
     yield record.topic, made
     correlation = Correlation(asked.expect)
-    wanted = correlation.of_input(record)
+    joined = any(topic not in asked.final for topic, _, _ in made)
+    wanted = correlation.of_input(record) if joined else None
     for topic, key, value in made:
         output = Input(topic, key, value, headers=record.headers)  # as if it had forwarded them
-        found = correlation.of_output(output)
+        found = wanted if topic in asked.final else correlation.of_output(output)
         if wanted not in (None, found):
             raise UserError(
                 f"`correlate` finds {wanted!r} in an input of {record.topic} and {found!r} in an output in {topic} "

@@ -27,7 +27,8 @@ final class Settings {
         own.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, given.getOrDefault("--threads", "1"));
         own.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class.getName());
         own.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class.getName());
-        own.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, "0"); // each input's total goes on, not the last alone
+        // 0: each input's total goes on, and not the last alone.
+        own.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, given.getOrDefault("--cache-bytes", "0"));
         own.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, given.getOrDefault("--commit-ms", "100"));
         own.put(StreamsConfig.REPARTITION_PURGE_INTERVAL_MS_CONFIG, "3600000"); // Fencepost reads the repartition topics
         own.put(StreamsConfig.consumerPrefix(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG), "earliest");

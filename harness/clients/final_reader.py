@@ -180,11 +180,14 @@ class FinalReader:
             state = about = content = None
             if self._states and topic in self._stated and not sentinel:
                 state = self._expected(message, tp, offset, expected)
-            if topic in self._foreign.topics and (found := self._expect.about(as_input(message))) is not None:
-                about, crc = found.by or NOTHING, found.digest
-                content = excerpt(key, message.value())
-            else:
-                crc = digest(key, message.value(), headers, timestamp_ms)
+            crc = digest(key, message.value(), headers, timestamp_ms)
+            if topic in self._foreign.topics:
+                judged = as_input(message)
+                state = self._expect.state(judged)
+                if (found := self._expect.about(judged)) is not None:
+                    about, crc = found.by or NOTHING, found.digest
+                if state is not None or found is not None:
+                    content = excerpt(key, message.value())
             named = (value, slot, inputs, crc, timestamp_ms, sentinel, key_name(key), state, about, content)
             records.append((tp, offset, *named))
         self._parts.extend("records", len(records), *map(list, zip(*records, strict=True)))

@@ -12,4 +12,16 @@ def due_row(due: Due, tp: int, partition: int, offset: int) -> tuple[object, ...
 
 def adds_row(add: Adds, tp: int, offset: int) -> tuple[object, ...]:
     """Something that it adds to a sum."""
-    return (add.stage, tp, offset, None, add.topic, None, key_name(add.key), add.amount, None, None, None)
+    return (
+        add.stage,
+        tp,
+        offset,
+        None,
+        add.topic,
+        None,
+        key_name(add.key),
+        add.amount,
+        None,
+        None,
+        add.content,
+    )

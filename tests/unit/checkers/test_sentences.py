@@ -343,7 +343,42 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
         (
             {"output_topic": "sums", "key": "north", "state": 4, "due": 7, "inputs": 2},
             "key north of sums has the last sum 4, and its 2 inputs add up to 7",
-        )
+        ),
+        (
+            {
+                "output_topic": "totals",
+                "key": "north",
+                "inputs": 2,
+                "record": record(19, value=None, content="north: 4"),
+                "input": INPUT | {"due": [{"topic": "totals", "content": "north: 7"}]},
+            },
+            "key north of totals ends with the record at invoices/3 offset 19, which holds north: 4, and north: 7 was due after its 2 inputs",
+        ),
+        (
+            {
+                "output_topic": "totals",
+                "key": "north",
+                "inputs": 2,
+                "record": None,
+                "input": INPUT
+                | {
+                    "due": [
+                        {"topic": t, "content": f"{k}: 7"}
+                        for t, k in (("a", "north"), ("totals", "a"), ("totals", "north"))
+                    ]
+                },
+            },
+            "key north of totals has no record, and north: 7 was due after its 2 inputs",
+        ),
+        (
+            {
+                "output_topic": "totals",
+                "key": "x",
+                "inputs": 0,
+                "record": record(19, value=None, content="x: 4"),
+            },
+            "key x of totals ends with the record at invoices/3 offset 19, which holds x: 4, and no input leads to it",
+        ),
     ],
     "order-violation": [
         (

@@ -32,6 +32,7 @@ def test_what_was_said_is_what_is_read(tmp_path: Path) -> None:
         shares={"refunds": 0.1},
         outputs=outputs,
         correlate="key",
+        final=["invoices"],
         topics={"invoices": {"partitions": 2}},
     )
     described = read(said.save(tmp_path / "pipelines"))
@@ -43,6 +44,7 @@ def test_what_was_said_is_what_is_read(tmp_path: Path) -> None:
     assert described.inputs["purchases"].make is not None
     assert [described.inputs[topic].share for topic in ("purchases", "refunds")] == [1.0, 0.1]
     assert described.topics["invoices"].partitions == 2
+    assert described.expect.final == ("invoices",)
     assert {function.file for function in described.functions} == {Path(__file__)}
 
 

@@ -102,6 +102,49 @@ def test_a_key_of_one_topic_is_not_that_of_another(tmp_path: Path) -> None:
         assert value == b"4"
 
 
+FINAL = f'{COUNTING}final = ["totals"]\nfold = "expect.py:total"\n'
+
+
+def test_where_the_last_record_of_a_key_is_judged_what_is_added_comes_to_the_last_that_is_due(
+    tmp_path: Path,
+) -> None:
+    asked = expectation(tmp_path, FINAL.replace('name = "count"', 'name = "count"\ngroup = "g"'))
+    given = [(b"a", b"1"), (b"b", b"10"), (b"a", b"2")]
+    sums: dict[bytes, int] = {}
+    for key, value in given:
+        record = bought(value, key, "invoices")
+        assert list(asked.due(record)) == []
+        (add,) = asked.adds(record)
+        assert (add.stage, add.topic, add.key) == ("count", "totals", key)
+        sums[key] = sums.get(key, 0) + add.amount
+        held = Input("totals", key, add.content.partition(": ")[2].encode() if add.content else None)
+        assert asked.state(held) == sums[key] and asked.about(held) is None
+    assert add.content == "a: 3"
+    other = bought(b"1", b"a", "invoices")
+    assert asked.state(other) is None and asked.about(other) is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("return None, [('totals', None, '1')]", "in which b'1' has no key"),
+        (
+            "return None, [('totals', 'all', '1')]",
+            "in which the key b'all' comes of inputs in invoices/0 and in invoices/1",
+        ),
+    ],
+)
+def test_a_last_record_of_which_nobody_knows_whose_it_is_is_an_error(
+    body: str, words: str, tmp_path: Path
+) -> None:
+    functions = f"{FUNCTIONS}\ndef all(state, topic, key, value):\n    {body}\n"
+    text = FINAL.replace('name = "count"', 'name = "count"\ngroup = "g"').replace(":total", ":all")
+    asked = expectation(tmp_path, text, functions)
+    with pytest.raises(UserError, match=words):
+        for partition, key in enumerate((b"a", b"b")):
+            list(asked.adds(Input("invoices", key, b"1", partition)))
+
+
 def test_an_output_that_no_stage_makes_of_it_is_an_error(tmp_path: Path) -> None:
     asked = expectation(tmp_path, functions=FUNCTIONS.replace('"invoices"', '"invoice"'))
     with pytest.raises(

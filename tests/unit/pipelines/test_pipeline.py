@@ -100,6 +100,16 @@ def test_how_an_output_is_known_follows_from_how_it_is_joined(
     assert [one.identity for one in facts(tmp_path, text).topics] == [Identity.JOURNAL, identity]
 
 
+def test_where_the_last_record_of_a_key_is_judged_no_other_is_joined_to_an_input(tmp_path: Path) -> None:
+    text = (
+        TWO.replace("GUARANTEE", "").replace("transactions = false", 'group = "c"') + 'final = ["totals"]\n'
+    )
+    told = {topic.name: topic.identity for topic in pipeline(tmp_path, text).facts(OPTIONS).topics}
+    assert (told["invoices"], told["totals"]) == (Identity.CONTENT, Identity.FINAL)
+    tagged = {topic.name: topic.identity for topic in pipeline(tmp_path, text).facts(OPTIONS, "t-1").topics}
+    assert tagged["t-1-totals"] is Identity.FINAL
+
+
 def test_its_stages_keep_no_journal_and_come_to_no_steps(tmp_path: Path) -> None:
     found = facts(tmp_path)
     bill, count = found.stages

@@ -265,6 +265,21 @@ MISTAKES = {
         'outputs = "expect.py:outputs"\nignore = ["created_at"]',
         '[expect] ignore must hold JSON pointers, as "/created_at", not \'created_at\'',
     ),
+    "a last record in a topic that nothing writes": (
+        "[expect]", '[expect]\nfinal = ["total"]', 'has total in `final`: there is no topic "total"'),
+    "a last record in a topic that is read": (
+        "[expect]",
+        """[[stage]]
+name = "count"
+reads = ["invoices"]
+writes = ["totals"]
+command = ["true"]
+[expect]
+final = ["invoices"]""",
+        "has invoices in `final`, which [[stage]] count reads: ",
+    ),
+    "a last record of a stage without a group": (
+        "[expect]", '[expect]\nfinal = ["invoices"]', "has invoices in `final`, and [[stage]] bill has no group: "),
     "no group": (
         '["true"]', '["true", "{group}"]', "[[stage]] bill command has {group}, and the stage has no group: add it",
     ),
