@@ -24,6 +24,7 @@ from nemeses.in_transaction import GOAL, stage_of
 from nemeses.markers import described
 from nemeses.overhearing import IDENTIFY_TIMEOUT_S, own_id
 from nemeses.stopped import OFFSETS_ADDED, ONGOING, PREPARE_COMMIT, PREPARES_S, stop_in, stop_prepared
+from nemeses.targets import worker_in_role
 
 STATES = frozenset({ONGOING, OFFSETS_ADDED, PREPARE_COMMIT})
 """Where a transaction can be caught: it is open, its offsets are in it as well, or it is decided and not all of its
@@ -98,23 +99,26 @@ def _caught(
     return True
 
 
-def await_work(context: FaultContext, member: Member) -> None:
-    """Wait until its stage is ready and writes, for no longer than a fault may be late, or the stage silent: who
-    strikes a program that only starts strikes little. One that does not come to that is struck as it is.
+def at_work(context: FaultContext, target: Target) -> Member:
+    """An instance, once its stage is ready and writes; of one that ends meanwhile, who took its place.
+
+    It waits for no longer than a fault may be late, or the stage silent: who strikes a program that only starts strikes
+    little. One that does not come to that is struck as it is.
     """
-    stage = stage_of(context, member)
+    stage = next(one for one in context.stages if one.name == target.name.partition("/")[0])
     timeout_s = AT_WORK_TIMEOUT_S if stage.group else max(AT_WORK_TIMEOUT_S, stage.idle_s)
     first: list[int] = []
 
     def works() -> bool:
-        if member.alive and context.processes.starting(stage.name):
+        if not context.processes.workers(stage.name) or context.processes.starting(stage.name):
             return False
         written = sum(high for _, _, high in context.cluster.last_stable(stage.writes).values())
         first.append(written)
-        return not member.alive or written > first[0]
+        return written > first[0]
 
     with suppress(WaitTimeout):
         wait_for(works, f"{stage.name} to write", timeout_s, every_s=0.1)
+    return worker_in_role(context.processes, target)
 
 
 def await_followers(context: FaultContext, injection: Injection) -> None:

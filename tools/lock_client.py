@@ -12,7 +12,6 @@ import json
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
 from lock_kafka import FOLDER, closure
 

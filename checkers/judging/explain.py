@@ -49,11 +49,9 @@ def explain(
     t: Tables,
     rows: Mapping[tuple[int, str, bool], Finding],
     facts: Mapping[int, list[tuple[str, str]]],
-    joined: bool = False,
+    contents: bool = False,
 ) -> None:
-    """Add names and circumstances to the examples, in place. `joined`: outputs of a run are joined to their inputs by
-    what they hold.
-    """
+    """Add names and circumstances to the examples, in place. `contents`: what records hold is kept of a run."""
     places: set[tuple[int, ...]] = set()
     ops: set[tuple[int, ...]] = set()
     for (run, _, _), finding in rows.items():
@@ -68,12 +66,12 @@ def explain(
         places,
     )
     ops |= {(key[0], row["op"]) for key, row in stored.items() if row["op"] is not None}
-    contents = _contents(s, places) if joined else {}
+    held = _contents(s, places) if contents else {}
     told = lookup(s["ops"].select("run", *OPERATION_COLUMNS), ("run", "op"), ops)
     names = {run: dict(_names(facts.get(run, ()))) for run, _, _ in rows}
     for (run, _, _), finding in rows.items():
         finding.examples = [
-            _describe(example, "", run, stored, told, names[run], contents) for example in finding.examples
+            _describe(example, "", run, stored, told, names[run], held) for example in finding.examples
         ]
 
 

@@ -86,10 +86,10 @@ def materialise(
     checkers: Sequence[Checker],
     examples: int,
     phase: Phase = in_silence,
-    joined: bool = False,
+    contents: bool = False,
 ) -> Materialised:
-    """Run all checkers, and beside them the facts of `evidence`; keep the first findings of each. `joined`: outputs of
-    a run are joined to their inputs by what they hold.
+    """Run all checkers, and beside them the facts of `evidence`; keep the first findings of each. `contents`: what
+    records hold is kept of a run.
     """
     phase("checks")
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="facts") as pool:
@@ -97,7 +97,7 @@ def materialise(
         found = collect(t, checkers, examples)
         told = facts.result()
     phase("examples")
-    explain_all(s, t, checkers, found, told, joined)
+    explain_all(s, t, checkers, found, told, contents)
     return Materialised(found.rows, told, found.crashed, found.caused)
 
 
@@ -107,7 +107,7 @@ def explain_all(
     checkers: Sequence[Checker],
     found: Collected,
     facts: Mapping[int, list[tuple[str, str]]],
-    joined: bool = False,
+    contents: bool = False,
 ) -> None:
     """Add to the examples, in place: what each checker alone knows, then names and circumstances. What a
     checker has found stands, though it crash here.
@@ -118,7 +118,7 @@ def explain_all(
             if name in checker.anomalies:
                 mine[run].append(one)
         _guarded(checker, partial(checker.explain, t, mine), found.crashed)
-    explain(s, t, found.rows, facts, joined)
+    explain(s, t, found.rows, facts, contents)
 
 
 def collect(t: Tables | ExternalTables, checkers: Sequence[Checker], examples: int) -> Collected:

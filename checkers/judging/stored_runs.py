@@ -66,8 +66,8 @@ def _bring(spark: SparkSession, runs: Sequence[StoredRun], examples: int, phase:
         sources = identified(blinded(read_sources(spark, runs), runs), runs)
         with partitioned(spark, lambda: count_rows(runs)):
             tables = make_tables(sources, any(run.blind or run.unjournaled for run in runs))
-            joined = any(run.joined for run in runs)
-            return materialise(sources, tables, (*STORE_CHECKERS, UNSETTLED), examples, phase, joined)
+            contents = any(run.unjournaled for run in runs)
+            return materialise(sources, tables, (*STORE_CHECKERS, UNSETTLED), examples, phase, contents)
 
 
 def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgement:

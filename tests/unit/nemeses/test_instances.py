@@ -146,6 +146,26 @@ def test_one_is_killed_once_it_is_ready_and_its_stage_writes(
         assert struck(run, "kill-instance").acted and highs == []
 
 
+def test_who_took_the_place_of_one_that_ended_before_it_was_struck_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instances, "AT_WORK_TIMEOUT_S", 10.0)
+    highs = [5, 5, 6]
+    with running(tmp_path, FakeCluster(), STAYS) as (run, member):
+
+        def last_stable(topics: Sequence[str]) -> dict[tuple[str, int], tuple[int, int, int]]:
+            if len(highs) == 2:
+                member.expected_to_end = True
+                member.child.kill()
+                run.processes.replace(member)
+            return {("out", 0): (0, 0, highs.pop(0))}
+
+        monkeypatch.setattr(run.cluster, "last_stable", last_stable)
+        effect = struck(run, "kill-instance")
+        assert effect.acted and effect.target == "instance s-1.1" and highs == []
+        assert journals(run) == ["s-1.0", "s-1.1", "s-1.2"]
+
+
 def test_a_stage_that_may_be_silent_for_long_is_waited_for_as_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
