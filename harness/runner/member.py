@@ -100,6 +100,17 @@ class Member:
             return any(re.search(pattern, line) for line in lines)
 
 
+def lacks(member: Member, members_of: Callable[[str], Collection[str] | None]) -> str:
+    """In words: one that is not ready, and what it was to be known by."""
+    if member.manners is None:
+        return f"{member.journal} has said nothing"
+    if member.manners.ready is not None:
+        return f"{member.journal} has printed no line that matches {member.manners.ready!r}"
+    there = members_of(member.group or "")
+    words = "is not stable" if there is None else f"has {len(there)} member{'s' * (len(there) != 1)}"
+    return f"{member.journal} is not ready, for its group {member.group} {words}"
+
+
 def is_up(
     member: Member, members_of: Callable[[str], Collection[str] | None], workers: Sequence[Member]
 ) -> bool:

@@ -21,7 +21,7 @@ from harness.processes.control_line import Claims, Report
 from harness.processes.spawn import Supervisor
 from harness.programs import Program, Seat
 from harness.reasons import Reason
-from harness.runner.member import Member, is_up
+from harness.runner.member import Member, is_up, lacks
 from harness.waiting import wait_for
 
 WORKER_LOGS = "its log stands in the run's folder, in workers/"
@@ -158,7 +158,7 @@ class Processes:
                     raise StartFailed(f"{member.journal} ended at its start: {member.last_words()}")
             return self._all_up(members)
 
-        waiting = lambda: [m.journal for m in members if not m.heard.ready]  # noqa: E731
+        waiting = lambda: "; ".join(lacks(m, self._members_of) for m in members if not m.heard.ready)  # noqa: E731
         within_s = max((m.manners.ready_within_s for m in members if m.manners), default=START_TIMEOUT_S)
         wait_for(ready, "all workers to be ready", within_s, every_s=0.05, last_seen=waiting)
 
