@@ -29,8 +29,8 @@ def check_who_speaks_over_a_slot_is_heard(cluster: Cluster, footing: Footing = H
             if footing.guest:  # the brokers' logs are not a guest's to turn on
                 assert heard() == Heard()
                 return
-            ids = frozenset((group, one) for one in cluster.members(group) or ())
-            assert ids
+            told = wait_for(lambda: cluster.members(group), f"{group} to be stable", WITHIN_S)
+            ids = frozenset((group, one) for one in told)
             wait_for(lambda: heard().members & ids, f"the member of {group} to be heard", WITHIN_S)
             first = heard().transactional_ids[own]
             wait_for(lambda: heard().transactional_ids[own] > first, f"{own} to be heard again", WITHIN_S)

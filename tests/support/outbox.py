@@ -14,18 +14,18 @@ from tests.support.stored_tables import OFFSETS, Row
 OPTIONS = {"inputs": "ax", "outputs": "y", "expects": "xy"}
 
 
-def publish(h: History, *rows: int) -> None:
-    """A relay takes rows, in this order, and publishes them in a transaction that commits."""
+def publish(h: History, *rows: int, committed: bool = True) -> None:
+    """A relay takes rows, in this order, and publishes them in a transaction that commits, or aborts."""
     taken = h.op("w", "poll")
     for at in rows:
         h.poll(taken, "a", at, h.entries["a"][at]["value"])
-    op = h.op("w")
+    op = h.op("w", outcome="ok" if committed else "fail")
     for at in rows:
         value = f"{op.name}:{len(op.values)}"
         place = h.put("x", value, 1, slot="x", inputs=[("a", at)], digest=7)
         h.send(op, "x", place, inputs=[at], slot="x")
-    h.mark("x", 1, "commit")
-    h.complete(1, ["x"])
+    h.mark("x", 1, "commit" if committed else "abort")
+    h.complete(1, ["x"], "Commit" if committed else "Abort")
 
 
 def apply(h: History, events: Sequence[int], *rows: int) -> None:

@@ -73,6 +73,17 @@ def an_event_that_the_group_went_past_and_that_was_not_applied_is_lost(h: Histor
 
 
 @case(options=OPTIONS)
+def an_event_that_was_aborted_is_not_the_one_that_the_group_had_to_take(h: History) -> None:
+    h.feed(3)
+    publish(h, 0)
+    publish(h, 1, committed=False)
+    publish(h, 2)
+    publish(h, 1)
+    apply(h, [0, 4], 0, 2)
+    outbox(h)
+
+
+@case(options=OPTIONS)
 def an_event_that_the_group_did_not_come_to_is_not_lost(h: History) -> None:
     h.feed(2)
     publish(h, 0, 1)

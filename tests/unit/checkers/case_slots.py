@@ -51,6 +51,14 @@ def of_two_outputs_that_one_slot_owes_one_is_missing(h: History) -> None:
     h.take(0)
 
 
+@case(lost_input=1)
+def of_three_outputs_that_one_slot_owes_one_is_missing(h: History) -> None:
+    h.feed(1)
+    h.expect(0, digest=8)
+    h.expect(0, digest=9)
+    _second(h, h.take(0, gives="xx"), digest=8)
+
+
 @case(lost_input=2)
 def of_two_outputs_that_one_slot_owes_both_are_missing(h: History) -> None:
     h.feed(1)

@@ -18,7 +18,10 @@ def _sums(h: History, *states: int) -> None:
         h.put("y", None, key="k", state=state)
 
 
-@case(aggregate_mismatch=1)
+@case(
+    aggregate_mismatch=1,
+    tells={"aggregate-mismatch": {"input": {"topic": "a", "partition": 0, "offset": 1}}},
+)
 def a_last_sum_that_is_not_the_sum_of_its_inputs_is_a_mismatch(h: History) -> None:
     _sums(h, 7, 4)
 
@@ -40,7 +43,7 @@ def an_aborted_sum_does_not_count(h: History) -> None:
     h.mark("y", 9, "abort")
 
 
-@case(aggregate_mismatch=1)
+@case(aggregate_mismatch=1, tells={"aggregate-mismatch": {"input": None}})
 def a_sum_of_a_key_to_which_nothing_was_added_is_a_mismatch(h: History) -> None:
     _sums(h, 7)
     h.put("y", None, key="j", state=1)
