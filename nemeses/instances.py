@@ -78,7 +78,8 @@ def _caught(
     own = stage_of(context, member).transactional_ids.get(member.worker or "") or own_id(context, member)
     if own is None:
         effect.lacking[GOAL] = (
-            f"{member.journal} spoke of no transactional id for {IDENTIFY_TIMEOUT_S:g} s: name it in its stage"
+            f"{member.journal} spoke of no transactional id for {IDENTIFY_TIMEOUT_S:g} s: name it in its "
+            "stage, or say transactions = false there if it has none"
         )
         return False
     try:

@@ -31,7 +31,7 @@ class UserExpectation:
 
     def due(self, record: Input) -> Iterator[Due]:
         """The outputs that it must lead to. Raises `UserError`."""
-        made = [one for one in self._owed(record) if one[0] not in self.final]
+        made = [one for one in self.owed(record) if one[0] not in self.final]
         about, many = self._correlation.of_input(record) if made else None, Counter[str]()
         for topic, key, value in made:
             many[topic] += 1
@@ -45,7 +45,7 @@ class UserExpectation:
                 content=excerpt(key, value),
             )
 
-    def _owed(self, record: Input) -> Sequence[Made]:
+    def owed(self, record: Input) -> Sequence[Made]:
         """What it must lead to, asked once of each input: whoever folds has a state. Raises `UserError`.
 
         What a program has written, and nothing joins to an input, must lead to nothing: nobody owed it either.
@@ -72,7 +72,7 @@ class UserExpectation:
             if self._places.setdefault(place, record.partition) != record.partition:
                 raise UserError(
                     f"{name}: records of the key {record.key!r} stand in several partitions of {record.topic}, so that "
-                    "nobody knows in which order they were folded"
+                    "nobody knows in which order they are folded, unless it has one partition"
                 )
         if not isinstance(given, list | tuple):
             raise UserError(f"{name} must give a list of (topic, key, value), not {type(given).__name__}")
@@ -83,7 +83,7 @@ class UserExpectation:
         """Where the last record of a key is judged: the digest that it then must have, by what it differs from the one
         before it. All of them add up to the last. Raises `UserError`.
         """
-        last = {(topic, key): value for topic, key, value in self._owed(record) if topic in self.final}
+        last = {(topic, key): value for topic, key, value in self.owed(record) if topic in self.final}
         for (topic, key), value in last.items():
             name, place = in_file(self._described, topic), (record.topic, record.partition)
             if key is None:
@@ -94,15 +94,19 @@ class UserExpectation:
             if whose != place:
                 raise UserError(
                     f"`final` has {name}, in which the key {key!r} comes of inputs in {_named(whose)} and in "
-                    f"{_named(place)}: nobody knows which of them comes last"
+                    f"{_named(place)}: nobody knows which of them comes last, unless that topic has one partition"
                 )
-            digest = self._correlation.digest(key, value)
+            digest = self._of_last(key, value)
             self._last[topic, key] = digest, place
             yield Adds(self._stage_of(record.topic, topic), topic, key, digest - before, excerpt(key, value))
 
     def state(self, record: Input) -> int | None:
         """The digest of a record in a topic of which the last record of each key is judged."""
-        return self._correlation.digest(record.key, record.value) if record.topic in self.final else None
+        return self._of_last(record.key, record.value) if record.topic in self.final else None
+
+    def _of_last(self, key: bytes | None, value: bytes | None) -> int:
+        """A null value says that there is none: as if no record stood there."""
+        return 0 if value is None else self._correlation.digest(key, value)
 
     def about(self, record: Input) -> About | None:
         """What an output says of its input; nothing, where its key alone counts."""

@@ -225,9 +225,21 @@ def _require_whole(whole: Table, described: Description) -> None:
 def _require_last(whole: Table, described: Description) -> None:
     """Topics of which the last record of each key is judged. Raises `UsageError`."""
     written = {topic for stage in described.stages for topic in stage.writes}
-    for topic in described.expect.final if described.expect else ():
+    expect, promised = described.expect, described.guarantee
+    if expect and expect.final and promised is Guarantee.AT_MOST_ONCE:
+        raise whole.error(
+            "has `final` and promises at-most-once, which permits that the last input of a key is lost: leave out "
+            "`final`"
+        )
+    if expect and expect.final and expect.fold and promised is Guarantee.AT_LEAST_ONCE:
+        raise whole.error(
+            "has `final` and `fold`, and promises at-least-once: what takes effect twice is in the last record, so "
+            "that nothing could be judged; leave out `final`, or give `outputs` where repeating changes nothing"
+        )
+    for topic in expect.final if expect else ():
         if topic not in written:
-            raise whole.error(f"has {topic} in `final`: {unknown('topic', topic, sorted(written))}")
+            words = unknown("topic", topic, sorted(written))
+            raise whole.error(f"has {topic} in `final`, which no stage writes: {words}")
         for stage in described.stages:
             if topic in stage.reads:
                 raise whole.error(

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
+from zlib import crc32
 
 from harness.errors import UsageError
 from harness.expectation import Input
@@ -20,6 +21,8 @@ from pipelines.pipeline import UserPipeline
 TRIED = 20
 """Inputs of each topic."""
 TIMEOUT_S = 30.0
+PARTITIONS = 6
+"""Of a topic of which the file says nothing: more than one."""
 WELL = "every function was tried"
 
 
@@ -71,7 +74,15 @@ def _inputs(pipeline: UserPipeline) -> Iterator[Input]:
         rng = Random("trial")
         for n in range(min(TRIED, feed.count if feed.count is not None else TRIED)):
             fed = feed.make(rng, n)
-            yield Input(feed.topic, fed.key, fed.value, headers=fed.headers)
+            where = _partition(pipeline, feed.topic, fed.key, n)
+            yield Input(feed.topic, fed.key, fed.value, where, headers=fed.headers)
+
+
+def _partition(pipeline: UserPipeline, topic: str, key: bytes | None, n: int) -> int:
+    """Some partition: of a key always the same, without one any. Clients take an empty key for none."""
+    made = pipeline.described.topics.get(topic)
+    count = made.partitions if made and made.partitions else PARTITIONS
+    return (crc32(key) if key else n) % count
 
 
 def _told(
@@ -86,16 +97,16 @@ def _told(
 def _through(
     pipeline: UserPipeline, asked: UserExpectation, record: Input, depth: int = 0
 ) -> Iterator[tuple[str, Sequence[Made]]]:
-    made = asked.made(record)
-    alone = UserExpectation(pipeline.described, asked.expect)
-    for asks in (alone.due, alone.adds):
+    made = asked.owed(record)
+    for asks in (asked.due, asked.adds):
         list(asks(record))  # each has a stage, and a key where it needs one
     yield record.topic, made
     correlation = Correlation(asked.expect)
     joined = any(topic not in asked.final for topic, _, _ in made)
     wanted = correlation.of_input(record) if joined else None
     for topic, key, value in made:
-        output = Input(topic, key, value, headers=record.headers)  # as if it had forwarded them
+        where = _partition(pipeline, topic, key, record.partition)
+        output = Input(topic, key, value, where, headers=record.headers)  # as if it had forwarded them
         found = wanted if topic in asked.final else correlation.of_output(output)
         if wanted not in (None, found):
             raise UserError(

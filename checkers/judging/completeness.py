@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from checkers.judging.gathered import Facts, Incomplete, Row
 from checkers.judging.internal_logs import internal_logs
 from checkers.judging.silent import without_journals
-from checkers.needs import NEEDS, OF_TRANSACTIONS, refused_log
+from checkers.needs import FINAL_ALONE, NEEDS, OF_TRANSACTIONS, refused_log
 from checkers.registry import EDGES
 from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.producers import TRANSACTIONS_TOPIC
@@ -65,6 +65,8 @@ def missing_needs(
                 missing["offsets-within"] = missing[need]  # nobody could see where they were committed
     if not offsets_within:
         missing |= dict.fromkeys(missing.keys() & {"offsets-within"}, NO_OFFSETS_WITHIN)
+    if unjournaled and has["aggregate"]:
+        missing |= dict.fromkeys(missing.keys() & {"joined", "expected"}, FINAL_ALONE)
     if not transactions:
         missing |= dict.fromkeys(missing.keys() & OF_TRANSACTIONS, NO_TRANSACTIONS)
     return missing

@@ -11,7 +11,7 @@ null ones left out.
 `reader`: the operation that was given the record: the same, with role and n (which of its deliveries).
 
 `input`: a place in an input topic: topic, partition, offset; and of a pipeline of a user's `due`: what it must lead to
-[topic, content]. `offsets`: offset commits: topic,
+[topic, slot, key, content]. `offsets`: offset commits: topic,
 partition, committed. `claims`: topic, partition, first, next.
 
 `passed_by`: the offset commit by which a group went past an input: its own topic, partition, offset,
@@ -83,7 +83,7 @@ def _contents(s: Sources, places: set[tuple[int, ...]]) -> dict[tuple[int, ...],
         s["expected"]
         .where("content is not null")
         .groupBy(*by)
-        .agg(F.expr("array_sort(collect_list(struct(topic, slot, content))) as due"))
+        .agg(F.expr("array_sort(collect_list(struct(topic, slot, key, content))) as due"))
     )
     found = lookup(owed, by, places)
     return {at: {**held.get(at, {}), **found.get(at, {})} for at in held.keys() | found.keys()}

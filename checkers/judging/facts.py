@@ -151,15 +151,15 @@ def _operations(t: Tables) -> DataFrame:
 
 
 def _spans(t: Tables) -> DataFrame:
-    """Transactions of which no journal tells; of how many is known which markers are theirs, how many there are, and
-    of how many the log of every partition is here from its beginning.
+    """Transactions of which no journal tells; of how many is known which markers are theirs, how many there are, in
+    how many an output is joined to an input, and of how many the log of every partition is here from its beginning.
     """
     assert t.spans is not None
     counts = {
         "spans_committed": "decided = 'commit'",
         "spans_aborted": "decided = 'abort'",
         "spans_whole": "whole",
-        "spans_compared": "size(reads) > 0",
+        "spans_compared": "size(reads) > 0 and exists(records, r -> size(r.inputs) > 0)",
     }
     here = t.tps.where(f"logged and {FROM_THE_START}").groupBy("run").agg(F.expr("collect_set(tp) as here"))
     ended = t.states.where(f"state in {COMPLETE} and size(before.tps) > 0").join(

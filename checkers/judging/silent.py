@@ -12,8 +12,8 @@ BY_OFFSETS = "offset-output-mismatch by inputs"
 """The clause of offset-output-mismatch that holds inputs of outputs against offsets, as `not_checked` names it."""
 NOT_COMPARED = Reason(
     "offsets-elsewhere",
-    "the stages keep their offsets elsewhere, or hand records on to themselves, so that no output was held against the "
-    "offsets of its transaction",
+    "the stages keep their offsets elsewhere, hand records on to themselves, or write nothing that is joined to one "
+    "input, so that no output was held against the offsets of its transaction",
     BY_OFFSETS,
 )
 CONTENTS = "contents of topics that the file does not name"

@@ -105,10 +105,20 @@ def an_aborted_input_adds_nothing(h: History) -> None:
     h.put("y", None, key="k", state=7)
 
 
-@case(options={"outputs": "xyz"})
-def a_key_in_two_partitions_has_no_last_sum(h: History) -> None:
+@case(options={"outputs": "xyz"}, aggregate_mismatch=1)
+def a_key_in_two_partitions_that_ends_right_in_neither_is_a_mismatch(h: History) -> None:
     _fed(h)
     h.put("y", None, key="k", state=3)
+    h.put("z", None, key="k", state=7)
+    h.put("z", None, key="k", state=4)
+    h.alter("partitions", lambda row: row | {"topic": "y", "partition": 1} if row["topic"] == "z" else row)
+
+
+@case(options={"outputs": "xyz"})
+def a_key_in_two_partitions_of_which_one_ends_right_accuses_nobody(h: History) -> None:
+    _fed(h)
+    h.put("y", None, key="k", state=7)
+    h.put("z", None, key="k", state=3)
     h.put("z", None, key="k", state=4)
     h.alter("partitions", lambda row: row | {"topic": "y", "partition": 1} if row["topic"] == "z" else row)
 

@@ -350,7 +350,7 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
                 "key": "north",
                 "inputs": 2,
                 "record": record(19, value=None, content="north: 4"),
-                "input": INPUT | {"due": [{"topic": "totals", "content": "north: 7"}]},
+                "input": INPUT | {"due": [{"topic": "totals", "key": "north", "content": "north: 7"}]},
             },
             "key north of totals ends with the record at invoices/3 offset 19, which holds north: 4, and north: 7 was due after its 2 inputs",
         ),
@@ -363,12 +363,20 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
                 "input": INPUT
                 | {
                     "due": [
-                        {"topic": t, "content": f"{k}: 7"}
+                        {"topic": t, "key": k, "content": f"{k}: 7"}
                         for t, k in (("a", "north"), ("totals", "a"), ("totals", "north"))
                     ]
                 },
             },
             "key north of totals has no record, and north: 7 was due after its 2 inputs",
+        ),
+        (
+            {
+                "output_topic": "totals",
+                "inputs": 0,
+                "record": record(19, value=None, content="4"),
+            },
+            "no key of totals ends with the record at invoices/3 offset 19, which holds 4, and no input leads to it",
         ),
         (
             {

@@ -120,6 +120,7 @@ def test_where_the_last_record_of_a_key_is_judged_what_is_added_comes_to_the_las
         held = Input("totals", key, add.content.partition(": ")[2].encode() if add.content else None)
         assert asked.state(held) == sums[key] and asked.about(held) is None
     assert add.content == "a: 3"
+    assert asked.state(Input("totals", b"a", None)) == 0, "no value is as no record"
     other = bought(b"1", b"a", "invoices")
     assert asked.state(other) is None and asked.about(other) is not None
 
@@ -143,6 +144,17 @@ def test_a_last_record_of_which_nobody_knows_whose_it_is_is_an_error(
     with pytest.raises(UserError, match=words):
         for partition, key in enumerate((b"a", b"b")):
             list(asked.adds(Input("invoices", key, b"1", partition)))
+
+
+def test_a_null_value_that_is_due_comes_to_nothing(tmp_path: Path) -> None:
+    body = "return None, [('totals', key, None if value == b'close' else value)]"
+    functions = f"{FUNCTIONS}\ndef closes(state, topic, key, value):\n    {body}\n"
+    text = FINAL.replace('name = "count"', 'name = "count"\ngroup = "g"').replace(":total", ":closes")
+    asked = expectation(tmp_path, text, functions)
+    amounts = [
+        add.amount for value in (b"open", b"close") for add in asked.adds(bought(value, b"a", "invoices"))
+    ]
+    assert amounts[0] != 0 and sum(amounts) == 0
 
 
 def test_an_output_that_no_stage_makes_of_it_is_an_error(tmp_path: Path) -> None:

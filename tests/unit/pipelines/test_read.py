@@ -266,7 +266,7 @@ MISTAKES = {
         '[expect] ignore must hold JSON pointers, as "/created_at", not \'created_at\'',
     ),
     "a last record in a topic that nothing writes": (
-        "[expect]", '[expect]\nfinal = ["total"]', 'has total in `final`: there is no topic "total"'),
+        "[expect]", '[expect]\nfinal = ["total"]', "has total in `final`, which no stage writes: there is no topic"),
     "a last record in a topic that is read": (
         "[expect]",
         """[[stage]]
@@ -309,6 +309,25 @@ def test_a_mistake_is_told_in_a_sentence_that_names_its_place(mistake: str, tmp_
     told = str(refused.value)
     assert told.startswith(str(tmp_path / "pipeline.toml")) and words in told
     assert "\n" not in told
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "by", "words"),
+    [
+        ("at-most-once", "outputs", "has `final` and promises at-most-once"),
+        ("at-least-once", "fold", "has `final` and `fold`, and promises at-least-once"),
+    ],
+)
+def test_a_last_record_of_which_nothing_could_be_judged_is_refused(
+    guarantee: str, by: str, words: str, tmp_path: Path
+) -> None:
+    text = EXPECTING.replace('name = "billing"\n', f'name = "billing"\nguarantee = "{guarantee}"\n', 1)
+    text = text.replace('["true"]', '["true"]\ngroup = "g"').replace("outputs =", f"{by} =")
+    last = text.replace("[expect]", '[expect]\ncorrelate = "key"\nfinal = ["invoices"]')
+    with pytest.raises(UsageError, match=words):
+        described(tmp_path, last)
+    if by == "fold":
+        described(tmp_path, last.replace("fold =", "outputs ="))
 
 
 def test_a_file_that_is_not_there_or_not_text_cannot_be_read(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_what_comes_of_a_first_stage_is_tried_on_the_second(tmp_path: Path) -> N
 
 def test_an_input_that_nothing_joins_to_its_outputs_is_told(tmp_path: Path) -> None:
     told = tried(tmp_path, text=f'{EXPECTING}correlate = "json:/purchase_id"')
-    assert "nothing joins the input at purchases/0 offset 0 to its outputs" in told
+    assert "nothing joins the input at purchases/3 offset 0 to its outputs" in told
 
 
 def test_where_nothing_is_expected_the_inputs_are_tried_all_the_same(tmp_path: Path) -> None:
@@ -118,3 +118,28 @@ def test_what_nothing_would_join_is_told(tmp_path: Path) -> None:
     words = tried(tmp_path, outputs("return [('invoices', b'another', value)]"), by_key)
     assert "and 'another' in an output in invoices that must come of it" in words
     assert "nothing joins the two" in words
+
+
+@pytest.mark.parametrize(
+    ("key", "more", "words"),
+    [
+        ("'all'", "", "in which the key b'all' comes of inputs in purchases/"),
+        ("key", "", ""),
+        ("'all'", "[topics.purchases]\npartitions = 1\n", ""),
+    ],
+)
+def test_a_last_record_of_several_partitions_of_inputs_is_told_before_a_run(
+    key: str, more: str, words: str, tmp_path: Path
+) -> None:
+    text = EXPECTING.replace('["true"]', '["true"]\ngroup = "g"')
+    text = text.replace("[expect]", f'{more}[expect]\nfinal = ["invoices"]')
+    told = tried(tmp_path, outputs(f"return [('invoices', {key}, value)]"), text)
+    assert words in told if words else told == ""
+
+
+def test_inputs_without_a_key_cannot_be_folded(tmp_path: Path) -> None:
+    fold = EXPECTING.replace("outputs =", "fold =").replace(":outputs", ":kept")
+    functions = FUNCTIONS.replace('return f"customer-{rng.randrange(9)}"', 'return ""')
+    assert "records of the key b'' stand in several partitions of purchases" in tried(
+        tmp_path, f"{functions}\ndef kept(state, *given):\n    return 1, []\n", fold
+    )
