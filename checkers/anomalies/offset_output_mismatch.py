@@ -19,14 +19,21 @@ Without journals: the offsets of a transaction cover its inputs from where its g
 output whose input they do not cover is told, and an offset beyond the end of its partition; an input that they cover,
 and that led to nothing, is lost-input.
 
+Of an input of which only the last record of a key is judged (`final`), an offset commit outside any transaction that
+goes past it is told, where the topic of that record is written in transactions.
+
 Blind spot: offset commits that are gone (their topic is compacted), and those that bear no operation's
 name.
 Reference: KIP-98, "consume-transform-produce"; KIP-447.
 """
 
-from checkers.findings.build import SHOWN, SPAN_OPS, operation, place, record, records, span
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from checkers.findings.build import SHOWN, SPAN_OPS, finding, operation, place, record, records, span
 from checkers.findings.rules import Rule
 from checkers.findings.told import Told
+from checkers.stored.tables import Tables
 from harness.telling.example import Example, fate, named_offset, named_place, named_record
 from harness.telling.words import listed, printable
 
@@ -140,10 +147,73 @@ RULES = (
     ),
 )
 """One finding for each operation and clause; of the clauses over inputs, for each operation and input."""
+OUTSIDE = "an offset was committed outside a transaction"
+
+
+def offset_output_mismatch(t: Tables) -> DataFrame | None:
+    """One row for each offset commit outside any transaction that went past an input of which only a last record is
+    judged, where the topic of that is written in transactions: which of them holds the input nobody knows.
+    """
+    if t.spans is None:
+        return None
+    within = (
+        t.spans.where("decided = 'commit'")
+        .selectExpr("run", "explode(records.tp) as tp")
+        .distinct()
+        .join(F.broadcast(t.tps.select("run", "tp", "topic")), on=["run", "tp"])
+        .select("run", "topic")
+        .distinct()
+    )
+    by_group = "partition by run, commit.group, commit.tp order by offset"
+    before = f"{by_group} rows between unbounded preceding and 1 preceding"
+    passed = (
+        t.positions.where("commit.committed is not null and fate in ('commit', 'plain')")
+        .selectExpr(
+            *(
+                "run",
+                "tp as log_tp",
+                "offset as log_offset",
+                "fate",
+                "commit.group",
+                "commit.tp",
+                "commit.committed",
+            ),
+            f"coalesce(max(commit.committed) over ({before}), 0) as first",
+        )
+        .where("fate = 'plain' and committed > first")
+        .selectExpr("*", "explode(sequence(first, committed - 1)) as offset")
+    )
+    due = (
+        t.inputs.where("visible and size(adds) > 0")
+        .selectExpr("run", "tp", "offset", "inline(adds)")
+        .join(F.broadcast(within), on=["run", "topic"], how="left_semi")
+        .select("run", "group", "tp", "offset")
+        .distinct()
+    )
+    found = (
+        passed.join(due, on=["run", "group", "tp", "offset"], how="left_semi")
+        .groupBy("run", "group", "tp", "log_tp", "log_offset", "committed")
+        .agg(F.expr("min(offset) as input"))
+    )
+    return finding(
+        found,
+        NAME,
+        order=["log_tp", "log_offset"],
+        group="group",
+        input=place("tp", "input"),
+        offsets="array(struct(tp as tp, committed as committed))",
+        why=f"'{OUTSIDE}'",
+    )
 
 
 def _sentence(e: Example) -> str:
     why = e.rest.get("why")
+    if why == OUTSIDE and e.inputs:
+        group, told = (
+            printable(e.rest.get("group"), 60),
+            listed([named_offset(one.body) for one in e.offsets]),
+        )
+        return f"group {group} committed {told} outside any transaction, past {e.input}, whose output is written in one"
     if why == NOT_COVERED and e.records and e.inputs:
         return f"{named_place(e.records[0].body)} comes from {e.input}, whose offset {e.operation} did not commit"
     if why is not None and e.inputs:

@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from checkers.anomalies.offset_output_mismatch import OUTSIDE
 from checkers.judging.silent import BY_MARKERS, CONTENTS
 from checkers.judging.stored_runs import StoredRun, judge
-from harness.verdict import Judgement
+from checkers.judging.telling import tell
+from harness.verdict import Found, Judgement
+from reports.told import sentence
 from tests.support.histories import WALL_MS, History
-from tests.support.stored_tables import write
+from tests.support.stored_tables import OFFSETS, write
 
 Draw = Callable[[History], None]
 
@@ -120,3 +123,48 @@ def test_a_topic_that_a_program_made_for_itself_is_told(spark: SparkSession, tmp
     told = judge(spark, runs)
     assert "does not name y:" in told[1].not_checked[CONTENTS].text
     assert CONTENTS not in told[2].not_checked
+
+
+def last_record(committed_within: int, committed_after: int, sums: int = 2) -> History:
+    """A transaction with the last total of a key to which the first inputs add, its group's offset, and one after."""
+    h = History(expects="")
+    h.feed(2)
+    for at in range(sums):
+        h.adds(at, "k", 3)
+    h.put("y", None, 1, key="k", state=3 * sums)
+    topics = ["y"]
+    if committed_within:
+        h.offset(committed_within, pid=1)
+        topics.append(OFFSETS)
+    for topic in topics:
+        h.mark(topic, 1, "commit")
+    h.complete(1, topics)
+    if committed_after:
+        h.offset(committed_after)
+    whole(h)
+    return h
+
+
+def test_an_offset_outside_a_transaction_is_told_where_it_goes_past_what_a_last_record_holds(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    drawn = [
+        last_record(2, 0),
+        last_record(0, 2),
+        last_record(1, 2),
+        last_record(1, 2, sums=1),
+        last_record(2, 2),
+    ]
+    folder = write(tmp_path / "runs", list(enumerate(drawn)), log=True)
+    runs = [
+        StoredRun(run, folder, WALL_MS, blind=True, had_log=True, healed_ns=0) for run in range(len(drawn))
+    ]
+    told = judge(spark, runs)
+    counts = [{name: one.count for name, one in told[run].anomalies.items()} for run in range(len(drawn))]
+    outside = {"offset-output-mismatch": 1}
+    assert counts == [{}, outside, outside, {}, {}]
+    (example,) = told[2].anomalies["offset-output-mismatch"].examples
+    assert (example["input"]["offset"], example["why"]) == (1, OUTSIDE)
+    assert sentence("offset-output-mismatch", tell("offset-output-mismatch", Found(1, [example]))) == (
+        "group g committed a/0 up to 2 outside any transaction, past input a/0 offset 1, whose output is written in one"
+    )
