@@ -40,9 +40,10 @@ def command(
     """Tell what happened to one record, one operation, one transactional id, or around one fault.
 
     Each line is one step: when, who says so, and what. It joins the journals, the transaction log, the group's
-    offsets, the markers, the readers and the faults of a stored run, and starts no Spark. Times are seconds since the
-    run began to start its cluster; the progress lines of a run count from the start of the command, and its plan from
-    the first input.
+    offsets, the markers, the readers and the faults of a stored run, and starts no Spark. Of a program of your own
+    (run --pipeline) the brokers' logs tell which producer wrote a record, in which transaction, and which inputs or
+    outputs have to do with it. Times are seconds since the run began to start its cluster; the progress lines of a
+    run count from the start of the command, and its plan from the first input.
 
     \b
     Example:
@@ -65,19 +66,24 @@ def command(
     if not (folder / "history" / "ops.parquet").is_file():
         raise UnreadableInput(f"{folder} has no tables yet: `fencepost check {folder}` makes them")
 
-    from reports.trace import steps
+    from reports.trace import by_logs, steps
     from reports.trace.faults import of_fault
     from reports.trace.stored import StoredTables
 
     tables = StoredTables(folder, zero_ms)
     if place is not None:
-        told = steps.of_record(tables, place["topic"], int(place["partition"]), int(place["offset"]))
+        of_record = by_logs.of_record if tables.silent else steps.of_record
+        told = of_record(tables, place["topic"], int(place["partition"]), int(place["offset"]))
     elif op is not None:
         told = steps.of_operation(tables, op)
     elif transactional_id is not None:
-        told = steps.of_id(tables, transactional_id)
+        told = (by_logs if tables.silent else steps).of_id(tables, transactional_id)
     else:
-        told = of_fault(tables, int(fault or 0))
+        told = (by_logs.of_fault if tables.silent else of_fault)(tables, int(fault or 0))
+    if not told:
+        raise UsageError(
+            f"nobody tells anything of that in {folder}: name another record, operation, id or fault"
+        )
     if as_json:
         print(json.dumps([asdict(step) for step in told], ensure_ascii=False, indent=1))
         return ExitStatus.VALID

@@ -16,11 +16,16 @@ def of_fault(t: StoredTables, number: int) -> list[Step]:
     """A fault, counted from 1: the operations in which it struck, those that then took the same inputs, and what
     became of them all. Raises `UsageError` where the run has no such fault.
     """
+    struck = _struck(t, fault_at(t, number))
+    return in_order(operations(t, [*struck, *_gone_on(t, struck)]))
+
+
+def fault_at(t: StoredTables, number: int) -> FaultReport:
+    """A fault, counted from 1. Raises `UsageError`."""
     faults = t.facts.faults
     if not 1 <= number <= len(faults):
         raise UsageError(f"the run has no fault {number}: it has {several(len(faults), 'fault')}")
-    struck = _struck(t, faults[number - 1])
-    return in_order(operations(t, [*struck, *_gone_on(t, struck)]))
+    return faults[number - 1]
 
 
 def _struck(t: StoredTables, fault: FaultReport) -> list[Row]:

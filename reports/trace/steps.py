@@ -36,10 +36,8 @@ def of_operation(t: StoredTables, name: str) -> list[Step]:
 
 def of_record(t: StoredTables, topic: str, partition: int, offset: int) -> list[Step]:
     """A record: whoever wrote it, and whoever had to do with it as an input."""
-    tp = t.numbers.get((topic, partition))
-    record = next(iter(t.rows("records", tp=[tp], offset=[offset])), None) if tp is not None else None
-    if tp is None or record is None:
-        raise UsageError(f"the run has no record at {topic}/{partition}@{offset}")
+    record = record_at(t, topic, partition, offset)
+    tp = record["tp"]
     inputs = [(tp, offset), *((one["tp"], one["offset"]) for one in record["inputs"])]
     writers = {str(record["value"]).rpartition(":")[0]} if record["value"] else set()
     ops: dict[int, Row] = {row["op"]: row for row in t.rows("ops", name=writers)}
@@ -56,6 +54,15 @@ def of_record(t: StoredTables, topic: str, partition: int, offset: int) -> list[
     return in_order(steps)
 
 
+def record_at(t: StoredTables, topic: str, partition: int, offset: int) -> Row:
+    """The record there. Raises `UsageError`."""
+    tp = t.numbers.get((topic, partition))
+    record = next(iter(t.rows("records", tp=[tp], offset=[offset])), None) if tp is not None else None
+    if record is None:
+        raise UsageError(f"the run has no record at {topic}/{partition}@{offset}")
+    return record
+
+
 def of_id(t: StoredTables, transactional_id: str) -> list[Step]:
     """All that happened under a transactional id."""
     ops = [row for row in t.rows("ops", transactional_id=[transactional_id]) if row["f"] in ("txn", "init")]
@@ -64,7 +71,7 @@ def of_id(t: StoredTables, transactional_id: str) -> list[Step]:
         raise UsageError(
             f"the run has no transactional id {transactional_id}: it has {', '.join(known) or 'none'}"
         )
-    return in_order([*_told(t, ops, brief=True), *_coordinators(t, {transactional_id}, None)])
+    return in_order([*_told(t, ops, brief=True), *coordinators(t, {transactional_id}, None)])
 
 
 def operations(t: StoredTables, ops: Iterable[Row], *, brief: bool = False) -> list[Step]:
@@ -78,11 +85,11 @@ def operations(t: StoredTables, ops: Iterable[Row], *, brief: bool = False) -> l
     ids = {row["transactional_id"] for row in ops if row["f"] == "txn" and row["transactional_id"]}
     return [
         *steps,
-        *_coordinators(t, ids, [row["call_ns"] for row in ops if row["f"] == "txn"]),
+        *coordinators(t, ids, [row["call_ns"] for row in ops if row["f"] == "txn"]),
         *_offsets(t, ops),
         *_markers(t, ops),
         *_readers(t, ops),
-        *_faults(t, begun, ended),
+        *faults_on(t, begun, ended),
         *_moves(t, {row["journal"] for row in ops}, begun, ended),
     ]
 
@@ -146,7 +153,7 @@ def _end(row: Row) -> Step:
     )
 
 
-def _coordinators(t: StoredTables, ids: set[str], begun_ns: Sequence[int] | None) -> Iterator[Step]:
+def coordinators(t: StoredTables, ids: set[str], begun_ns: Sequence[int] | None) -> Iterator[Step]:
     """The transaction log: all of it, or from when each transaction began until it was complete."""
     states = t.rows("transactions", transactional_id=ids)
     written = _written_ms(t, states)
@@ -254,7 +261,7 @@ def _readers(t: StoredTables, ops: Sequence[Row]) -> Iterator[Step]:
             yield Step(time_ns, journal, f"is given {t.ranges(places)} of {op['name']}", "polls")
 
 
-def _faults(t: StoredTables, begun_ns: int, ended_ns: int) -> Iterator[Step]:
+def faults_on(t: StoredTables, begun_ns: int, ended_ns: int) -> Iterator[Step]:
     """The faults that were on meanwhile."""
     for number, fault in enumerate(t.facts.faults, 1):
         start, end = round(fault.start_s * 1e9), round((fault.end_s or fault.start_s) * 1e9)

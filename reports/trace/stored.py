@@ -81,6 +81,16 @@ class StoredTables:
         """The inverse."""
         return {place: tp for tp, place in self.places.items()}
 
+    def partitions_of(self, topic: str) -> set[int]:
+        """The numbers of a topic's partitions."""
+        return {tp for tp, place in self.places.items() if place[0] == topic}
+
+    @cached_property
+    def silent(self) -> bool:
+        """Whether no stage keeps a journal."""
+        stages = self.rows("stages")
+        return bool(stages) and all(row["journaled"] is False for row in stages)
+
     def name(self, tp: int) -> str:
         """`invoices/2`."""
         topic, number = self.places.get(tp, ("unknown", tp))

@@ -1,0 +1,168 @@
+"""The steps of a program that keeps no journal, from what the brokers wrote: records, markers, states, offsets."""
+
+from collections.abc import Iterator, Sequence
+
+from harness.errors import UsageError
+from reports.trace.faults import fault_at
+from reports.trace.steps import Step, coordinators, faults_on, in_order, record_at
+from reports.trace.stored import Row, StoredTables
+
+Place = tuple[int, int]
+"""Partition, by its number in the run, and offset."""
+OFFSETS = "__consumer_offsets"
+WARM_UP = "fencepost-warm-up"
+"""Begins the ids by which the run itself has used its coordinators."""
+AROUND_NS = 1_000_000_000
+"""Of a fault: what is told from before it and after it."""
+MOST_OTHERS = 8
+"""Records that have to do with it."""
+
+
+def of_record(t: StoredTables, topic: str, partition: int, offset: int) -> list[Step]:
+    """Who wrote a record, in which transaction, who was given it, and what has to do with it: the outputs of an input,
+    the inputs of an output, and, where the last record of a key counts, those of the same key around it.
+
+    Raises `UsageError` where the run has no such record.
+    """
+    record = record_at(t, topic, partition, offset)
+    at = (record["tp"], offset)
+    steps = [*_written(t, at, record, whole=True), *_given(t, at), *_passed(t, at)]
+    for other in _joined(t, at, record):
+        steps += _written(t, (other["tp"], other["offset"]), other, whole=False)
+    times = [step.time_ns for step in steps if step.time_ns is not None and step.source != "polls"]
+    return in_order([*steps, *faults_on(t, min(times), max(times))] if times else steps)
+
+
+def of_id(t: StoredTables, transactional_id: str) -> list[Step]:
+    """All that the transaction log holds of a transactional id. Raises `UsageError`."""
+    known = sorted({row["transactional_id"] for row in t.rows("transactions")} - {None})
+    if transactional_id not in known:
+        named = [own for own in known if not own.startswith(WARM_UP)]
+        raise UsageError(
+            f"the run has no transactional id {transactional_id}: it has {', '.join(named) or 'none'}"
+        )
+    return in_order(coordinators(t, {transactional_id}, None))
+
+
+def of_fault(t: StoredTables, number: int) -> list[Step]:
+    """A fault, counted from 1, and the transactions around it: of the id that it names, or all. Raises `UsageError`."""
+    fault = fault_at(t, number)
+    begun = round(fault.start_s * 1e9) - AROUND_NS
+    ended = round((fault.end_s or fault.start_s) * 1e9) + AROUND_NS
+    own = fault.details.get("transactional_id")
+    ids = {own} if own else {row["transactional_id"] for row in t.rows("transactions")} - {None}
+    told = [
+        step
+        for step in coordinators(t, ids, None)
+        if step.time_ns is not None and begun <= step.time_ns <= ended
+    ]
+    return in_order([*told, *faults_on(t, begun + AROUND_NS, ended - AROUND_NS)])
+
+
+def _written(t: StoredTables, at: Place, record: Row, *, whole: bool) -> Iterator[Step]:
+    """The record in the leader's log, and its transaction."""
+    tp, offset = at
+    here = [row for row in t.rows("batches", tp=[tp], leader=[True]) if row["last_offset"] >= offset]
+    batch = next((row for row in here if row["base_offset"] <= offset), None)
+    if batch is None:
+        return
+    producer = batch["producer_id"]
+    by = f"producer {producer} epoch {batch['epoch']}" if producer >= 0 else "a producer without a number"
+    holds = f", and holds {record['content']}" if record["content"] is not None else ""
+    where = f"log of {t.name(tp)}"
+    written_ns = t.at_ns(batch["max_timestamp_ms"])
+    yield Step(written_ns, where, f"offset {offset} is written by {by}{holds}", "batches")
+    if not batch["transactional"]:
+        return
+    above = (row for row in here if row["control"] and row["base_offset"] > offset)
+    marker = next((row for row in above if row["producer_id"] == producer), None)
+    if marker is None:
+        yield Step(None, where, f"no marker stands above offset {offset}: it is open", "batches")
+        return
+    words = f"{marker['marker']} marker at {marker['base_offset']}, above offset {offset}"
+    yield Step(t.at_ns(marker["max_timestamp_ms"]), where, words, "batches")
+    if not whole:
+        return
+    states = _states(t, producer, tp, marker)
+    yield from states
+    times = [state.time_ns for state in states if state.time_ns is not None]
+    if times:
+        yield from _offsets(t, producer, min(times), max(times))
+
+
+def _states(t: StoredTables, producer: int, tp: int, marker: Row) -> list[Step]:
+    """The transaction of a producer that this marker ended: from the last complete one before it to its own end."""
+    ids = {row["transactional_id"] for row in t.rows("transactions", producer_id=[producer])}
+    ended = t.at_ns(marker["max_timestamp_ms"])
+    found: list[Step] = []
+    for step in coordinators(t, ids, None):
+        if found and found[-1].what.startswith("Complete"):
+            if ended is None or (found[-1].time_ns or 0) >= ended:
+                break
+            found = []
+        found.append(step)
+    return found
+
+
+def _offsets(t: StoredTables, producer: int, begun_ns: int, ended_ns: int) -> Iterator[Step]:
+    """The offsets that this producer stored meanwhile."""
+    places = {
+        (row["tp"], offset)
+        for row in t.rows("batches", tp=t.partitions_of(OFFSETS), leader=[True], producer_id=[producer])
+        for offset in range(row["base_offset"], row["last_offset"] + 1)
+    }
+    for row in t.rows("offsets", log_tp={tp for tp, _ in places}):
+        at = t.at_ns(row["timestamp_ms"])
+        if (row["log_tp"], row["log_offset"]) in places and at is not None and begun_ns <= at <= ended_ns:
+            yield _stored(t, row, at)
+
+
+def _passed(t: StoredTables, at: Place) -> Iterator[Step]:
+    """The first offset of each group that went past an input."""
+    first: dict[str, Row] = {}
+    row: Row
+    for row in t.rows("offsets", tp=[at[0]]):
+        if row["committed"] is not None and row["committed"] > at[1]:
+            before = first.get(row["group"])
+            if before is None or row["log_offset"] < before["log_offset"]:
+                first[row["group"]] = row
+    for row in first.values():
+        yield _stored(t, row, t.at_ns(row["timestamp_ms"]))
+
+
+def _stored(t: StoredTables, row: Row, at: int | None) -> Step:
+    how = "in a transaction" if row["transactional"] else "outside any transaction"
+    words = f"offset {row['committed']} of {t.name(row['tp'])} is stored, {how}"
+    return Step(at, f"group {row['group']}", words, f"{t.name(row['log_tp'])} @ {row['log_offset']}")
+
+
+def _given(t: StoredTables, at: Place) -> Iterator[Step]:
+    """Who was given the record."""
+    polls = t.rows("polls", tp=[at[0]], offset=[at[1]])
+    names = {row["op"]: row["journal"] for row in t.rows("ops", op={poll["op"] for poll in polls})}
+    for poll in polls:
+        who = names.get(poll["op"], "a reader")
+        yield Step(poll["return_ns"], who, f"is given {t.name(at[0])} @ {at[1]}", "polls")
+
+
+def _joined(t: StoredTables, at: Place, record: Row) -> list[Row]:
+    """The outputs that an input must lead to, or the inputs that must lead to an output: joined by the same text."""
+    owed = t.rows("expected", tp=[at[0]], offset=[at[1]])
+    found: list[Row] = [*t.rows("records", about={row["about"] for row in owed} - {None})]
+    for row in owed:
+        if row["adds"] is not None:
+            found += _nearest(
+                t.rows("records", tp=t.partitions_of(row["topic"]), key=[row["key"]]), row["offset"]
+            )
+    if record["state"] is not None:
+        found += _nearest(t.rows("records", tp=[at[0]], key=[record["key"]]), at[1])
+    if record["about"]:
+        sources = {(row["tp"], row["offset"]) for row in t.rows("expected", about=[record["about"]])}
+        for tp, offset in sorted(sources):
+            found += t.rows("records", tp=[tp], offset=[offset])
+    others = {(row["tp"], row["offset"]): row for row in found if (row["tp"], row["offset"]) != at}
+    return list(others.values())[:MOST_OTHERS]
+
+
+def _nearest(rows: Sequence[Row], offset: int) -> list[Row]:
+    return sorted(rows, key=lambda row: abs(row["offset"] - offset))[:MOST_OTHERS]

@@ -1,0 +1,106 @@
+"""What a trace tells of a program that keeps no journal: what the brokers wrote."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.facts import Facts
+from harness.verdict import FaultReport
+from reports.trace.by_logs import of_fault, of_id, of_record
+from reports.trace.stored import StoredTables
+from tests.support.histories import History
+from tests.unit.reports.test_trace import one_transaction, stored, told
+
+
+def silent(history: History) -> History:
+    """The same, and nobody has said a word; the outputs are joined to their inputs by a text."""
+    history.alter("stages", lambda row: row | {"journaled": False})
+    history.alter(
+        "records",
+        lambda row: (
+            row
+            | {"value": None, "inputs": [], "about": f"n-{row['offset']}", "content": f"held {row['offset']}"}
+            if row["tp"] == history.tp["x"]
+            else row
+        ),
+    )
+    history.alter("expected", lambda row: row | {"about": f"n-{row['offset']}"})
+    return history
+
+
+def tables(folder: Path, history: History) -> StoredTables:
+    found = stored(folder, silent(history))
+    assert found.silent
+    return found
+
+
+STATES = [
+    "coordinator of id-1: Ongoing [x/0, __consumer_offsets/0], producer 1 epoch 0",
+    "coordinator of id-1: PrepareCommit [x/0, __consumer_offsets/0], producer 1 epoch 0",
+    "coordinator of id-1: CompleteCommit, producer 1 epoch 0",
+]
+
+
+def test_an_output_is_told_with_its_transaction_its_offsets_its_readers_and_its_input(tmp_path: Path) -> None:
+    words = told(of_record(tables(tmp_path, one_transaction()), "x", 0, 1))
+    assert {
+        *STATES,
+        "log of x/0: offset 1 is written by producer 1 epoch 0, and holds held 1",
+        "log of x/0: commit marker at 2, above offset 1",
+        "group g: offset 2 of a/0 is stored, in a transaction",
+        "z: is given x/0 @ 1",
+        "log of a/0: offset 1 is written by a producer without a number",
+    } <= set(words)
+    assert not any("offset 0 is written" in word for word in words), "the other input is none of its own"
+
+
+def test_an_input_is_told_with_the_offset_that_went_past_it_and_its_outputs(tmp_path: Path) -> None:
+    words = told(of_record(tables(tmp_path, one_transaction()), "a", 0, 0))
+    assert "group g: offset 2 of a/0 is stored, in a transaction" in words
+    assert "log of x/0: offset 0 is written by producer 1 epoch 0, and holds held 0" in words
+
+
+def test_the_transaction_of_a_record_is_the_one_that_its_marker_ended(tmp_path: Path) -> None:
+    history = History()
+    history.feed(2)
+    history.take(0, transactional_id="id-1")
+    history.take(1, transactional_id="id-1")
+    words = told(of_record(tables(tmp_path, history), "x", 0, 2))
+    assert [word for word in words if word.startswith("coordinator")] == STATES
+
+
+def test_where_the_last_record_of_a_key_counts_the_others_of_it_are_told(tmp_path: Path) -> None:
+    history = one_transaction()
+    for state in (3, 7):
+        history.put("y", None, key="k", state=state)
+    history.put("y", None, key="j", state=1)
+    history.adds(0, "k", 3)
+    t = tables(tmp_path, history)
+    of_last = [word for word in told(of_record(t, "y", 0, 1)) if "log of y/0" in word]
+    own, other = (word.partition(" is written")[0] for word in of_last)
+    assert {own, other} == {"log of y/0: offset 0", "log of y/0: offset 1"}
+    of_input = [word for word in told(of_record(t, "a", 0, 0)) if "log of y/0" in word]
+    assert len(of_input) == 2
+
+
+def test_an_open_transaction_has_no_marker(tmp_path: Path) -> None:
+    history = History()
+    history.feed(1)
+    history.take(0, fate="open", transactional_id="id-1")
+    words = told(of_record(tables(tmp_path, history), "x", 0, 0))
+    assert "log of x/0: no marker stands above offset 0: it is open" in words
+
+
+def test_an_id_and_a_fault_are_told_by_the_transaction_log(tmp_path: Path) -> None:
+    t = tables(tmp_path, one_transaction())
+    assert told(of_id(t, "id-1")) == STATES
+    with pytest.raises(UsageError, match="no transactional id id-2: it has id-1"):
+        of_id(t, "id-2")
+    details = {"transactional_id": "id-1"}
+    struck = FaultReport("kill-instance", "worker s/s-1", 0.0, 1.0, True, "killed", details=details)
+    t.facts = Facts(faults=[struck])
+    words = told(of_fault(t, 1))
+    assert {"fault 1: worker s/s-1 (killed)", "fault 1: kill-instance is over"} <= set(words)
+    with pytest.raises(UsageError, match="has no fault 2"):
+        of_fault(t, 2)
