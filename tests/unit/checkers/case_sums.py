@@ -105,7 +105,7 @@ def an_aborted_input_adds_nothing(h: History) -> None:
     h.put("y", None, key="k", state=7)
 
 
-@case(options={"outputs": "xyz"}, aggregate_mismatch=1)
+@case(options={"outputs": "xyz"}, aggregate_mismatch=1, tells={"aggregate-mismatch": {"state": 4}})
 def a_key_in_two_partitions_that_ends_right_in_neither_is_a_mismatch(h: History) -> None:
     _fed(h)
     h.put("y", None, key="k", state=3)
