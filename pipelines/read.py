@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.history import Guarantee
-from harness.names import unknown
+from harness.names import nearest, unknown
 from harness.programs import Manners
 from pipelines.description import CONTENT, Description, Expect, Function, Inputs, Stage, Topic
 from pipelines.placeholders import require_known, topics_in
@@ -204,8 +204,10 @@ def _require_whole(whole: Table, described: Description) -> None:
         )
     _require_last(whole, described)
     for topic in sorted(read - written - fed):
+        meant = nearest(topic, written | fed)
+        asked = f'did you mean "{meant}"? Or ' if meant else ""
         raise whole.error(
-            f'reads {topic}, which nothing writes: add [inputs.{topic}] with make = "expect.py:{topic}"'
+            f'reads {topic}, which nothing writes: {asked}add [inputs.{topic}] with make = "expect.py:NAME"'
         )
     for topic in sorted(fed - read):
         raise whole.error(

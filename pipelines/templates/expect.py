@@ -18,3 +18,11 @@ def outputs(
     bought = json.loads(value or b"")
     invoice = {"purchase_id": bought["purchase_id"], "amount": bought["pieces"] * bought["price"]}
     return [("invoices", key, json.dumps(invoice))]
+
+
+# Instead, where an output depends on what came before: fold = "expect.py:spent" in [expect]. Each input key has a state
+# of its own, and the first one is None.
+#
+# def spent(state, topic, key, value):
+#     state = (state or 0) + json.loads(value)["pieces"]
+#     return state, [("invoices", key, json.dumps({"pieces": state}))]

@@ -13,6 +13,9 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 options = argparse.ArgumentParser()
 options.add_argument("--brokers", required=True)
 options.add_argument("--restore", action="store_true")
+options.add_argument(
+    "--offsets-after", action="store_true", help="commit them outside the transaction: a bug, too"
+)
 options = options.parse_args()
 READ = {
     "bootstrap.servers": options.brokers,
@@ -60,6 +63,10 @@ while not over.is_set():
     for account in {message.key() for message in batch}:
         producer.produce("totals", json.dumps({"total": totals[account]}), account)
     offsets = {(message.topic(), message.partition()): message.offset() + 1 for message in batch}
+    if options.offsets_after:
+        producer.commit_transaction()
+        consumer.commit(asynchronous=False)
+        continue
     producer.send_offsets_to_transaction(
         [TopicPartition(*place, offset) for place, offset in offsets.items()],
         consumer.consumer_group_metadata(),

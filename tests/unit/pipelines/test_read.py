@@ -213,6 +213,8 @@ MISTAKES = {
         '["purchases", "refunds"]',
         "reads refunds, which nothing writes: add [inputs.refunds]",
     ),
+    "a topic that is mistyped": (
+        '["purchases"]', '["purchase"]', 'reads purchase, which nothing writes: did you mean "purchases"? Or add ['),
     "inputs that no stage reads": (
         "[inputs.purchases]",
         '[inputs.purchase]\nmake = "expect.py:purchase"\n[inputs.purchases]',
