@@ -2,7 +2,9 @@
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +13,9 @@ from harness.errors import ExitStatus, UnreadableInput, UsageError
 from harness.record.store import PLAN
 from harness.settings.test_toml import Plan
 from harness.telling.words import printable
+
+if TYPE_CHECKING:
+    from reports.trace.steps import Step
 
 _RECORD = re.compile(r"(?P<topic>[^/@]+)/(?P<partition>\d{1,9})@(?P<offset>\d{1,18})")
 MOST_WORDS = 600
@@ -84,11 +89,15 @@ def command(
         raise UsageError(
             f"nobody tells anything of that in {folder}: name another record, operation, id or fault"
         )
+    _tell(told, as_json)
+    return ExitStatus.VALID
+
+
+def _tell(told: Sequence["Step"], as_json: bool) -> None:
     if as_json:
         print(json.dumps([asdict(step) for step in told], ensure_ascii=False, indent=1))
-        return ExitStatus.VALID
+        return
     width = max((len(step.who) for step in told), default=0)
     for step in told:
         time = "          " if step.time_ns is None else f"{step.time_ns / 1e9:8.3f} s"
         print(f"{time}  {printable(step.who, 80):<{width}}  {printable(step.what, MOST_WORDS)}")
-    return ExitStatus.VALID

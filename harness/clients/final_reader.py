@@ -180,14 +180,16 @@ class FinalReader:
             state = about = content = None
             if self._states and topic in self._stated and not sentinel:
                 state = self._expected(message, tp, offset, expected)
-            crc = digest(key, message.value(), headers, timestamp_ms)
+            found = None
             if topic in self._foreign.topics:
                 judged = as_input(message)
-                state = self._expect.state(judged)
-                if (found := self._expect.about(judged)) is not None:
-                    about, crc = found.by or NOTHING, found.digest
+                state, found = self._expect.state(judged), self._expect.about(judged)
                 if state is not None or found is not None:
                     content = excerpt(key, message.value())
+            if found is not None:
+                about, crc = found.by or NOTHING, found.digest
+            else:
+                crc = digest(key, message.value(), headers, timestamp_ms)
             named = (value, slot, inputs, crc, timestamp_ms, sentinel, key_name(key), state, about, content)
             records.append((tp, offset, *named))
         self._parts.extend("records", len(records), *map(list, zip(*records, strict=True)))

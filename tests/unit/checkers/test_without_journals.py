@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from checkers.anomalies.offset_output_mismatch import OUTSIDE
-from checkers.judging.silent import BY_MARKERS, CONTENTS
+from checkers.judging.silent import BY_MARKERS, BY_OFFSETS, CONTENTS
 from checkers.judging.stored_runs import StoredRun, judge
 from checkers.judging.telling import tell
 from harness.verdict import Found, Judgement
@@ -125,9 +125,9 @@ def test_a_topic_that_a_program_made_for_itself_is_told(spark: SparkSession, tmp
     assert CONTENTS not in told[2].not_checked
 
 
-def last_record(committed_within: int, committed_after: int, sums: int = 2) -> History:
+def last_record(committed_within: int, committed_after: int, sums: int = 2, expects: str = "") -> History:
     """A transaction with the last total of a key to which the first inputs add, its group's offset, and one after."""
-    h = History(expects="")
+    h = History(expects=expects)
     h.feed(2)
     for at in range(sums):
         h.adds(at, "k", 3)
@@ -168,3 +168,18 @@ def test_an_offset_outside_a_transaction_is_told_where_it_goes_past_what_a_last_
     assert sentence("offset-output-mismatch", tell("offset-output-mismatch", Found(1, [example]))) == (
         "group g committed a/0 up to 2 outside any transaction, past input a/0 offset 1, whose output is written in one"
     )
+
+
+def test_offsets_are_compared_where_last_records_alone_are_judged(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    drawn = [
+        last_record(2, 0),
+        last_record(2, 0, expects="x"),
+    ]  # of the other outputs none was held against an offset
+    folder = write(tmp_path / "runs", list(enumerate(drawn)), log=True)
+    runs = [
+        StoredRun(run, folder, WALL_MS, blind=True, had_log=True, healed_ns=0) for run in range(len(drawn))
+    ]
+    told = judge(spark, runs)
+    assert [BY_OFFSETS in told[run].not_checked for run in range(len(drawn))] == [False, True]
