@@ -7,8 +7,10 @@ import pytest
 
 from fencepost.cli import run_command_line
 from fencepost.commands.options import settled
+from fencepost.registry import kafka_versions
 from fencepost.suites import plan
 from fencepost.suites.plan import Asked, Planned, again, going_on
+from harness.environment.client_versions import client_versions
 from harness.errors import ExitStatus, UsageError
 from harness.suite import Suite
 from tests.support.user_pipeline import written
@@ -259,8 +261,14 @@ def test_a_plan_lists_the_runs_and_starts_none(tmp_path: Path, capfd: pytest.Cap
     assert not (tmp_path / "store").exists()
 
 
-@pytest.mark.parametrize("name", ["smoke", "nightly"])
+@pytest.mark.parametrize("name", [path.stem for path in sorted((HOUSE / "suites").glob("*.toml"))])
 def test_the_projects_own_suites_can_be_carried_out(name: str) -> None:
     made = plan.load(HOUSE / "suites" / f"{name}.toml", Asked(settled, seed=1))
     assert made.suite.name == name
     assert made.suite.cells
+
+
+def test_the_suite_of_versions_has_every_one_that_is_pinned() -> None:
+    cells = plan.load(HOUSE / "suites" / "versions.toml", Asked(settled, seed=1)).suite.cells
+    assert {cell.options["kafka"] for cell in cells} == set(kafka_versions())
+    assert {cell.options["client"] for cell in cells} > {one.name for one in client_versions()}
