@@ -40,6 +40,13 @@ def connect() -> "DockerClient":
     return client
 
 
+def platform_of(client: "DockerClient") -> tuple[str, str]:
+    """System and machine of its containers, as Go names them: `linux`, `arm64`. Raises `EnvironmentFailure`."""
+    with said("Docker could not be asked what it runs on"):
+        told = client.version()
+        return told["Os"], told["Arch"]
+
+
 @contextmanager
 def said(doing: str, kind: type[EnvironmentFailure] = EnvironmentFailure) -> Iterator[None]:
     """What Docker refuses becomes one sentence: `broker 1 could not be started: ...`."""

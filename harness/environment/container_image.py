@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.containers.daemon import said, shortened
+from harness.containers.daemon import platform_of, said, shortened
 from harness.environment.archive import archive_flags, archive_place
 from harness.environment.cache import locked
 from harness.environment.java import bundled_java
 from harness.environment.kafka import KafkaDistribution
+from harness.environment.platforms import Platform
 from harness.environment.rootfs import JAVA_HOME, digest_of, has_packet_filter, write_rootfs
 from harness.errors import EnvironmentFailure, FetchFailed
 
@@ -113,6 +114,12 @@ def _built(
     client: "DockerClient", kafka: KafkaDistribution, cache: Path, say: Callable[[str], None]
 ) -> ContainerImage:
     """The image of this machine's parts. Raises `EnvironmentFailure`."""
+    here, there = Platform.here(), Platform(*platform_of(client))
+    if here != there:
+        raise EnvironmentFailure(
+            f"no image can be built of this machine's parts: they are for {here}, and Docker's containers run on "
+            f"{there}: name an image with --set image=NAME"
+        )
     java = bundled_java()
     name = BUILT.format(version=kafka.version, digest=digest_of(java, kafka))
     with locked(cache, name.replace(":", "-")):

@@ -4,15 +4,23 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from harness.containers.daemon import connect
+from harness.containers.daemon import connect, platform_of
 from harness.environment import Prepared
 from harness.environment.archive import archive_flags, archive_place
 from harness.environment.builder import Builder
 from harness.environment.container_image import container_image
 from harness.environment.java import java
 from harness.environment.kafka import kafka, located
+from harness.environment.platforms import Platform
 from harness.environment.postgres import postgres
-from harness.environment.toxiproxy import VERSION, built_toxiproxy, system_toxiproxy, toxiproxy
+from harness.environment.toxiproxy import (
+    VERSION,
+    built_for,
+    built_toxiproxy,
+    system_toxiproxy,
+    toxiproxy,
+    toxiproxy_for,
+)
 
 
 def prepare(
@@ -37,7 +45,8 @@ def prepare(
     daemon = None if image_choice is None else connect()  # before anything is fetched for nothing
     # The builder is left first: an interruption ends what the threads wait for.
     with ThreadPoolExecutor(1, thread_name_prefix="prepare") as pool, Builder() as builder:
-        proxies = pool.submit(_proxies, toxiproxy_choice, cache, say, builder)
+        target = Platform(*platform_of(daemon)) if daemon else Platform.here()
+        proxies = pool.submit(_proxies, toxiproxy_choice, target, cache, say, builder)
         if not jars.class_path[0].parent.exists():
             say(f"fetching Kafka {kafka_version} into {cache} (46 MB, once)")
         distribution = kafka(kafka_version, cache, mirror=mirror)
@@ -52,8 +61,16 @@ def prepare(
         return Prepared(distribution, found, proxies.result(), tuple(flags), cache, database, image)
 
 
-def _proxies(choice: str, cache: Path, say: Callable[[str], None], builder: Builder) -> Path:
-    here = choice not in ("auto", "bundled") or built_toxiproxy(cache, choice).exists()
-    if not here and not (choice == "auto" and system_toxiproxy()):
-        say(f"building toxiproxy {VERSION} from its Go module (once)")
+def _proxies(
+    choice: str, target: Platform, cache: Path, say: Callable[[str], None], builder: Builder
+) -> Path:
+    """For this machine, or for the containers of a daemon that is of another kind."""
+    foreign = target != Platform.here()
+    built = built_for(target, cache) if foreign else built_toxiproxy(cache, choice)
+    here = choice not in ("auto", "bundled") or built.exists()
+    if not here and (foreign or not (choice == "auto" and system_toxiproxy())):
+        kind = f" for {target}" if foreign else ""
+        say(f"building toxiproxy {VERSION}{kind} from its Go module (once)")
+    if foreign:
+        return toxiproxy_for(target, choice, cache, builder=builder)
     return toxiproxy(choice, cache, builder=builder)

@@ -16,6 +16,7 @@ import platformdirs
 
 from harness.environment.builder import Builder
 from harness.environment.cache import provide
+from harness.environment.platforms import Platform
 from harness.errors import EnvironmentFailure, FetchFailed, UsageError
 
 VERSION = "2.5.0"
@@ -57,6 +58,30 @@ def toxiproxy(choice: str, cache: Path, *, builder: Builder | None = None) -> Pa
 
         provide(cache, built.parent.name, build, disk_mb=NEEDS_MB)
     return built
+
+
+def toxiproxy_for(target: Platform, choice: str, cache: Path, *, builder: Builder) -> Path:
+    """The server's binary for containers of another system than this one, as under macOS: built by this machine's Go
+    (`auto`, `bundled`), or the one that was named, which cannot be tried here. Raises `UsageError` and `FetchFailed`.
+    """
+    if choice not in ("auto", "bundled"):
+        if not Path(choice).expanduser().is_file():
+            raise UsageError(
+                f"toxiproxy={choice} is not there: name its binary for {target}, auto, or bundled"
+            )
+        return Path(choice).expanduser()
+    built = built_for(target, cache)
+    if not built.exists():
+        go = (system_go() if choice == "auto" else None) or bundled_go()
+        provide(
+            cache, built.parent.name, lambda folder: _build(folder, go, builder, target), disk_mb=NEEDS_MB
+        )
+    return built
+
+
+def built_for(target: Platform, cache: Path) -> Path:
+    """Where the one for containers of another system lies, or will lie."""
+    return cache / f"toxiproxy-{VERSION}-for-{target.system}-{target.machine}" / "toxiproxy-server"
 
 
 def built_toxiproxy(cache: Path, choice: str) -> Path:
@@ -129,8 +154,10 @@ def _version_of(command: list[str]) -> tuple[int, int] | None:
     return (int(number[1]), int(number[2])) if answer.returncode == 0 and number else None
 
 
-def _build(folder: Path, go: Path, builder: Builder) -> None:
-    """Build the server into the folder, with all that Go writes below it, and remove the latter."""
+def _build(folder: Path, go: Path, builder: Builder, target: Platform | None = None) -> None:
+    """Build the server into the folder, with all that Go writes below it, and remove the latter. `target`: another
+    system than this one, on which it cannot be tried.
+    """
     work = folder / "work"
     work.mkdir()
     sums = _LOCK.read_text(encoding="utf-8")
@@ -145,16 +172,20 @@ def _build(folder: Path, go: Path, builder: Builder) -> None:
         name="the build of toxiproxy",
         log_file=output,
         cwd=work,
-        env=_go_environment(go, work),
+        env=_go_environment(go, work) | _go_target(target),
     )
     status = child.wait(_BUILD_TIMEOUT_S)
     told = [line for line in output.read_text(errors="replace").splitlines() if "downloading" not in line]
-    if status != 0 or _version_of([str(binary), "-version"]) is None:
+    if status != 0 or (target is None and _version_of([str(binary), "-version"]) is None):
         why = " ".join(" ".join(told).split())[:300]
         raise FetchFailed(
             f"toxiproxy {VERSION} could not be built from its Go module with {go} ({why}); {_WITHOUT_NETWORK}"
         )
     shutil.rmtree(work)
+
+
+def _go_target(target: Platform | None) -> dict[str, str]:
+    return {} if target is None else {"GOOS": target.system, "GOARCH": target.machine}
 
 
 def _go_environment(go: Path, work: Path) -> dict[str, str]:

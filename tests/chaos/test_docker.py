@@ -18,10 +18,13 @@ from harness.cluster.docker import DockerCluster
 from harness.containers.daemon import LABEL, NoDocker, connect
 from harness.containers.leftovers import sweep
 from harness.environment import Prepared
+from harness.environment.builder import Builder
 from harness.environment.cache import cache_folder
 from harness.environment.container_image import container_image
+from harness.environment.platforms import Platform
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
+from harness.environment.toxiproxy import toxiproxy_for
 from harness.errors import FaultFailed
 from harness.network.links import client_link
 from harness.pipeline import TopicFacts
@@ -113,6 +116,16 @@ def test_an_image_that_cannot_be_pulled_is_built_where_any_will_do(ready: Prepar
     image = container_image(connect(), "auto", ready.kafka, ready.cache, told.append, official=nowhere)
     assert image.origin == "built here"
     assert "127.0.0.1:9/apache/kafka:4.3.1 is not there, and cannot be pulled" in told[1]
+
+
+def test_toxiproxy_is_built_for_containers_of_another_kind_of_machine(ready: Prepared) -> None:
+    here = Platform.here()
+    foreign = Platform("linux", "amd64" if here.machine == "arm64" else "arm64")
+    with Builder() as builder:
+        binary = toxiproxy_for(foreign, "bundled", ready.cache, builder=builder)
+    elf = binary.read_bytes()[:20]
+    machines = {"amd64": 62, "arm64": 183}  # e_machine of the ELF header
+    assert (elf[:4], int.from_bytes(elf[18:20], "little")) == (b"\x7fELF", machines[foreign.machine])
 
 
 def fail(command: list[str], tmp_path: Path, **env: str) -> subprocess.CompletedProcess[str]:
