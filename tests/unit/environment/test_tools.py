@@ -8,7 +8,7 @@ from harness.environment.archive import archive_place
 from harness.environment.doctor import examine
 from harness.environment.java import Java, bundled_java, java
 from harness.environment.jvm import BROKER, broker_command
-from harness.environment.kafka import KafkaDistribution
+from harness.environment.kafka import KafkaDistribution, located
 from harness.environment.resources import require
 from harness.environment.toxiproxy import system_toxiproxy, toxiproxy
 from harness.errors import EnvironmentFailure, UsageError
@@ -106,9 +106,16 @@ def test_too_little_memory_or_disk_is_told_in_a_sentence(tmp_path: Path) -> None
 def test_the_doctor_says_what_is_missing_and_fetches_nothing(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     parts = {part.name: part for part in examine(cache, kafka_version="4.3.1")}
-    assert not parts["Kafka 4.3.1"].ok
+    assert (parts["Kafka 4.3.1"].ok, parts["Kafka 4.3.1"].later) == (True, True)
     assert "without a network" in parts["Kafka 4.3.1"].advice
     assert parts["Python"].ok
     assert parts["Java"].ok
     assert all(part.advice for part in parts.values() if not part.ok)
     assert not cache.exists()
+
+
+def test_what_is_half_there_is_missing(tmp_path: Path) -> None:
+    located("4.3.1", tmp_path).class_path[0].parent.mkdir(parents=True)
+    part = next(part for part in examine(tmp_path, kafka_version="4.3.1") if part.name == "Kafka 4.3.1")
+    assert (part.ok, part.later) == (False, False)
+    assert "remove" in part.advice
