@@ -41,6 +41,15 @@ def transactions_seen() -> Goal:
     )
 
 
+def abort_wanted() -> Goal:
+    """That a transaction of a user's program was aborted; if none was, that is told, and the run may be valid."""
+    text = (
+        "none of the pipeline's transactions was aborted, so nothing shows that aborted outputs stay hidden"
+    )
+    remedy = "--nemesis kill-instance@ongoing strikes while one is open"
+    return Goal("aborted-read", "aborted", text, remedy, waived=f"{text}: {remedy}")
+
+
 def output_seen(topic: str, text: str) -> Goal:
     """That something was written to a topic. `text`: what is said if nothing was."""
     return Goal(

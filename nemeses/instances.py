@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from random import Random
 
-from harness.cluster import Ability
+from harness.cluster import Ability, TransactionView
 from harness.errors import WaitTimeout
 from harness.runner.at_state import AtState
 from harness.runner.faults import (
@@ -31,6 +31,12 @@ STATES = frozenset({ONGOING, OFFSETS_ADDED, PREPARE_COMMIT})
 markers are written."""
 MORE_IN = {PREPARE_COMMIT: AtState(PREPARES_S, frozenset({Ability.PEER_LINKS}), least_brokers=2)}
 """Markers are held back on the links between brokers."""
+PREFERS_OPEN = 2 / 3
+"""How often one that is not aimed waits for an open transaction. Most programs have one for a small part of the time
+only; a program that is right in a transaction may be wrong between two.
+"""
+SOON_S = 5.0
+"""For how long."""
 IN_SYNC_TIMEOUT_S = 90.0
 AT_WORK_TIMEOUT_S = 20.0
 
@@ -51,7 +57,10 @@ def any_instance(rng: Random, targets: FaultTargets) -> Drawn:
     if not stages:
         raise OfAnotherPipeline("a pipeline of your own (--pipeline)")
     stage = rng.choice(stages)
-    return Drawn(Target("worker", f"{stage}/{rng.choice(targets.workers[stage])}"))
+    target = Target("worker", f"{stage}/{rng.choice(targets.workers[stage])}")
+    transactional = bool(targets.transactional_ids.get(stage)) or stage in targets.unnamed
+    prefers = transactional and rng.random() < PREFERS_OPEN
+    return Drawn(target, {"prefers": ONGOING} if prefers else {})
 
 
 @contextmanager
@@ -68,14 +77,8 @@ def _caught(
 ) -> bool:
     state = injection.state
     if state is None:
-        effect.strikes()
-        try:
-            effect.proof.append(member.child.pause())
-        except WaitTimeout as error:  # it had just ended, as one that was fenced is right to do
-            effect.lacking[GOAL] = str(error)
-            return False
-        return True
-    own = stage_of(context, member).transactional_ids.get(member.worker or "") or own_id(context, member)
+        return _met_open(context, injection, member, effect) or _stopped_as_it_is(member, effect)
+    own = _id_of(context, member)
     if own is None:
         effect.lacking[GOAL] = (
             f"{member.journal} spoke of no transactional id for {IDENTIFY_TIMEOUT_S:g} s: name it in its "
@@ -90,14 +93,47 @@ def _caught(
     except WaitTimeout as error:
         effect.lacking[GOAL] = str(error)
         return False
+    more = (
+        f": {described(context.cluster.txn_coordinator(own), own, view)}" if state == PREPARE_COMMIT else ""
+    )
+    _note(effect, member, own, view, more)
+    effect.details["state"] = state
+    return True
+
+
+def _met_open(context: FaultContext, injection: Injection, member: Member, effect: Effect) -> bool:
+    """Whether it is preferred, and soon comes, that the instance has an open transaction, in which it is stopped."""
+    if injection.prefers is None or (own := _id_of(context, member)) is None:
+        return False
+    try:
+        view = stop_in(context, member, own, injection.prefers, SOON_S)
+    except WaitTimeout:
+        return False
+    _note(effect, member, own, view)
+    return True
+
+
+def _stopped_as_it_is(member: Member, effect: Effect) -> bool:
+    effect.strikes()
+    try:
+        effect.proof.append(member.child.pause())
+    except WaitTimeout as error:  # it had just ended, as one that was fenced is right to do
+        effect.lacking[GOAL] = str(error)
+        return False
+    return True
+
+
+def _note(effect: Effect, member: Member, own: str, view: TransactionView, more: str = "") -> None:
     effect.strikes()
     topics = sorted({topic for topic, _ in view.places})
-    words = f"{member.journal} was stopped while {own} was {view.state} with {', '.join(topics)}"
-    if state == PREPARE_COMMIT:
-        words += f": {described(context.cluster.txn_coordinator(own), own, view)}"
-    effect.proof.append(words)
-    effect.details |= {"state": state, "transactional_id": own}
-    return True
+    effect.proof.append(
+        f"{member.journal} was stopped while {own} was {view.state} with {', '.join(topics)}{more}"
+    )
+    effect.details["transactional_id"] = own
+
+
+def _id_of(context: FaultContext, member: Member) -> str | None:
+    return stage_of(context, member).transactional_ids.get(member.worker or "") or own_id(context, member)
 
 
 def at_work(context: FaultContext, target: Target) -> Member:

@@ -31,12 +31,14 @@ TRIES = 4
 Met = Callable[[TransactionView | None], bool]
 
 
-def stop_in(context: FaultContext, member: Member, own: str, state: str) -> TransactionView:
+def stop_in(
+    context: FaultContext, member: Member, own: str, state: str, timeout_s: float | None = None
+) -> TransactionView:
     """Stop it while its transaction is open, or its offsets are in it as well. Raises `WaitTimeout`: it runs."""
     return wait_for(
         partial(_stopped, context, member, own, _offsets_added if state == OFFSETS_ADDED else _open),
         f"{member.journal} to be in a transaction of {own} that is {state}",
-        CATCH_TIMEOUT_S,
+        CATCH_TIMEOUT_S if timeout_s is None else timeout_s,
         every_s=0.002,
         last_seen=lambda: context.cluster.transaction(own),
     )

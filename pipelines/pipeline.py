@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from harness.expectation import Expectation, Feed
-from harness.goals import transactions_seen
+from harness.goals import abort_wanted, transactions_seen
 from harness.history import Guarantee
 from harness.pipeline import Identity, PipelineFacts, Sizes, StageFacts, TopicFacts, house_topic
 from pipelines.command import worker_name
@@ -76,7 +76,7 @@ class UserPipeline:
             tuple(self._topic(name, options) for name in names),
             tuple(map(self._stage, described.stages)),
             described.guarantee,
-            (transactions_seen(),) if transactional else (),
+            (transactions_seen(), abort_wanted()) if transactional else (),
             allowed,
         )
 

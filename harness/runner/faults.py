@@ -74,6 +74,12 @@ class Injection:
         return None if state is None else str(state)
 
     @property
+    def prefers(self) -> str | None:
+        """The state of a transaction in which it strikes if that comes soon, and else as it is."""
+        state = self.parameters.get("prefers")
+        return None if state is None else str(state)
+
+    @property
     def stage(self) -> str | None:
         """The stage whose worker must be there; None: any."""
         stage = self.parameters.get("stage")
@@ -262,7 +268,8 @@ class Nemesis:
             if not able:
                 raise NothingToStrike(f"{whose} with a transactional id")
             drawn = self.draw(rng, targets.only(able))
-            return replace(drawn, parameters={**drawn.parameters, "state": at, **kept})
+            own = {name: value for name, value in drawn.parameters.items() if name != "prefers"}
+            return replace(drawn, parameters={**own, "state": at, **kept})
         reached = {
             stage: (at,) if at in steps and only in ("", stage) else ()
             for stage, steps in targets.steps.items()

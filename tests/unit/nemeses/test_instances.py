@@ -65,6 +65,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(membership, name, 0.5)
     monkeypatch.setattr(pause_instance, "COME_BACK_TIMEOUT_S", 0.5)
     monkeypatch.setattr(instances, "AT_WORK_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(instances, "SOON_S", 0.3)
 
 
 def drawn(fault: str, targets: FaultTargets, at: str | None = None) -> set[str]:
@@ -97,6 +98,17 @@ def test_in_a_state_of_a_transaction_those_are_struck_that_have_an_id(fault: str
         drawn(fault, OURS, "ongoing")
 
 
+@pytest.mark.parametrize("fault", FAULTS)
+def test_one_that_is_not_aimed_mostly_waits_for_an_open_transaction_where_there_are_some(fault: str) -> None:
+    found = replace(MIXED, unnamed=("count",))
+    drawn = [NEMESES[fault].drawn(Random(seed), found) for seed in range(60)]
+    told = {(one.target.name.partition("/")[0], one.parameters.get("prefers")) for one in drawn}
+    assert {("bill", "ongoing"), ("bill", None), ("count", "ongoing"), ("count", None)} <= told
+    assert ("log", "ongoing") not in told
+    aimed = replace(NEMESES[fault], at="offsets-added").drawn(Random(1), MIXED)
+    assert aimed.parameters == {"state": "offsets-added"}
+
+
 @contextmanager
 def running(folder: Path, cluster: FakeCluster, program: Plain = STAYS) -> Iterator[tuple[FakeRun, Member]]:
     with fake_run(folder, program, cluster, pipeline=USERS) as run:
@@ -105,8 +117,8 @@ def running(folder: Path, cluster: FakeCluster, program: Plain = STAYS) -> Itera
         yield run, member
 
 
-def struck(run: FakeRun, fault: str, state: str | None = None) -> Effect:
-    parameters = {} if state is None else {"state": state}
+def struck(run: FakeRun, fault: str, state: str | None = None, *, prefers: bool = False) -> Effect:
+    parameters = {"prefers": "ongoing"} if prefers else {} if state is None else {"state": state}
     injection = Injection(fault, Target("worker", "s/s-1"), 0.0, 0.05, parameters)
     with NEMESES[fault].strike(run.context, injection) as effect:
         pass
@@ -197,6 +209,28 @@ def test_one_is_killed_in_the_state_in_which_it_was_stopped(
         assert effect.proof[0] == f"s-1.0 was stopped while s-1 was Ongoing with {topics}"
         assert effect.details == {"worker": "s-1.0", "state": state, "transactional_id": "s-1"}
         assert not member.alive
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_one_that_waits_for_an_open_transaction_is_struck_in_it(fault: str, tmp_path: Path) -> None:
+    cluster = FakeCluster(transactions={"s-1": [DONE, OPEN, OPEN]}, groups={"g": [("a",), ("a",), ("b",)]})
+    with running(tmp_path, cluster) as (run, _):
+        effect = struck(run, fault, prefers=True)
+        assert effect.acted and effect.struck_ns is not None
+        assert "s-1.0 was stopped while s-1 was Ongoing with out" in effect.proof
+        assert effect.details == {"worker": "s-1.0", "transactional_id": "s-1"}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("looks", [[DONE], []])
+def test_one_that_waits_in_vain_for_an_open_transaction_is_struck_as_it_is(
+    fault: str, looks: list[TransactionView], tmp_path: Path
+) -> None:
+    cluster = FakeCluster(transactions={"s-1": looks}, groups={"g": [("a",), ("a",), ("b",)]})
+    with running(tmp_path, cluster) as (run, _):
+        effect = struck(run, fault, prefers=True)
+        assert effect.acted and effect.lacking == {}
+        assert effect.details == {"worker": "s-1.0"}
 
 
 def deciding(*looks: TransactionView, leader: int = 2) -> FakeCluster:
