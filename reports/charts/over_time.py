@@ -13,12 +13,17 @@ from markupsafe import Markup
 
 from harness.telling.words import milliseconds, number, printable, several
 from harness.verdict import FaultReport
-from reports.charts.series import CATEGORIES, OK, Series
+from reports.charts import by_logs
+from reports.charts import series as by_journals
+from reports.charts.series import Series
 from reports.charts.svg import Drawing, ticks, time_axis
 
 PANEL, STRIP, GAP, LANE = 96, 26, 34, 18
 MOST_STAGES = 12
-_KINDS = dict(zip(CATEGORIES, ("ok", "abort", "fail", "info"), strict=True))
+_KINDS = {
+    **dict(zip(by_journals.CATEGORIES, ("ok", "abort", "fail", "info"), strict=True)),
+    **dict(zip(by_logs.CATEGORIES, ("ok", "abort", "info"), strict=True)),
+}
 
 
 @dataclass
@@ -40,10 +45,11 @@ class _Frame:
 def over_time(series: Series, faults: Sequence[FaultReport], width: int) -> Markup:
     """The drawing, `width` pixels wide: below 600 with less margin and fewer words."""
     wide = width >= 600
+    transactions = f"{number(sum(series.committed.values()))} transactions and " if series.outcomes else ""
     description = (
-        f"{number(sum(series.committed.values()))} transactions and {number(sum(series.records.values()))} "
-        f"records were committed and acknowledged in {number(series.end_s)} s, under {several(len(faults), 'fault')}. "
-        "The numbers are in the table below."
+        f"{transactions}{number(sum(series.records.values()))} records were "
+        f"{'committed and acknowledged' if series.outcomes else 'written'} in {number(series.end_s)} s, "
+        f"under {several(len(faults), 'fault')}. The numbers are in the table below."
     )
     drawing = Drawing(f"over-time-{width}", width, "The run over time", description)
     frame = _Frame(drawing, 128 if wide else 110, width - (84 if wide else 62), *_span(series, faults))
@@ -53,9 +59,11 @@ def over_time(series: Series, faults: Sequence[FaultReport], width: int) -> Mark
     for fault in faults:
         _band(frame, fault, bottom)
     _fault_names(frame, faults, lanes, wide)
-    _rate(frame, series, "Committed transactions", "a second", "rate")
-    _rate(frame, series, "Committed records", "a second", "records")
-    _latency(frame, series)
+    if series.outcomes:
+        _rate(frame, series, "Committed transactions", "a second", "rate")
+    _rate(frame, series, "Committed records" if series.outcomes else "Records written", "a second", "records")
+    if series.outcomes:
+        _latency(frame, series)
     for stage in series.stages[:MOST_STAGES]:
         _stage(frame, series, stage)
     time_axis(drawing, frame.left, frame.right, bottom, (frame.begin_s, frame.end_s))
@@ -70,7 +78,9 @@ def _span(series: Series, faults: Sequence[FaultReport]) -> tuple[float, float]:
 
 
 def _height(series: Series) -> float:
-    return 3 * (GAP + PANEL) + len(series.stages[:MOST_STAGES]) * (GAP + len(CATEGORIES) * STRIP) + 10
+    panels = 3 if series.outcomes else 1
+    strips = len(series.stages[:MOST_STAGES]) * (GAP + len(series.categories) * STRIP)
+    return panels * (GAP + PANEL) + strips + 10
 
 
 def _label(fault: FaultReport, index: int, wide: bool) -> str:
@@ -182,10 +192,9 @@ def _latency(frame: _Frame, series: Series) -> None:
 def _stage(frame: _Frame, series: Series, stage: str) -> None:
     """A strip for each way to end, each with its own scale, its name and its total."""
     top = frame.y + GAP
-    frame.drawing.text(
-        frame.left, top - 10, f"Transactions of stage {printable(stage, 30)}", kind="panel-name"
-    )
-    for row, category in enumerate(CATEGORIES):
+    of = stage if stage == by_logs.UNNAMED else f"stage {printable(stage, 30)}"
+    frame.drawing.text(frame.left, top - 10, f"Transactions of {of}", kind="panel-name")
+    for row, category in enumerate(series.categories):
         base = top + (row + 1) * STRIP
         counts = series.ended(stage, category)
         most = max(counts.values(), default=0)
@@ -196,6 +205,6 @@ def _stage(frame: _Frame, series: Series, stage: str) -> None:
             height = max(count / most * (STRIP - 6), 1.5)
             frame.drawing.rect(x + 0.4, base - height, end - x - 0.8, height, kind=f"bar {_KINDS[category]}")
         total = sum(counts.values())
-        kind = "tick" if total == 0 or category == OK else "tick strong"
+        kind = "tick" if total == 0 or row == 0 else "tick strong"
         frame.drawing.text(frame.right + 6, base - 4, number(total), kind=kind)
-    frame.y = top + len(CATEGORIES) * STRIP
+    frame.y = top + len(series.categories) * STRIP

@@ -8,7 +8,7 @@ latencies are counted in sixteen bins for each doubling, so a percentile is righ
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -38,12 +38,17 @@ class Series:
     latency: defaultdict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     outcomes: defaultdict[tuple[str, str], Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     missing: list[str] = field(default_factory=list)
+    categories: tuple[str, ...] = CATEGORIES
+    """The ways in which a transaction can end, in the order in which they are told."""
+    by_logs: bool = False
+    """Whether it was added up from the brokers' logs, as no worker kept a journal."""
 
     @property
     def buckets(self) -> range:
-        """From the first in which a transaction ended to the end of the run."""
+        """From the first in which a transaction ended, or a record was written, to the end of the run."""
         last = max(1, math.ceil(self.end_s / self.width_s))
-        first = min((bucket for counts in self.outcomes.values() for bucket in counts), default=0)
+        counted = [*self.outcomes.values(), *([self.records] if self.by_logs else [])]
+        first = min((bucket for counts in counted for bucket in counts), default=0)
         return range(min(first, last - 1), last)
 
     @property
@@ -83,7 +88,7 @@ def read(folder: Path, at_least_s: float = 1.0) -> Series:
             _add_records(series, history / "sends.parquet", pa.concat_arrays(committed_op), committed_at)
     except (OSError, pa.ArrowException) as error:
         series.missing.append(printable(str(error), 300))
-    return _folded(series)
+    return folded(series)
 
 
 def _batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -132,7 +137,7 @@ def _add_records(series: Series, path: Path, op: pa.Array, at: Sequence[pa.Array
             series.records[entry["values"]] += entry["counts"]
 
 
-def _folded(series: Series) -> Series:
+def folded(series: Series) -> Series:
     """The same in buckets so wide that there are not too many."""
     fits = (width for width in _WIDTHS_S if series.end_s / width <= MOST_BUCKETS)
     width = next(fits, math.ceil(series.end_s / MOST_BUCKETS))
@@ -140,14 +145,19 @@ def _folded(series: Series) -> Series:
         return series
 
     def fold(counts: Counter[int]) -> Counter[int]:
-        folded: Counter[int] = Counter()
+        found: Counter[int] = Counter()
         for second, count in counts.items():
-            folded[second // width] += count
-        return folded
+            found[second // width] += count
+        return found
 
-    folded = Series(width, series.end_s, fold(series.committed), fold(series.records), missing=series.missing)
+    wider = replace(
+        series,
+        width_s=width,
+        committed=fold(series.committed),
+        records=fold(series.records),
+        latency=defaultdict(Counter),
+        outcomes=defaultdict(Counter, {key: fold(counts) for key, counts in series.outcomes.items()}),
+    )
     for second, bins in series.latency.items():
-        folded.latency[second // width].update(bins)
-    for key, counts in series.outcomes.items():
-        folded.outcomes[key] = fold(counts)
-    return folded
+        wider.latency[second // width].update(bins)
+    return wider

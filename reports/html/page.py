@@ -21,7 +21,7 @@ from harness.reasons import Reason
 from harness.telling import requests, words
 from harness.telling.example import Example, fate, named_offset, named_operation, named_place, operations_of
 from harness.verdict import FaultReport, Found, Validity, Verdict, lacking
-from reports.charts import gantt, over_time, series
+from reports.charts import by_logs, gantt, over_time, series
 from reports.html import excerpts, folder
 from reports.html.template import template
 from reports.summary import causes_first
@@ -77,7 +77,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
     ordered = causes_first(verdict.anomalies)
     lines = excerpts.Excerpts(folder_path, operations_of(_examples(ordered)))
     ends = [fault.end_s if fault.end_s is not None else fault.start_s for fault in faults]
-    measured = series.read(folder_path, at_least_s=max(ends, default=1.0))
+    measured = _measured(contents, at_least_s=max(ends, default=1.0))
     findings = [_finding(name, found, faults) for name, found in ordered]
     style, script = ((_HERE / f"report.{kind}").read_text() for kind in ("css", "js"))
     filters = {
@@ -108,7 +108,6 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         series=measured,
         over_time=Drawings(*(over_time.over_time(measured, faults, width) for width in WIDTHS)),
         rows_over_time=list(_rows(measured)),
-        categories=series.CATEGORIES,
         phases=_phases(contents),
         open_ends=list(_open_ends(verdict, contents)),
         open_title="Why it is unknown" if verdict.valid is Validity.UNKNOWN else "Not tried, or not certain",
@@ -211,10 +210,18 @@ def _rows(measured: series.Series) -> Iterator[dict[str, Any]]:
             "median": "" if half is None else words.milliseconds(half),
             "p99": "" if most is None else words.milliseconds(most),
             "outcomes": [
-                [measured.ended(stage, category)[bucket] for category in series.CATEGORIES]
+                [measured.ended(stage, category)[bucket] for category in measured.categories]
                 for stage in measured.stages
             ],
         }
+
+
+def _measured(contents: folder.Contents, at_least_s: float) -> series.Series:
+    """By the workers' journals; of programs that keep none by the brokers' logs."""
+    wall_ms, stages = _wall_ms(contents), by_logs.silent(contents.settings)
+    if wall_ms is None or not stages:
+        return series.read(contents.folder, at_least_s)
+    return by_logs.read(contents.folder, stages, by_logs.Clock(wall_ms), at_least_s)
 
 
 def _phases(contents: folder.Contents) -> Drawings:

@@ -1,0 +1,157 @@
+"""Throughput, latency and outcomes over time of programs that keep no journals, from what the brokers stored.
+
+A transaction is one of the transaction log: from Ongoing to CompleteCommit or CompleteAbort. Its latency is the
+coordinator's part of a commit, from the decision (PrepareCommit) to the last marker. A record counts in the second of
+its own time stamp, unless its transaction was aborted.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.telling.words import printable
+from reports.charts.series import BINS, Series, folded
+
+COMMITTED, ABORTED, LEFT_OPEN = "committed", "aborted", "left open"
+CATEGORIES = (COMMITTED, ABORTED, LEFT_OPEN)
+UNNAMED = "all programs"
+"""Where no stage says which transactional ids are its own."""
+WARM_UP = "fencepost-warm-up"
+_ENDS = {"CompleteCommit": COMMITTED, "CompleteAbort": ABORTED}
+_STATES = ("transactional_id", "log_tp", "log_offset", "state", "start_ms", "update_ms")
+_BATCHES = (
+    *("tp", "base_offset", "count", "producer_id", "transactional", "control"),
+    *("marker", "max_timestamp_ms"),
+)
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A stage of a pipeline, as far as the logs have to do with it."""
+
+    name: str
+    topics: frozenset[str] = frozenset()  # that it writes to
+    transactional_ids: frozenset[str] = frozenset()  # none where nobody names them
+
+
+def silent(settings: Mapping[str, Any]) -> list[Writer]:
+    """The stages that a run's settings name; empty if one keeps journals, or they are not as a run writes them."""
+    workload = settings.get("workload")
+    stages = workload.get("stages") if isinstance(workload, Mapping) else None
+    found = []
+    for stage in stages if isinstance(stages, list) else ():
+        if not isinstance(stage, Mapping) or stage.get("journaled") is not False:
+            return []
+        ids = stage.get("transactional_ids")
+        named = ids.values() if isinstance(ids, Mapping) else ()
+        topics = stage.get("writes")
+        written = topics if isinstance(topics, list) else ()
+        found.append(Writer(str(stage.get("name")), frozenset(map(str, written)), frozenset(map(str, named))))
+    return found
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Of a run: the wall clock at its begin, which brokers' times count from."""
+
+    wall_ms_at_zero: float
+
+    def second(self, wall_ms: float) -> int:
+        """Of the run."""
+        return max(0, math.floor((wall_ms - self.wall_ms_at_zero) / 1e3))
+
+
+def read(folder: Path, stages: Sequence[Writer], clock: Clock, at_least_s: float = 1.0) -> Series:
+    """Add up a run; what is missing or damaged is noted in `missing`. `at_least_s` is its least length."""
+    series = Series(end_s=max(1.0, at_least_s), categories=CATEGORIES, by_logs=True)
+    written = {topic for stage in stages for topic in stage.topics}
+    parts = (
+        partial(_add_transactions, series, folder, stages, clock),
+        partial(_add_records, series, folder, written, clock),
+    )
+    for add in parts:
+        try:
+            add()
+        except (
+            OSError,
+            KeyError,
+            TypeError,
+            ValueError,
+            pa.ArrowException,
+        ) as error:  # not as the run wrote it
+            series.missing.append(printable(str(error), 300))
+    last = max((*series.records, *(at for counts in series.outcomes.values() for at in counts)), default=0)
+    series.end_s = max(series.end_s, last + 1.0)
+    return folded(series)
+
+
+def _table(folder: Path, room: str, name: str, columns: Sequence[str], filters: Any = None) -> pa.Table:
+    """Raises `FileNotFoundError`, as where an external cluster's ACLs keep its logs from the run."""
+    path = folder / room / f"{name}.parquet"
+    if not path.exists():
+        raise FileNotFoundError(f"{room}/{name}.parquet is not there")
+    return pq.read_table(path, columns=list(columns), filters=filters)
+
+
+def _add_transactions(series: Series, folder: Path, stages: Sequence[Writer], clock: Clock) -> None:
+    """Each where it ended, or where it began if it never did."""
+    table = _table(folder, "log", "transactions", _STATES)
+    stage_of = {own: stage.name for stage in stages for own in stage.transactional_ids}
+    begun: dict[str, float] = {}
+    decided: dict[str, float] = {}
+    for row in table.sort_by([("log_tp", "ascending"), ("log_offset", "ascending")]).to_pylist():
+        own, state, at_ms = row["transactional_id"], row["state"], row["update_ms"]
+        if own is None or own.startswith(WARM_UP) or at_ms is None:
+            continue
+        stage = stage_of.get(own, UNNAMED)
+        if state in _ENDS and own in begun:
+            at = clock.second(at_ms)
+            series.outcomes[stage, _ENDS[state]][at] += 1
+            if state == "CompleteCommit":
+                series.committed[at] += 1
+                took_ns = max(at_ms - decided.get(own, at_ms), 0.5) * 1e6
+                series.latency[at][math.floor(math.log2(took_ns) * BINS)] += 1
+            del begun[own]
+        elif state == "Ongoing":
+            begun.setdefault(own, row["start_ms"] or at_ms)
+        elif state == "PrepareCommit":
+            decided[own] = at_ms
+        elif state in ("Empty", "Dead"):
+            begun.pop(own, None)
+    for own, since_ms in begun.items():
+        series.outcomes[stage_of.get(own, UNNAMED), LEFT_OPEN][clock.second(since_ms)] += 1
+
+
+def _add_records(series: Series, folder: Path, topics: set[str], clock: Clock) -> None:
+    """Those in topics that stages write to, as their leaders have them."""
+    partitions = _table(folder, "history", "partitions", ("tp", "topic")).to_pylist()
+    written = [row["tp"] for row in partitions if row["topic"] in topics]
+    if not written:
+        return
+    table = _table(folder, "log", "batches", _BATCHES, [("leader", "==", True), ("tp", "in", written)])
+    open_: dict[tuple[int, int], Counter[int]] = {}
+    for row in table.sort_by([("tp", "ascending"), ("base_offset", "ascending")]).to_pylist():
+        _add_batch(series.records, open_, row, clock)
+    for counts in open_.values():  # nobody decided
+        series.records.update(counts)
+
+
+def _add_batch(
+    records: Counter[int], open_: dict[tuple[int, int], Counter[int]], row: Mapping[str, Any], clock: Clock
+) -> None:
+    place = (row["tp"], row["producer_id"])
+    if row["control"]:
+        counts = open_.pop(place, Counter())
+        if row["marker"] != "abort":
+            records.update(counts)
+    elif row["transactional"]:
+        open_.setdefault(place, Counter())[clock.second(row["max_timestamp_ms"])] += row["count"]
+    else:
+        records[clock.second(row["max_timestamp_ms"])] += row["count"]

@@ -1,0 +1,128 @@
+"""What programs without journals did over time, from the brokers' logs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from harness.record.schema import LOG
+from reports.charts import by_logs
+from reports.charts.by_logs import ABORTED, CATEGORIES, COMMITTED, LEFT_OPEN, UNNAMED, Clock, Writer
+from reports.charts.over_time import over_time
+from tests.support.synthetic_store import write_table
+
+ZERO_MS = 1_000_000.0
+CLOCK = Clock(ZERO_MS)
+BILL = Writer("bill", frozenset({"out"}), frozenset({"b-1"}))
+
+
+def log_table(folder: Path, name: str, rows: Sequence[dict[str, Any]]) -> None:
+    (folder / "log").mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(list(rows), schema=LOG[name]), folder / "log" / f"{name}.parquet")
+
+
+def states(own: str, *told: tuple[str, float], first: int = 0) -> list[dict[str, Any]]:
+    """States of an id, each with its second."""
+    return [
+        {"transactional_id": own, "log_tp": 9, "log_offset": first + n, "state": state, "start_ms": None}
+        | {"update_ms": round(ZERO_MS + at_s * 1e3)}
+        for n, (state, at_s) in enumerate(told)
+    ]
+
+
+def batch(tp: int, base: int, at_s: float, count: int = 1, **more: Any) -> dict[str, Any]:
+    own = {"tp": tp, "base_offset": base, "count": count, "producer_id": 7, "leader": True, "control": False}
+    return own | {"transactional": True, "max_timestamp_ms": round(ZERO_MS + at_s * 1e3)} | more
+
+
+def stored(folder: Path, transactions: list[dict[str, Any]], batches: list[dict[str, Any]]) -> Path:
+    write_table(folder, "partitions", [{"tp": 0, "topic": "in"}, {"tp": 1, "topic": "out"}])
+    log_table(folder, "transactions", transactions)
+    log_table(folder, "batches", batches)
+    return folder
+
+
+def test_a_transaction_counts_where_it_ended_under_its_stage(tmp_path: Path) -> None:
+    commit = [("Empty", 0.1), ("Ongoing", 1.0), ("Ongoing", 1.2), ("PrepareCommit", 2.0)]
+    rows = states("b-1", *commit, ("CompleteCommit", 2.1), ("Ongoing", 3.0), ("PrepareAbort", 4.0))
+    rows += states("b-1", ("CompleteAbort", 4.2), ("Ongoing", 6.0), first=20)
+    rows += states("other", ("Ongoing", 5.0), ("PrepareCommit", 5.1), ("CompleteCommit", 5.9), first=40)
+    rows += states("fencepost-warm-up-1", ("Ongoing", 0.0), ("CompleteCommit", 0.2), first=60)
+    read = by_logs.read(stored(tmp_path, rows[::-1], []), [BILL], CLOCK)
+    assert {key: dict(counts) for key, counts in read.outcomes.items()} == {
+        ("bill", COMMITTED): {2: 1},
+        ("bill", ABORTED): {4: 1},
+        ("bill", LEFT_OPEN): {6: 1},
+        (UNNAMED, COMMITTED): {5: 1},
+    }
+    assert read.committed == {2: 1, 5: 1}
+    assert read.quantile_ms(2, 0.5) == pytest.approx(100, rel=0.05)
+    assert read.quantile_ms(5, 0.5) == pytest.approx(800, rel=0.05)
+    assert (read.missing, read.categories, read.by_logs) == ([], CATEGORIES, True)
+    assert read.buckets == range(2, 7)
+
+
+def test_the_end_of_a_transaction_without_a_beginning_is_none(tmp_path: Path) -> None:
+    rows = states("b-1", ("CompleteCommit", 1.0), ("Ongoing", 2.0), ("Empty", 3.0), ("CompleteAbort", 4.0))
+    assert by_logs.read(stored(tmp_path, rows, []), [BILL], CLOCK).outcomes == {}
+
+
+def test_records_of_outputs_count_in_their_second_and_those_of_aborted_transactions_do_not(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        batch(1, 0, 1.5, 3),
+        batch(1, 3, 1.6, 4, producer_id=8),
+        batch(1, 7, 2.0, control=True, marker="commit"),
+        batch(1, 8, 2.0, control=True, marker="abort", producer_id=8),
+        batch(1, 9, 2.5, 5),  # left open
+        batch(1, 14, 3.5, 2, transactional=False, producer_id=-1),
+        batch(0, 0, 1.0, 100),  # an input
+        batch(1, 0, 1.5, 3, leader=False),  # a copy
+    ]
+    read = by_logs.read(stored(tmp_path, [], rows[::-1]), [BILL], CLOCK)
+    assert read.records == {1: 3, 2: 5, 3: 2}
+
+
+def test_where_logs_are_kept_from_the_run_the_rest_is_drawn(tmp_path: Path) -> None:
+    stored(tmp_path, [], [batch(1, 0, 1.5, transactional=False)])
+    (tmp_path / "log" / "transactions.parquet").unlink()
+    read = by_logs.read(tmp_path, [BILL], CLOCK, at_least_s=9.0)
+    assert read.records == {1: 1} and read.end_s == 9.0
+    assert read.missing == ["log/transactions.parquet is not there"]
+    drawn = str(over_time(read, (), 960))
+    assert "Records written" in drawn and "Committed transactions" not in drawn and "latency" not in drawn
+
+
+def test_a_damaged_log_is_a_note(tmp_path: Path) -> None:
+    stored(tmp_path, [], [])
+    (tmp_path / "log" / "batches.parquet").write_bytes(b"no Parquet")
+    (note,) = by_logs.read(tmp_path, [BILL], CLOCK).missing
+    assert "batches" in note or "Parquet" in note
+
+
+def test_what_is_drawn_names_the_ways_in_which_transactions_ended(tmp_path: Path) -> None:
+    rows = states("b-1", ("Ongoing", 1.0), ("PrepareCommit", 2.0), ("CompleteCommit", 2.1), ("Ongoing", 3.0))
+    rows += states("x", ("Ongoing", 1.0), ("PrepareAbort", 2.0), ("CompleteAbort", 2.1), first=10)
+    drawn = str(over_time(by_logs.read(stored(tmp_path, rows, []), [BILL], CLOCK), (), 960))
+    for words in ("Transactions of stage bill", "Transactions of all programs", *CATEGORIES):
+        assert words in drawn
+
+
+def test_a_long_run_gets_wider_buckets(tmp_path: Path) -> None:
+    rows = states("b-1", *(pair for n in range(300) for pair in (("Ongoing", n), ("CompleteCommit", n))))
+    read = by_logs.read(stored(tmp_path, rows, []), [BILL], CLOCK)
+    assert read.width_s == 5 and read.by_logs and read.categories == CATEGORIES
+    assert sum(read.committed.values()) == 300 == read.ended("bill", COMMITTED).total()
+
+
+def test_the_stages_of_a_run_whose_programs_keep_no_journals() -> None:
+    told = {"name": "bill", "writes": ["out"], "journaled": False, "transactional_ids": {"bill-1": "b-1"}}
+    assert by_logs.silent({"workload": {"stages": [told]}}) == [BILL]
+    unnamed = {"name": "count", "journaled": False}
+    assert by_logs.silent({"workload": {"stages": [told, unnamed]}}) == [BILL, Writer("count")]
+    for other in ({"workload": {"stages": [told, {"name": "shop"}]}}, {"workload": {"stages": 7}}, {}):
+        assert by_logs.silent(other) == []
