@@ -1,5 +1,6 @@
 """The Docker cluster in what only it has: lost packets, its image, and what a killed run leaves in Docker."""
 
+import io
 import os
 import signal
 import socket
@@ -162,6 +163,39 @@ def test_an_image_of_another_version_is_refused(
     assert done.returncode == 4
     assert "has Kafka 4.3.1: add --kafka 4.3.1" in done.stderr
     assert newer() == set()
+
+
+AS_THE_OFFICIAL_ONE = """FROM {parent}
+LABEL dev.fencepost.packet-filter=no dev.fencepost.archive=no
+ENV JAVA_VERSION=jdk-{java}.0.7+6
+VOLUME ["/etc/kafka/secrets", "/var/lib/kafka/data", "/mnt/shared/config"]
+USER 1000
+ENTRYPOINT ["/__cacert_entrypoint.sh"]
+CMD ["/etc/kafka/docker/run"]
+"""
+"""What is other in the official image than in one of ours, but for the files: its Dockerfile in Kafka's repository."""
+
+
+def test_brokers_run_in_an_image_that_is_made_as_the_official_one_is(
+    ready: Prepared, newer: Callable[[], set[str]], tmp_path: Path
+) -> None:
+    assert ready.image is not None
+    client, name = connect(), "fencepost-test-official:latest"
+    text = AS_THE_OFFICIAL_ONE.format(parent=ready.image.name, java=ready.image.java_version)
+    volumes = {volume.name for volume in client.volumes.list()}
+    client.images.build(fileobj=io.BytesIO(text.encode()), tag=name, rm=True)
+    try:
+        fencepost.run(
+            cluster="docker",
+            image=name,
+            nemesis="kill-broker",
+            time_limit=30,
+            seed=4,
+            store=str(tmp_path),
+        ).assert_valid()
+    finally:
+        client.images.remove(name, force=True)
+    assert newer() == set() and {volume.name for volume in client.volumes.list()} <= volumes
 
 
 @pytest.mark.parametrize("moment", range(1, 11))
