@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.cluster import Ability
+from harness.errors import EnvironmentFailure
 from harness.settings.client_choice import ClientChoice
 from harness.settings.options import Options
 
@@ -26,6 +28,7 @@ def prepare_cluster(
     """
     from harness.cluster.broker_settings import TOOL, check_settings, documented_settings
     from harness.environment.client_parts import client_parts
+    from harness.environment.container_image import PACKET_FILTER
     from harness.environment.java import java, require_in_process
     from harness.environment.jvm import broker_command
     from harness.environment.prepare import prepare
@@ -38,8 +41,13 @@ def prepare_cluster(
         *(options.kafka, options.java, options.toxiproxy, cache, say),
         mirror=options.mirror,
         postgres_choice=options.postgres if "postgres" in stores else None,
-        image_choice=options.image if options.cluster == "docker" else None,
+        image_choice=image_choice(options, say) if options.cluster == "docker" else None,
     )
+    if ready.image and not ready.image.drops_packets and _drops_packets(options):
+        raise EnvironmentFailure(
+            f"the image {ready.image.name} does not say that it has iptables (label {PACKET_FILTER}=yes), which "
+            "drop-packets needs: choose --set image=bundled, or another fault"
+        )
 
     def tool(folder: Path) -> Sequence[str]:
         return broker_command(ready.java, ready.kafka, main=TOOL, args=[], folder=folder)
@@ -49,3 +57,20 @@ def prepare_cluster(
         for name in check_settings(options.settings, known):
             say(f"Kafka {ready.kafka.version} does not document the broker setting {name}")
     return replace(ready, client=client)
+
+
+def _drops_packets(options: Options) -> bool:
+    from nemeses.registry import NEMESES
+
+    asked = (NEMESES.get(name.partition("@")[0]) for name in options.nemesis or ())
+    return any(fault is not None and Ability.PACKETS in fault.needs for fault in asked)
+
+
+def image_choice(options: Options, say: Callable[[str], None]) -> str:
+    """Which image to look for: the official one has no iptables."""
+    if options.image == "auto" and _drops_packets(options):
+        say(
+            "drop-packets needs iptables, which the official image has not: an image of this machine's parts is used"
+        )
+        return "bundled"
+    return options.image

@@ -193,6 +193,10 @@ def test_brokers_run_in_an_image_that_is_made_as_the_official_one_is(
             seed=4,
             store=str(tmp_path),
         ).assert_valid()
+        done = fail(
+            ["run", "--cluster", "docker", "--set", f"image={name}", "--nemesis", "drop-packets"], tmp_path
+        )
+        assert done.returncode == 4 and "does not say that it has iptables" in done.stderr, done.stderr
     finally:
         client.images.remove(name, force=True)
     assert newer() == set() and {volume.name for volume in client.volumes.list()} <= volumes
