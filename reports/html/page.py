@@ -247,7 +247,7 @@ def _open_ends(verdict: Verdict, contents: folder.Contents) -> Iterator[tuple[st
     unscheduled = contents.facts.unscheduled if contents.facts else {}
     for name, why in {**unscheduled, **verdict.not_exercised}.items():
         if name not in goals:
-            yield "not exercised", (name,), why, FALLBACK
+            yield "not exercised", (name,), why, ""  # the reason says what helps, where something does
     by_reason: dict[Reason, list[str]] = {}
     for name, reason in lacking(verdict.not_checked).items():
         by_reason.setdefault(reason, []).append(name)

@@ -273,3 +273,9 @@ def test_an_invalid_run_that_lacks_evidence_is_not_called_unknown(tmp_path: Path
         text = Page(draw(tmp_path, verdict(valid, unknown_because=why))).text
         assert ("Why it is unknown" in text) is said
         assert "journal x lacks 1 line" in text
+
+
+def test_what_was_not_tried_has_no_advice_beside_its_reason(tmp_path: Path) -> None:
+    judged = verdict(Validity.VALID, not_exercised={"pause-instance": "needs a pipeline of your own"})
+    text = Page(draw(tmp_path, judged)).text
+    assert "needs a pipeline of your own" in text and "repeat the run with a longer" not in text
