@@ -104,6 +104,11 @@ def can(options: Options) -> frozenset[Ability]:
     return kind.can.union(*(kind.permitted.get(one, frozenset()) for one in options.permits or ()))
 
 
+def kafka_of(options: Options) -> str:
+    """The version of Kafka of a run's brokers, for people."""
+    return "the cluster's own" if CLUSTERS[options.cluster].shared else options.kafka
+
+
 MOST_BROKERS = 7
 """That options can say; a run needs to know no more of them than how many replicas a topic can have."""
 

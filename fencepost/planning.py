@@ -139,7 +139,7 @@ def draw(options: Options, workload: Planned) -> Schedule:
 
 def tag_for(options: Options) -> str:
     """What a run's own topics, groups and ids begin with; nothing on a cluster of its own."""
-    return f"fencepost-{secrets.token_hex(3)}" if CLUSTERS[options.cluster].shared else ""
+    return f"{options.prefix}-{secrets.token_hex(3)}" if CLUSTERS[options.cluster].shared else ""
 
 
 def workers_of(facts: PipelineFacts) -> dict[str, tuple[str, ...]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fencepost import registry
-from fencepost.clusters import CLUSTERS, ClusterParts, sized
+from fencepost.clusters import CLUSTERS, ClusterParts, kafka_of, sized
 from fencepost.drawing import draw_report
 from fencepost.judges.for_a_run import Judge, JudgedLater, judge_for
 from fencepost.planning import draw, facts_of, plan_run, plan_test, require_ready, tag_for, witness_of
@@ -291,7 +291,7 @@ def _versions(options: Options, prepared: "Prepared") -> dict[str, str]:
     database = prepared.postgres
     return {
         "fencepost": version("fencepost"),
-        "kafka": "the cluster's own" if CLUSTERS[options.cluster].shared else options.kafka,
+        "kafka": kafka_of(options),
         "java": f"{prepared.java.version} ({prepared.java.origin})",
         "librdkafka": libversion()[0],
         "confluent-kafka": version("confluent-kafka"),

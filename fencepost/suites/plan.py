@@ -11,10 +11,12 @@ from random import Random
 from typing import Any
 
 from fencepost import registry
+from fencepost.clusters import kafka_of
 from fencepost.planning import draw
 from fencepost.suites import known as failures
 from fencepost.suites.known import Known
 from fencepost.suites.matrix import DRAWN, Row, differing, matches, rows, told
+from harness.clients.client_properties import ClientProperties
 from harness.errors import UsageError
 from harness.names import on_one_line, unknown
 from harness.settings.clusters import check_given
@@ -210,6 +212,8 @@ def _cell(n: int, seed: int, name: str, row: Row, written: Options, asked: Asked
     try:
         options = asked.settle(seeded)
         draw(options, registry.pipeline_of(options))
+        if options.client_config is not None:
+            ClientProperties.load(Path(options.client_config).expanduser())
     except UsageError as error:
         raise UsageError(f'cell "{name}": {error}') from None
     assert options.seed is not None
@@ -219,7 +223,7 @@ def _cell(n: int, seed: int, name: str, row: Row, written: Options, asked: Asked
         workload=_what(options),
         client=options.client if options.pipeline is None else OWN_CLIENT,
         nemesis=told("nemesis", options.nemesis),
-        kafka=options.kafka,
+        kafka=kafka_of(options),
         seed=options.seed,
         options=shown,
         command=command_line(options),

@@ -254,7 +254,7 @@ class ExternalCluster(Questions):
             try:
                 return self._ask_any(question)
             except Refused as error:
-                forbidden = explained(error, operation, name)
+                forbidden = explained(error, operation, name, self._spec.tag.rpartition("-")[0])
                 raise (forbidden or error) from error
 
         return persist(answer, f"{operation} of {name}", CLEAN_UP_TIMEOUT_S)

@@ -17,15 +17,15 @@ class Forbidden(EnvironmentFailure):
     """The cluster does not let this user do what a run needs; asking again would not help."""
 
 
-def explained(error: Refused, operation: str, name: str) -> Forbidden | None:
-    """The error as a user can act on it; None: it may pass."""
+def explained(error: Refused, operation: str, name: str, prefix: str) -> Forbidden | None:
+    """The error as a user can act on it; None: it may pass. `prefix`: what all that a run makes there begins with."""
     kinds = {_TOPIC: "topic", _GROUP: "group", _ID: "transactional-id", _CLUSTER: "topic"}
     if error.code in kinds:
         kind = kinds[error.code]
         wanted = " ".join(f"--operation {right}" for right in _RIGHTS[kind])
         return Forbidden(
             f"the cluster's ACLs do not allow this user {operation} of {name} ({error}); allow it with kafka-acls.sh "
-            f"--add --allow-principal User:NAME {wanted} --{kind} fencepost- --resource-pattern-type prefixed"
+            f"--add --allow-principal User:NAME {wanted} --{kind} {prefix}- --resource-pattern-type prefixed"
         )
     if error.code in (_POLICY, _REPLICATION):
         return Forbidden(f"the cluster does not take the run's topics: {error}")

@@ -103,7 +103,8 @@ class RunLog:
         """The transaction version that is in force, as the cluster said; Kafka leaves out a feature at level 0."""
         if not self.features:
             return {}
-        return {"transaction.version": str(self.features.get("transaction.version", 0))}
+        told = {"transaction.version": 0, **self.features}
+        return {name: str(told[name]) for name in ("transaction.version", "metadata.version") if name in told}
 
     def _client(self) -> dict[str, str]:
         """The workers' client, as it says itself, and as it names itself to the brokers."""

@@ -3,10 +3,13 @@
 from collections.abc import Collection, Mapping
 
 from harness.errors import UsageError
+from harness.settings.kinds import Text
 
 WORKERS, LINKS = "workers", "links"
 PERMITS = (WORKERS, LINKS)
 """What a run may strike of an external cluster and its clients; the workers are the run's own."""
+PREFIX = Text("1 to 60 letters, digits, dots, underscores and hyphens", r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+"""What a run's own names begin with where others have names as well: what Kafka permits in the name of a topic."""
 
 
 def check_external(
@@ -30,8 +33,12 @@ def check_external(
         raise UsageError(f"{names[0]} needs --cluster external")
 
 
-def check_permits(cluster: str, permits: Collection[str] | None) -> None:
-    """Raise `UsageError` for what cannot be permitted on a cluster of that kind."""
+def check_guest(cluster: str, permits: Collection[str] | None, prefix: str) -> None:
+    """Raise `UsageError` for what cannot be permitted on a cluster of that kind, and for a prefix that it needs not."""
+    if cluster != "external" and prefix != "fencepost":
+        raise UsageError(
+            "--set prefix needs --cluster external: a cluster of the run's own has no other names"
+        )
     if permits is None:
         return
     if cluster != "external":

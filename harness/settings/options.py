@@ -15,7 +15,7 @@ from harness.errors import UsageError
 from harness.names import check_name, unknown
 from harness.secrets import REDACTED, redact_setting
 from harness.settings.client_choice import ClientChoice, ClientKind
-from harness.settings.clusters import check_external, check_permits
+from harness.settings.clusters import PREFIX, check_external, check_guest
 from harness.settings.groups import ASSIGNORS, PROTOCOLS, check_group
 from harness.settings.kinds import Kind, Names, Number, OneOf, Switch, Text, Whole, refuse
 from harness.settings.known import Known
@@ -141,6 +141,7 @@ class Options:
         Text("the path of a file"), None, "Kafka's client properties: how to connect to an external cluster"
     )
     permits: tuple[str, ...] | None = option(Names(), None, "what an external run may strike: workers,links")
+    prefix: str = option(PREFIX, "fencepost", "what the topics, groups and ids of an external run begin with")
     heap_mb: int = option(Whole(128, 8192), 256, "MB of heap of each broker")
     mirror: str | None = option(
         Text("a URL (http, https or file)", r"(https?|file)://[^\s]+"),
@@ -204,7 +205,7 @@ class Options:
         kafka_version(self.kafka).require(self.transaction_version, self.group_protocol)
         check_group(self.group_protocol, self.assignor)
         check_external(self.cluster, self.bootstrap, self.client_config, self.keep, self.settings)
-        check_permits(self.cluster, self.permits)
+        check_guest(self.cluster, self.permits, self.prefix)
         if self.run_name == "latest":
             raise UsageError('a run cannot be named "latest": the link to the newest run has that name')
         for key, tool in (("java", self.java), ("toxiproxy", self.toxiproxy), ("postgres", self.postgres)):

@@ -25,7 +25,7 @@ from harness.environment.prepare import prepare
 from harness.errors import EnvironmentFailure
 from harness.pipeline import TopicFacts
 from harness.processes.spawn import Supervisor
-from tests.support.secured_cluster import OWN, PASSWORD, USER, SecuredCluster
+from tests.support.secured_cluster import OWN, PASSWORD, USER, SecuredCluster, own
 from tests.support.token_server import TokenServer
 
 SLOT = "guests"
@@ -149,6 +149,29 @@ def test_a_right_pipeline_is_valid_where_acls_keep_the_internal_topics(
     for name in ("transaction-state-violation", "group-offset-regression"):
         assert "the cluster's ACLs keep" in result.verdict["not_checked"].get(name, ""), name
     assert named_in(result.folder, PASSWORD) == []
+
+
+@pytest.mark.parametrize("client", ["librdkafka", "java"])
+def test_all_that_a_run_makes_begins_with_the_prefix_that_the_cluster_wants(
+    start: Callable[..., LocalCluster], tmp_path: Path, client: str
+) -> None:
+    """Its ACLs allow these names and no others."""
+    with start(SecuredCluster) as cluster:
+        assert isinstance(cluster, SecuredCluster)
+        cluster.admit(*own("team-x."))
+        result = run(
+            tmp_path / "store",
+            bootstrap=cluster.bootstrap_for(SLOT),
+            client_config=cluster.client_config(tmp_path / "client.properties"),
+            client=client,
+            prefix="team-x.staging",
+            keep="topics",
+            **BRIEF,
+        )
+        result.assert_valid()
+        assert {topic.rpartition("-")[0][: len("team-x.staging-")] for topic in topics_of(cluster)} == {
+            "team-x.staging-"
+        }
 
 
 def named_in(folder: Path, text: str) -> list[Path]:

@@ -28,15 +28,22 @@ EC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
 
 PREFIXED = ResourcePatternType.PREFIXED
 TOPIC_RIGHTS = ("CREATE", "DELETE", "DESCRIBE", "READ", "WRITE")
-OWN = [
-    *((ResourceType.TOPIC, "fencepost-", PREFIXED, AclOperation[right]) for right in TOPIC_RIGHTS),
-    *((ResourceType.GROUP, "fencepost-", PREFIXED, AclOperation[right]) for right in ("READ", "DELETE")),
-    *(
-        (ResourceType.TRANSACTIONAL_ID, "fencepost-", PREFIXED, AclOperation[right])
-        for right in ("DESCRIBE", "WRITE")
-    ),
-]
-"""What the documentation asks for; nothing on the internal topics."""
+Allowed = tuple[ResourceType, str, ResourcePatternType, AclOperation]
+
+
+def own(prefix: str) -> list[Allowed]:
+    """What the documentation asks for, for names with this prefix; nothing on the internal topics."""
+    rights = {
+        ResourceType.TOPIC: TOPIC_RIGHTS,
+        ResourceType.GROUP: ("READ", "DELETE"),
+        ResourceType.TRANSACTIONAL_ID: ("DESCRIBE", "WRITE"),
+    }
+    return [
+        (kind, prefix, PREFIXED, AclOperation[right]) for kind, names in rights.items() for right in names
+    ]
+
+
+OWN = own("fencepost-")
 
 
 class SecuredCluster(LocalCluster):
@@ -82,7 +89,7 @@ class SecuredCluster(LocalCluster):
             config.write_text(text + "".join(f"{name}={value}\n" for name, value in more.items()))
         return nodes
 
-    def admit(self, *allowed: tuple[ResourceType, str, ResourcePatternType, AclOperation]) -> None:
+    def admit(self, *allowed: Allowed) -> None:
         """Make the user known, with SCRAM as well, and allow it these things."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         told = [

@@ -9,7 +9,7 @@ from harness.cluster.external import ExternalCluster, addresses_of
 from harness.cluster.forbidden import explained
 from harness.errors import FaultFailed, UsageError
 from harness.network import LinkEffect
-from harness.settings.clusters import check_external, check_given, check_permits
+from harness.settings.clusters import check_external, check_given, check_guest
 
 
 def test_servers_are_read_with_their_ports() -> None:
@@ -45,11 +45,13 @@ def test_options_that_do_not_go_together_are_refused(given: tuple[object, ...], 
 
 def test_what_cannot_be_permitted_is_refused() -> None:
     with pytest.raises(UsageError, match="--set permits needs --cluster external"):
-        check_permits("local", ("workers",))
+        check_guest("local", ("workers",), "fencepost")
     with pytest.raises(UsageError, match="cannot strike brokers of an external cluster"):
-        check_permits("external", ("workers", "brokers"))
-    check_permits("external", ("workers", "links"))
-    check_permits("local", None)
+        check_guest("external", ("workers", "brokers"), "fencepost")
+    check_guest("external", ("workers", "links"), "team-x")
+    check_guest("local", None, "fencepost")
+    with pytest.raises(UsageError, match="--set prefix needs --cluster external"):
+        check_guest("local", None, "team-x")
 
 
 def test_how_many_brokers_an_external_cluster_has_is_not_to_be_said() -> None:
@@ -68,12 +70,12 @@ def test_options_that_go_together_pass() -> None:
     ("code", "kind"), [(29, "topic"), (30, "group"), (53, "transactional-id"), (31, "topic")]
 )
 def test_what_acls_forbid_is_told_with_what_allows_it(code: int, kind: str) -> None:
-    told = str(explained(Refused("asking", code), "Create", "fencepost-1"))
-    assert f"--{kind} fencepost- --resource-pattern-type prefixed" in told
+    told = str(explained(Refused("asking", code), "Create", "team.x-1", "team.x"))
+    assert f"--{kind} team.x- --resource-pattern-type prefixed" in told
 
 
 def test_an_error_that_may_pass_is_no_refusal() -> None:
-    assert explained(Refused("asking", 15), "Describe", "x") is None
+    assert explained(Refused("asking", 15), "Describe", "x", "x") is None
 
 
 @pytest.fixture

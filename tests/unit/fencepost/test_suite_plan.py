@@ -272,3 +272,17 @@ def test_the_suite_of_versions_has_every_one_that_is_pinned() -> None:
     cells = plan.load(HOUSE / "suites" / "versions.toml", Asked(settled, seed=1)).suite.cells
     assert {cell.options["kafka"] for cell in cells} == set(kafka_versions())
     assert {cell.options["client"] for cell in cells} > {one.name for one in client_versions()}
+
+
+def test_how_a_suite_connects_is_looked_at_before_anything_runs(tmp_path: Path) -> None:
+    text = '[defaults]\ncluster = "external"\nclient-config = "{}"\n[matrix]\nworkload = ["shop"]\n'
+    file, config = tmp_path / "staging.toml", tmp_path / "staging.properties"
+    file.write_text(text.format(config))
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        plan.load(file, Asked(settled, seed=1))
+    config.write_text("security.protocol=SSL\nbootstrap.servers=x:9092\n")
+    (cell,) = plan.load(file, Asked(settled, seed=1)).suite.cells
+    assert cell.kafka == "the cluster's own"
+    file.write_text(text.format(config) + 'prefix = ["team x"]\n')
+    with pytest.raises(UsageError, match="prefix must be 1 to 60 letters"):
+        plan.load(file, Asked(settled, seed=1))
