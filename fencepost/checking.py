@@ -225,14 +225,13 @@ def _keep(folder: Path, verdict: Verdict, asked: Asked) -> None:
     """Write it, with its report, if that is asked for or the run has none; else say where the two differ."""
     path = folder / "verdict.json"
     if asked.update or not path.exists():  # it was killed before
+        draw_report(folder, verdict, 0.0)  # first: who finds a verdict finds its report
         try:
-            path.write_text(verdict.line() + "\n")
+            verdict.save(path)
         except OSError as error:
             if asked.update:
                 raise EnvironmentFailure(f"{path} could not be written: {error.strerror}") from error
             log.warning("%s could not be written: %s", path, error.strerror)
-        else:
-            draw_report(folder, verdict, 0.0)
     elif not asked.allow and (stored := _stored(path)) is not verdict.valid:
         said = "nothing that can be read" if stored is None else stored.name.lower()
         log.warning("%s and the report beside it say %s: `check --update` writes both anew", path, said)

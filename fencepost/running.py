@@ -258,7 +258,7 @@ def _prepare(options: Options, workload: "Planned", cache: Path, say: Callable[[
 
 def _leave(folder: Path, verdict: Verdict, run_log: RunLog) -> None:
     """Write the verdict, and what people read of it."""
-    (folder / "verdict.json").write_text(verdict.line() + "\n")
+    verdict.save(folder / "verdict.json")
     with run_log.phase("report"):
         draw_report(folder, verdict, run_log.now_s())
 

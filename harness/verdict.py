@@ -270,6 +270,12 @@ class Verdict:
         except (OSError, ValueError, RecursionError) as error:
             raise UnreadableInput(f"{path} cannot be read: {error}") from error
 
+    def save(self, path: Path) -> None:
+        """Write `verdict.json`: whole, or not at all. Raises `OSError`."""
+        part = path.with_name(f"{path.name}.part")
+        part.write_text(self.line() + "\n")
+        part.replace(path)
+
     def line(self) -> str:
         """The document in one line, for `--json`."""
         return json.dumps(self.as_json(), ensure_ascii=False)

@@ -2,6 +2,8 @@
 
 import json
 import os
+import shlex
+from dataclasses import replace
 from typing import Any
 
 from fencepost.clusters import CLUSTERS, ClusterParts
@@ -16,13 +18,16 @@ from harness.errors import UsageError
 from harness.processes.guardian import sweep_leftovers
 from harness.processes.spawn import Supervisor
 from harness.runner.progress import Progress
+from harness.settings.command_line import command_line
 from harness.settings.options import FIELDS, Options
 
 KEYS = (
-    *("cluster", "kafka", "brokers", "broker", "heap-mb", "transaction-version"),
+    *("cluster", "image", "kafka", "brokers", "broker", "heap-mb", "transaction-version"),
     *("java", "toxiproxy", "mirror", "first-port"),
 )
 """What says what a cluster is; everything else is a run's."""
+OF_RUNS = ("image", "brokers", "broker", "heap-mb", "transaction-version")
+"""Of these, what a run on a cluster of its own would have to be given as well."""
 READY_TIMEOUT_S = 60.0
 
 
@@ -60,8 +65,17 @@ def hold(options: Options, progress: Progress) -> None:
         parts = ClusterParts(spec, folder, prepared, supervisor, ports.take)
         with CLUSTERS[options.cluster].open(parts) as cluster:
             cluster.create_topics([], READY_TIMEOUT_S)  # its coordinators are up before the first run comes
-            _say({"bootstrap": cluster.bootstrap, "cluster": options.cluster, "kafka": options.kafka})
+            told = {"bootstrap": cluster.bootstrap, "cluster": options.cluster, "kafka": options.kafka}
+            _say({**told, "more": more_of(options)})
             await_the_end(parent)
+
+
+def more_of(options: Options) -> list[str]:
+    """What says what the cluster is, but for its kind and version, as words of a command; without secrets."""
+    default = Options()
+    named = (FIELDS[key].name for key in OF_RUNS)
+    kept = replace(default, **{name: getattr(options, name) for name in named})
+    return shlex.split(command_line(kept.redacted()))[2:]
 
 
 def _say(told: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import select
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ class SharedCluster:
     bootstrap: str
     cluster: str  # its kind
     kafka: str
+    more: Sequence[str] = ()  # what else says what it is, as words of a command
 
     @property
     def options(self) -> Mapping[str, str]:
@@ -50,17 +51,24 @@ class _OnShared(Result):
     def repeat(self) -> str | None:
         """The command that repeats the run, on a cluster of its own."""
         told = super().repeat
-        return told and own_cluster(told, self.shared)
+        struck = [str(fault.get("fault")) for fault in (self.verdict or {}).get("faults", ())]
+        return told and own_cluster(told, self.shared, list(dict.fromkeys(struck)))
 
 
-def own_cluster(told: str, shared: SharedCluster) -> str:
-    """The command of a run, on a cluster like the one it was a guest of."""
+def own_cluster(told: str, shared: SharedCluster, struck: Sequence[str] = ()) -> str:
+    """The command of a run, on a cluster like the one it was a guest of.
+
+    That can be struck in more ways: where faults were drawn, it names those that struck.
+    """
     words = shlex.split(told)
     for name in ("--cluster", "bootstrap"):
         for n, word in enumerate(words):
             if word == name or (word == "--set" and words[n + 1].startswith(f"{name}=")):
                 del words[n : n + 2]
                 break
+    if struck and "--nemesis" not in words:
+        words += ["--nemesis", ",".join(struck)]
+    words += shared.more
     words += [*(["--cluster", shared.cluster] if shared.cluster != "local" else []), "--kafka", shared.kafka]
     return shlex.join(words)
 

@@ -49,13 +49,14 @@ class Conditions:
     program: Sequence[str] = PROGRAM
 
 
-@dataclass(frozen=True)
+@dataclass
 class Going:
     """A run that goes on."""
 
     cell: Cell
     child: Child
     began: float
+    ended_after_s: float | None = None  # where the suite ended it, as it took too long
 
 
 class Runs:
@@ -149,25 +150,31 @@ class Runs:
         most_s = self._how.options[one.cell.name].time_limit_s + MOST_OVERHEAD_S
         if time.monotonic() - one.began > most_s:
             one.child.kill()
+            one.ended_after_s = time.monotonic() - one.began
             return True
         return False
 
     def _finish(self, one: Going) -> None:
         """Enter what came of a run."""
         took_s = time.monotonic() - one.began
-        cell = self._came_of(replace(one.cell, duration_s=round(took_s, 1)), one.child)
+        cell = self._came_of(replace(one.cell, duration_s=round(took_s, 1)), one)
         if cell.state is not State.FAILED:
             self._overheads.append(took_s - self._how.options[cell.name].time_limit_s)
         self._book.enter(cell)
         self._progress.over(cell, took_s)
 
-    def _came_of(self, cell: Cell, child: Child) -> Cell:
+    def _came_of(self, cell: Cell, one: Going) -> Cell:
         run, ended = self._book.run_of(cell), Ended.load(self._book.ended_of(cell))
         if run is not None:
             cell = outcome.over(cell, self._book.folder, run)
         if ended is None:
             log = self._book.log_of(cell).relative_to(self._book.folder)
-            return outcome.failed(cell, f"the run's {child.ending()}: {log} says more")
+            if one.ended_after_s is not None:
+                over = f"{telling.length(MOST_OVERHEAD_S)} longer than its time limit"
+                return outcome.failed(
+                    cell, f"ended after {telling.length(one.ended_after_s)}: {over}; {log} says more"
+                )
+            return outcome.failed(cell, f"the run's {one.child.ending()}: {log} says more")
         if ended.status != ExitStatus.VALID or run is None:
             return outcome.failed(cell, ended.error or "the run left no folder")
         if not self._how.judge_each:
@@ -190,4 +197,7 @@ class Runs:
         rest = [max(0.0, self._takes_s(one.cell) - (now - one.began)) for one in self._going]
         to_come = sum(map(self._takes_s, self._waiting)) + sum(rest)
         left_s = max([to_come / self._how.jobs, *rest])
-        return left_s if self._how.limit_s is None else min(left_s, self._how.limit_s)
+        if self._how.limit_s is None:
+            return left_s
+        to_begin_s = max(0.0, self._how.limit_s - (now - self._began))
+        return min(left_s, max([to_begin_s, *rest]))

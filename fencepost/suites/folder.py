@@ -71,7 +71,7 @@ def found(folder: Path) -> Path:
         raise UsageError(
             f"{folder} is no suite (there is no {SUITE_FILE}): name the folder that it left, as store/NAME/TIME"
         )
-    return folder.resolve() if folder.is_symlink() else folder
+    return folder.resolve()  # what is beside it is its past
 
 
 @contextmanager

@@ -85,8 +85,8 @@ class LiveSuite:
         since_s = self._clock() - self._asked
         for one in standing.going[:MOST_RUNNING]:
             table.add_row(length(one.seconds + since_s), printable(one.cell.name, 200))
-        if more := len(standing.going) - MOST_RUNNING:
-            table.add_row("", f"and {more} more" if more > 0 else "")
+        if (more := len(standing.going) - MOST_RUNNING) > 0:
+            table.add_row("", f"and {more} more")
         return table
 
 

@@ -45,6 +45,9 @@ class Refused(WireError):
         self.code = code
 
 
+NOT_CONTROLLER = 41
+
+
 @dataclass(frozen=True)
 class View:
     """One broker's own view of the cluster."""

@@ -15,7 +15,7 @@ from harness.clients.client_properties import connect_with
 from harness.clients.security import Security
 from harness.clients.wire import Address, Target, WireError
 from harness.cluster import Ability, Broker, ClusterSpec, PartitionView, admin, topics
-from harness.cluster.admin import NONE, Refused
+from harness.cluster.admin import NONE, NOT_CONTROLLER, Refused
 from harness.cluster.client_links import ClientLinks
 from harness.cluster.coordinators import partition_for
 from harness.cluster.forbidden import Forbidden, explained
@@ -241,8 +241,10 @@ class ExternalCluster(Questions):
         for address in self._brokers.values():
             try:
                 return question(address)
-            except Refused:
-                raise
+            except Refused as error:
+                if error.code != NOT_CONTROLLER:
+                    raise
+                failed = error  # with ZooKeeper, a broker that is not the controller passes nothing on
             except WireError as error:
                 failed = error
         raise failed or WireError("there is no broker to ask")

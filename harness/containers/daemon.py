@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from harness.errors import EnvironmentFailure
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 TIMEOUT_S = 60.0
+THIS_MACHINE = "127.0.0.1"
 LABEL = "dev.fencepost.run"
 """On every container, network and volume of a run: its mark."""
 _LONGEST = 300
@@ -37,7 +39,21 @@ def connect() -> "DockerClient":
         client.ping()
     except (DockerException, RequestException, OSError) as error:
         raise NoDocker(_why(error)) from error
+    if away := another_machine(client.api.base_url):
+        raise NoDocker(away)
     return client
+
+
+def another_machine(base_url: str) -> str:
+    """Why a daemon at that address, as the client has it, cannot be used; empty if it is this machine's."""
+    host = urlsplit(base_url).hostname
+    if host in (None, "localhost", "localnpipe", THIS_MACHINE):
+        return ""
+    where = os.environ.get("DOCKER_HOST", host)
+    return (
+        f"the Docker daemon at {where} is on another machine, and publishes ports on its own {THIS_MACHINE}: "
+        "run Fencepost there"
+    )
 
 
 def platform_of(client: "DockerClient") -> tuple[str, str]:

@@ -11,12 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from harness.containers.container import Container
 from harness.containers.daemon import LABEL, connect, said
 from harness.containers.leftovers import note, removal
-from harness.errors import EnvironmentFailure, FaultFailed, StartFailed
+from harness.errors import FaultFailed, StartFailed
 from harness.processes.spawn import Supervisor
 
 if TYPE_CHECKING:
@@ -55,12 +54,7 @@ class Fleet:
 
         Raises `EnvironmentFailure`.
         """
-        where = urlsplit(connect().api.base_url)
-        if where.hostname not in (None, "localhost", PUBLISHED_ON) and where.scheme != "http+docker":
-            raise EnvironmentFailure(
-                f"the Docker daemon at {where.hostname} is on another machine, and publishes ports on its own "
-                f"{PUBLISHED_ON}: run Fencepost there"
-            )
+        connect()
         from testcontainers.core.network import Network
 
         self._note.parent.mkdir(parents=True, exist_ok=True)

@@ -179,7 +179,12 @@ def _build(folder: Path, go: Path, builder: Builder, target: Platform | None = N
     if status != 0 or (target is None and _version_of([str(binary), "-version"]) is None):
         why = " ".join(" ".join(told).split())[:300]
         raise FetchFailed(
-            f"toxiproxy {VERSION} could not be built from its Go module with {go} ({why}); {_WITHOUT_NETWORK}"
+            f"toxiproxy {VERSION} could not be built from its Go module with {go} ({why}); "
+            + (
+                _WITHOUT_NETWORK
+                if target is None
+                else f"name a binary for {target} with --set toxiproxy=PATH"
+            )
         )
     shutil.rmtree(work)
 

@@ -3,6 +3,7 @@ from collections.abc import Collection
 import pytest
 
 from harness.clients.security import Security
+from harness.clients.wire import Address, Target
 from harness.cluster import ClusterSpec, PartitionView, admin
 from harness.cluster.admin import Refused
 from harness.cluster.external import ExternalCluster, addresses_of
@@ -121,6 +122,21 @@ def test_what_strangers_have_open_in_internal_topics_is_no_matter_of_a_run(guest
         guest._refused["__consumer_offsets"] = "ACLs"
         assert ("__consumer_offsets", 0) not in guest.last_stable(["fencepost-a-in", "__consumer_offsets"])
         guest._made = []  # nothing to remove
+
+
+def test_what_is_the_controllers_is_asked_of_the_next_broker_where_one_is_not(guest: ExternalCluster) -> None:
+    asked: list[Target] = []
+
+    def create(at: Target) -> str:
+        asked.append(at)
+        if len(asked) == 1:
+            raise Refused("creating t", admin.NOT_CONTROLLER)
+        return "done"
+
+    with guest:
+        guest._brokers = {1: Address("a", 1), 2: Address("b", 2)}
+        assert guest._allowed(create, "Create", "t") == "done"
+        assert [at.host for at in asked] == ["a", "b"]
 
 
 def test_nothing_of_it_can_be_struck(guest: ExternalCluster) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.containers.daemon import NoDocker, connect, said, shortened
+from harness.containers.daemon import NoDocker, another_machine, connect, said, shortened
 from harness.errors import EnvironmentFailure, FaultFailed
 
 
@@ -23,6 +23,23 @@ def test_a_daemon_that_has_ended_and_left_its_socket_is_none(
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
     with pytest.raises(NoDocker, match="no Docker daemon answers"):
         connect()
+
+
+@pytest.mark.parametrize(
+    ("address", "away"),
+    [
+        ("http+docker://localhost", False),  # a socket of this machine
+        ("http+docker://localnpipe", False),
+        ("http://127.0.0.1:2375", False),
+        ("http+docker://ssh", True),  # as docker-py names every DOCKER_HOST=ssh://...
+        ("http://10.0.0.7:2375", True),
+    ],
+)
+def test_a_daemon_on_another_machine_is_refused(
+    address: str, away: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "ssh://ci@build-7")
+    assert ("ssh://ci@build-7 is on another machine" in another_machine(address)) is away
 
 
 def test_what_docker_refuses_is_one_sentence_of_the_kind_that_was_asked_for() -> None:

@@ -54,6 +54,26 @@ def test_a_run_that_was_killed_gets_its_verdict(tmp_path: Path) -> None:
     assert kept(tmp_path, UNKNOWN) is Validity.UNKNOWN
 
 
+def test_who_finds_a_verdict_finds_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill between the two leaves a run without a verdict, which is judged again."""
+    there: list[bool] = []
+    monkeypatch.setattr(
+        "fencepost.checking.draw_report", lambda folder, *_: there.append((folder / "verdict.json").exists())
+    )
+    assert kept(tmp_path, UNKNOWN) is Validity.UNKNOWN
+    assert there == [False]
+
+
+def test_a_verdict_is_written_whole_or_not_at_all(judged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(EnvironmentFailure, match="No space left"):
+        kept(judged, UNKNOWN, update=True)
+    assert Verdict.load(judged / "verdict.json").valid is Validity.VALID
+
+
 def test_what_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "verdict.json").mkdir()
     with pytest.raises(EnvironmentFailure, match=r"verdict\.json could not be written: Is a directory"):

@@ -2,7 +2,9 @@
 
 import pytest
 
+from fencepost.sessions.held import more_of
 from fencepost.sessions.lifetime import SharedCluster, own_cluster
+from harness.settings.options import Options
 from tests.support.plugin_project import Project
 
 pytest_plugins = ["pytester"]
@@ -83,6 +85,21 @@ def test_the_workers_of_xdist_are_told_why_there_is_none(project: Project) -> No
     done = project.run(code + EACH, "-n2", "--dist=each")
     done.assert_outcomes(errors=8)
     done.stdout.fnmatch_lines(["fencepost_cluster: *brokers must be 1 to 7"])
+
+
+def test_a_command_for_a_cluster_of_its_own_says_what_the_shared_one_was_and_what_struck() -> None:
+    there = SharedCluster("a:1", "local", "4.2.1", ["--brokers", "5", "--set", "broker.x=1"])
+    told = own_cluster("fencepost run --seed 7 --set bootstrap=a:1", there, ["kill-worker", "pause-worker"])
+    assert told == (
+        "fencepost run --seed 7 --nemesis kill-worker,pause-worker --brokers 5 --set broker.x=1 --kafka 4.2.1"
+    )
+
+
+def test_what_a_session_holds_is_told_without_secrets() -> None:
+    settings = {"log.segment.bytes": "1048576", "ssl.keystore.password": "hush-4711"}
+    told = more_of(Options(brokers=5, kafka="4.2.1", java="bundled", settings=settings))
+    assert told[:2] == ["--brokers", "5"] and "broker.log.segment.bytes=1048576" in told
+    assert not any("hush" in word or "4.2.1" in word or "bundled" in word for word in told)
 
 
 def test_a_command_for_a_cluster_of_its_own_keeps_all_else() -> None:

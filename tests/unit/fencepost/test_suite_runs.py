@@ -146,7 +146,21 @@ def test_without_memory_for_another_one_runs_at_a_time(
 def test_a_run_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(carry_out, "MOST_OVERHEAD_S", -59.0)
     book, planned = book_of(tmp_path, "cdc")
-    assert played(book, planned)["cdc"].state is State.FAILED
+    cell = played(book, planned)["cdc"]
+    assert cell.state is State.FAILED
+    assert "longer than its time limit" in cell.reason and "logs/001-cdc" in cell.reason
+
+
+def test_what_is_left_of_a_limit_shrinks(tmp_path: Path) -> None:
+    book, planned = book_of(tmp_path, "echo", "orders")
+    with Supervisor() as supervisor:
+        told = conditions(planned, limit_s=100.0, before_s={cell.name: 300.0 for cell in book.suite.cells})
+        runs = Runs(book, book.suite.cells, told, supervisor, SuiteLines(), Index(book.folder, []))
+        assert runs._left_s() == pytest.approx(100, abs=1)
+        runs._began -= 90
+        assert runs._left_s() == pytest.approx(10, abs=1)
+        runs._began -= 90
+        assert runs._left_s() == 0
 
 
 HOW = How(jobs=2, limit_s=None, master="local[1]", spark_conf={})
