@@ -51,10 +51,12 @@ def command(
 ) -> ExitStatus:
     """Carry out a matrix of runs, judge them together, and leave one folder with one page.
 
-    SUITE.toml names workloads, faults, clients and versions, whose lists multiply, and the failures that are known
-    (docs/suites.md). The folder, STORE/NAME/TIME, holds index.html, junit.xml, summary.md, suite.json, and the runs.
+    SUITE.toml names workloads, faults, clients and versions, whose lists multiply, the failures that are known, and the
+    planted defects that are expected (docs/suites.md). The folder, STORE/NAME/TIME, holds index.html, junit.xml,
+    summary.md, suite.json, and the runs.
 
-    Exit status: of all runs together the first of 4, 1, 3, 0 that occurred; a known failure counts as 0.
+    Exit status: of all runs together the first of 4, 1, 3, 0 that occurred. A known failure and a planted defect that
+    was caught count as 0, a planted defect that was missed as 1.
 
     \b
     Example:

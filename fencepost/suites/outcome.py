@@ -1,16 +1,16 @@
-"""What came of a cell: its verdict, weighed with the known failures, or why there is none."""
+"""What came of a cell: its verdict, weighed with what the suite file foresees, or why there is none."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from fencepost.suites.known import Known, excuse, forbidden
+from fencepost.suites.foreseen import Foreseen, weigh
+from fencepost.suites.listed import forbidden
 from fencepost.suites.past import fingerprint
 from harness.errors import FencepostError, UnreadableInput
 from harness.facts import Facts
 from harness.suite import Cell, State
-from harness.verdict import Validity, Verdict
+from harness.verdict import Verdict
 
 
 def over(cell: Cell, suite_folder: Path, run: Path) -> Cell:
@@ -35,17 +35,19 @@ def failed(cell: Cell, why: str) -> Cell:
     return replace(cell, state=State.FAILED, reason=why, fingerprint=print_of_plan)
 
 
-def judged(cell: Cell, answer: Verdict | FencepostError, known: Sequence[Known], today: date) -> Cell:
+def judged(cell: Cell, answer: Verdict | FencepostError, foreseen: Foreseen, today: date) -> Cell:
     """A cell with its verdict, or with why there is none."""
     if isinstance(answer, FencepostError):
         return failed(cell, str(answer))
-    because = excuse(answer, cell, known, today) if answer.valid is Validity.INVALID else ""
-    state = {
-        Validity.VALID: State.VALID,
-        Validity.UNKNOWN: State.UNKNOWN,
-        Validity.INVALID: State.KNOWN if because else State.INVALID,
-    }[answer.valid]
-    return replace(cell, state=state, reason=answer.summary, anomalies=forbidden(answer), known=because)
+    weighed = weigh(answer, cell, foreseen, today)
+    return replace(
+        cell,
+        state=weighed.state,
+        reason=weighed.reason,
+        anomalies=forbidden(answer),
+        known=weighed.known,
+        expected=weighed.expected,
+    )
 
 
 def stored(cell: Cell, suite_folder: Path) -> Verdict | None:

@@ -81,7 +81,7 @@ def draw(suite: Suite) -> str:
 def _colour(suite: Suite) -> str:
     """Of the head: as good as its worst cell; one that is not over has no answer."""
     states = {cell.state for cell in suite.cells}
-    if states & {State.INVALID, State.FAILED}:
+    if states & {State.INVALID, State.MISSED, State.FAILED}:
         return BAD
     if states & {State.UNKNOWN, State.NOT_JUDGED} or suite.interrupted or states <= {State.NOT_RUN}:
         return OPEN

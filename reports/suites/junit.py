@@ -1,7 +1,7 @@
 """A suite as JUnit XML: one case for each of its runs.
 
-Failure: an anomaly that the guarantee forbids, and that is not known. Error: the verdict is unknown, or there is
-none. Skipped: a known failure, and a cell that did not run.
+Failure: an anomaly that the guarantee forbids and that is not known, and a planted defect that was not caught. Error:
+the verdict is unknown, or there is none. Skipped: a known failure, and a cell that did not run.
 """
 
 from xml.etree import ElementTree
@@ -11,6 +11,7 @@ from harness.telling.words import printable
 
 TAGS = {
     State.INVALID: "failure",
+    State.MISSED: "failure",
     State.UNKNOWN: "error",
     State.FAILED: "error",
     State.NOT_JUDGED: "error",
@@ -62,7 +63,7 @@ def _case(whole: ElementTree.Element, suite: Suite, cell: Cell) -> None:
 
 def report_of(cell: Cell) -> str | None:
     """Where the run's report is, from the suite's folder; None where it has none."""
-    has_verdict = cell.state in (State.VALID, State.KNOWN, State.INVALID, State.UNKNOWN)
+    has_verdict = cell.state not in (State.FAILED, State.NOT_JUDGED, State.NOT_RUN)
     return f"{cell.run}/report.html" if cell.run and has_verdict else None
 
 

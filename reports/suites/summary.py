@@ -8,8 +8,10 @@ from harness.telling.words import printable
 
 MARKS = {
     State.VALID: "✓",
+    State.CAUGHT: "✔",
     State.KNOWN: "≈",
     State.INVALID: "✕",
+    State.MISSED: "∅",
     State.UNKNOWN: "?",
     State.FAILED: "!",
     State.NOT_JUDGED: "…",
@@ -17,7 +19,7 @@ MARKS = {
 }
 """A sign for each state, so that no colour alone tells it."""
 MOST_ROWS = 100
-WORST_FIRST = (State.FAILED, State.INVALID, State.UNKNOWN, State.NOT_JUDGED)
+WORST_FIRST = (State.FAILED, State.INVALID, State.MISSED, State.UNKNOWN, State.NOT_JUDGED)
 
 
 def headline(suite: Suite) -> str:

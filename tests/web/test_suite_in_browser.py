@@ -28,10 +28,10 @@ def opened(open_file: Opener, tmp_path: Path) -> Opener:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_how_many_runs_need_a_look_is_seen_first(opened: Opener, width: int) -> None:
     page = opened(suite(), width)
-    expect(page.get_by_role("heading", level=1)).to_have_text("✕ 6 of 16 runs need a look")
+    expect(page.get_by_role("heading", level=1)).to_have_text("✕ 8 of 20 runs need a look")
     expect(page.get_by_role("heading", level=1)).to_be_in_viewport()
     expect(page.locator(".reason")).to_have_text(
-        "4 valid, 2 known, 2 invalid, 2 unknown, 2 failed, 2 not judged, 2 not run"
+        "4 valid, 2 caught, 2 known, 2 invalid, 2 missed, 2 unknown, 2 failed, 2 not judged, 2 not run"
     )
 
 
@@ -72,7 +72,7 @@ def test_a_cell_of_the_grid_leads_to_its_run(opened: Opener, width: int) -> None
 def test_the_filter_leaves_what_is_asked_for(opened: Opener) -> None:
     page = opened(suite())
     runs = page.locator("li.run-of-suite:visible")
-    expect(runs).to_have_count(16)
+    expect(runs).to_have_count(20)
     page.get_by_label("Filter").fill("java orders")
     expect(runs).to_have_count(2)
     expect(page.locator(".grid-of-cells a.chip:visible")).to_have_count(2)
@@ -80,7 +80,7 @@ def test_the_filter_leaves_what_is_asked_for(opened: Opener) -> None:
     expect(page.locator("#filter-count")).to_have_text("2 shown")
     page.get_by_label("Filter").fill("")
     page.get_by_label("valid (4)", exact=False).first.uncheck()
-    expect(runs).to_have_count(12)
+    expect(runs).to_have_count(16)
     page.get_by_label("new only").check()
     expect(runs).to_have_count(2)
 

@@ -60,7 +60,7 @@ def conditions(planned: Planned, **more: Any) -> Conditions:
         "limit_s": None,
         "before_s": {},
         "options": planned.options,
-        "known": planned.known,
+        "foreseen": planned.foreseen,
         "today": TODAY,
         "program": [sys.executable, "-c", ACTOR],
     }

@@ -29,7 +29,7 @@ def test_a_terminal_has_one_block_and_lines_for_what_needs_a_look() -> None:
     progress.stand(standing)
     progress._live.refresh()
     shown = stream.getvalue()
-    for part in ("14 of 16 runs", "about 10 min left", "4 valid", "2 invalid", "shop librdkafka kill-broker"):
+    for part in ("18 of 20 runs", "about 10 min left", "4 valid", "2 invalid", "shop librdkafka kill-broker"):
         assert part in shown, part
     assert "invalid after 2 min: orders librdkafka kill-broker: 4 outputs too many" in shown
     assert "valid after 2 min: shop" not in shown
@@ -64,4 +64,4 @@ def test_elsewhere_a_line_for_each_run_and_every_twenty_seconds_one_for_the_whol
     said = stream.getvalue()
     assert "started: shop librdkafka kill-broker, seed 7" in said
     assert "over after 2 min: shop librdkafka kill-broker" in said
-    assert said.count("14 of 16 runs are over, 6 bad so far, 1 running") == 3
+    assert said.count("18 of 20 runs are over, 8 bad so far, 1 running") == 3
