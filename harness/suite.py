@@ -81,6 +81,13 @@ class Cell:
     anomalies: Mapping[str, int] = field(default_factory=dict)  # that the guarantee forbids: how many of each
     known: str = ""  # why the failure is known, as the suite file says it
     expected: str = ""  # why a defect is planted, as the suite file says it
+    first: str = ""  # the first example of the worst anomaly, in a sentence
+    remedy: str = (
+        ""  # what to do: of an unknown run about its first reason, and where a planted defect was missed
+    )
+    codes: Sequence[str] = ()  # of the reasons of an unknown run, sorted
+    faults: Mapping[str, int] = field(default_factory=dict)  # how many of each acted; 0: of one that did not
+    not_exercised: Mapping[str, str] = field(default_factory=dict)  # what did not occur, and why
     run: str | None = None  # the run's folder, from the suite's
     started: str | None = None  # UTC
     duration_s: float | None = None  # of the run, without its judging where all are judged together
@@ -102,9 +109,13 @@ class Cell:
         for key in _TEXTS:
             if not isinstance(told.get(key, ""), str):
                 raise TypeError(f"{key} of a cell is a text")
-        for key in ("options", "more", "anomalies", "versions"):
+        for key in ("options", "more", "versions", *_COUNTS, "not_exercised"):
             if not isinstance(told.get(key, {}), Mapping):
                 raise TypeError(f"{key} of a cell is a table")
+        for key in _COUNTS:
+            if not all(type(count) is int for count in told.get(key, {}).values()):
+                raise TypeError(f"{key} of a cell are counts")
+        told["codes"] = tuple(map(str, told.get("codes", ())))
         return cls(**{key: told[key] for key in _CELL_FIELDS if key in told})
 
 
@@ -181,4 +192,18 @@ class Suite:
 
 _FIELDS = tuple(one.name for one in fields(Suite))
 _CELL_FIELDS = tuple(one.name for one in fields(Cell))
-_TEXTS = ("name", "workload", "client", "nemesis", "kafka", "command", "reason", "slug", "known", "expected")
+_TEXTS = (
+    "name",
+    "workload",
+    "client",
+    "nemesis",
+    "kafka",
+    "command",
+    "reason",
+    "slug",
+    "known",
+    "expected",
+    "first",
+    "remedy",
+)
+_COUNTS = ("anomalies", "faults")
