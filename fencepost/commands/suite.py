@@ -162,16 +162,20 @@ def _tell(suite: "Suite", folder: Path, resume: str, *, as_json: bool) -> None:
 
     from harness.suite import State
     from harness.telling.words import printable
+    from reports.suites.lines import lead, since
     from reports.suites.summary import headline, worst_first
 
     words = sys.stderr if as_json else sys.stdout
     for cell in worst_first(suite.cells):
         new = " (new)" if cell.new else ""
         print(f"  {cell.state}{new}: {printable(cell.name, 200)}: {printable(cell.reason, 300)}", file=words)
+        if lead(cell):
+            print(f"    {lead(cell)}", file=words)
         print(f"    repeat: {printable(cell.command, 4000)}", file=words)
     for remark in suite.remarks:
         print(f"  note: {printable(remark, 400)}", file=words)
-    print(f"suite    {suite.name}: {headline(suite)}", file=words)
+    news = since(suite)
+    print(f"suite    {suite.name}: {headline(suite)}{f'; {news}' if news else ''}", file=words)
     print(f"page     {folder / 'index.html'}", file=words)
     left = sum(cell.state in (State.NOT_RUN, State.NOT_JUDGED) for cell in suite.cells)
     if left:

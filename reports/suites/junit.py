@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 from harness.suite import Cell, State, Suite
 from harness.telling.words import printable
+from reports.suites.lines import lead, places, report_of
 
 TAGS = {
     State.INVALID: "failure",
@@ -51,20 +52,24 @@ def _case(whole: ElementTree.Element, suite: Suite, cell: Cell) -> None:
             ElementTree.SubElement(properties, "property", {"name": key, "value": printable(value, 400)})
     tag = TAGS.get(cell.state)
     if tag is not None:
-        message = f"known: {cell.known}" if cell.state is State.KNOWN else cell.reason or str(cell.state)
-        told = {"message": printable(message, 1000)}
+        told = {"message": printable(_message(cell), 1000)}
         if tag != "skipped":
             told["type"] = str(cell.state)
-        ElementTree.SubElement(case, tag, told)
-    lines = [f"repeat: {cell.command}", *([f"report: {report_of(cell)}"] if cell.run else [])]
+        element = ElementTree.SubElement(case, tag, told)
+        if tag != "skipped":
+            element.text = "\n".join([*filter(None, [lead(cell)]), *places(cell)]) or None
+    lines = [f"repeat: {cell.command}", *places(cell)]
     output = ElementTree.SubElement(case, "system-out")
     output.text = "\n".join(printable(line, 4000) for line in lines)
 
 
-def report_of(cell: Cell) -> str | None:
-    """Where the run's report is, from the suite's folder; None where it has none."""
-    has_verdict = cell.state not in (State.FAILED, State.NOT_JUDGED, State.NOT_RUN)
-    return f"{cell.run}/report.html" if cell.run and has_verdict else None
+def _message(cell: Cell) -> str:
+    """The anomalies and the reason."""
+    if cell.state is State.KNOWN:
+        return f"known: {cell.known}"
+    names = ", ".join(cell.anomalies)
+    reason = cell.reason or str(cell.state)
+    return f"{names}: {reason}" if names else reason
 
 
 def _count(element: ElementTree.Element, suite: Suite) -> None:

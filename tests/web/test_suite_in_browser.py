@@ -50,7 +50,16 @@ def test_nothing_is_wider_than_the_page(opened: Opener, width: int, scheme: str)
 
 def test_hostile_values_neither_run_nor_widen_the_page(opened: Opener) -> None:
     hostile = cell(
-        HOSTILE, HOSTILE, HOSTILE, State.INVALID, reason=HOSTILE, command=HOSTILE, more={HOSTILE: HOSTILE}
+        HOSTILE,
+        HOSTILE,
+        HOSTILE,
+        State.INVALID,
+        reason=HOSTILE,
+        command=HOSTILE,
+        more={HOSTILE: HOSTILE},
+        first=HOSTILE,
+        faults={HOSTILE: 1, f"2{HOSTILE}": 0},
+        not_exercised={f"2{HOSTILE}": HOSTILE},
     )
     page = opened(suite(hostile, remarks=(HOSTILE,), file=HOSTILE), 400)
     assert page.locator("main b").count() == 0
@@ -67,6 +76,16 @@ def test_a_cell_of_the_grid_leads_to_its_run(opened: Opener, width: int) -> None
     expect(run).to_contain_text("seed 7")
     expect(run).to_contain_text("bad in 2 of 30 suites")
     expect(run.get_by_role("link", name="report")).to_be_visible()
+
+
+def test_the_faults_that_acted_and_where_to_begin_are_seen(opened: Opener) -> None:
+    bad = cell(
+        state=State.INVALID, first="input purchases/1 offset 812 took effect twice", faults={"kill-broker": 3}
+    )
+    page = opened(suite(bad, cell("echo", faults={"partition": 0})))
+    expect(page.get_by_text("Faults that acted: kill-broker 3; never struck: partition")).to_be_in_viewport()
+    expect(page.locator("li.run-of-suite").first).to_contain_text("First: input purchases/1 offset 812")
+    expect(page.locator("#new li")).to_contain_text("4 outputs too many")
 
 
 def test_the_filter_leaves_what_is_asked_for(opened: Opener) -> None:

@@ -1,7 +1,11 @@
 """What a suite tells while it goes on: a block on a terminal, lines elsewhere."""
 
 import io
+from pathlib import Path
 
+import pytest
+
+from fencepost.commands.suite import _tell
 from fencepost.suites.live import LiveSuite
 from fencepost.suites.telling import Going, Standing, SuiteLines, progress_for
 from harness.suite import State
@@ -65,3 +69,12 @@ def test_elsewhere_a_line_for_each_run_and_every_twenty_seconds_one_for_the_whol
     assert "started: shop librdkafka kill-broker, seed 7" in said
     assert "over after 2 min: shop librdkafka kill-broker" in said
     assert said.count("18 of 20 runs are over, 8 bad so far, 1 running") == 3
+
+
+def test_the_last_lines_say_where_to_begin_and_what_is_new(capfd: pytest.CaptureFixture[str]) -> None:
+    bad = cell("orders", state=State.INVALID, first="input purchases/1 offset 812 took effect twice")
+    _tell(suite(cell(), bad), Path("store/nightly/1"), "fencepost suite --resume", as_json=False)
+    said = capfd.readouterr().out.splitlines()
+    assert said[0].startswith("  invalid (new): orders librdkafka kill-broker: ")
+    assert said[1] == "    First: input purchases/1 offset 812 took effect twice"
+    assert "suite    nightly: 1 valid, 1 invalid; 1 new since 2026-11-23 20:00 UTC" in said
