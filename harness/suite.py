@@ -22,8 +22,10 @@ class State(StrEnum):
     """What came of a cell."""
 
     VALID = "valid"
-    KNOWN = "known"  # invalid, by nothing but failures that the suite file lists
+    CAUGHT = "caught"  # invalid, by nothing but what the suite file expects of a planted defect
+    KNOWN = "known"  # invalid, by nothing but failures that the suite file lists as known
     INVALID = "invalid"
+    MISSED = "missed"  # valid, though the suite file expects a planted defect to be caught
     UNKNOWN = "unknown"
     FAILED = "failed"  # there is no verdict: Fencepost or its environment failed
     NOT_JUDGED = "not judged"  # the run is over
@@ -34,20 +36,22 @@ class State(StrEnum):
         """What this cell alone returns to the shell; of one that did not run, nothing is known."""
         return {
             State.VALID: ExitStatus.VALID,
+            State.CAUGHT: ExitStatus.VALID,
             State.KNOWN: ExitStatus.VALID,
             State.INVALID: ExitStatus.INVALID,
+            State.MISSED: ExitStatus.INVALID,
             State.FAILED: ExitStatus.FAILURE,
         }.get(self, ExitStatus.UNKNOWN)
 
     @property
     def good(self) -> bool:
         """Whether nobody has to look at it."""
-        return self in (State.VALID, State.KNOWN)
+        return self in (State.VALID, State.CAUGHT, State.KNOWN)
 
     @property
     def bad(self) -> bool:
         """Whether somebody has to look at it."""
-        return self in (State.INVALID, State.UNKNOWN, State.FAILED)
+        return self in (State.INVALID, State.MISSED, State.UNKNOWN, State.FAILED)
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class Flake:
     """A cell in the latest suites of this name, this one included, in which the same was compared."""
 
     judged: int = 0  # in how many it has a verdict, or failed
-    bad: int = 0  # in how many of them it was invalid, unknown or failed
+    bad: int = 0  # in how many of them somebody had to look at it
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,14 @@ class Cell:
     reason: str = ""  # the verdict's; or why there is none
     anomalies: Mapping[str, int] = field(default_factory=dict)  # that the guarantee forbids: how many of each
     known: str = ""  # why the failure is known, as the suite file says it
+    expected: str = ""  # why a defect is planted, as the suite file says it
+    first: str = ""  # the first example of the worst anomaly, in a sentence
+    remedy: str = (
+        ""  # what to do: of an unknown run about its first reason, and where a planted defect was missed
+    )
+    codes: Sequence[str] = ()  # of the reasons of an unknown run, sorted
+    faults: Mapping[str, int] = field(default_factory=dict)  # how many of each acted; 0: of one that did not
+    not_exercised: Mapping[str, str] = field(default_factory=dict)  # what did not occur, and why
     run: str | None = None  # the run's folder, from the suite's
     started: str | None = None  # UTC
     duration_s: float | None = None  # of the run, without its judging where all are judged together
@@ -94,13 +106,17 @@ class Cell:
             "before": State(body["before"]) if body.get("before") else None,
             "flake": Flake(**body.get("flake", {})),
         }
-        for key in ("name", "workload", "client", "nemesis", "kafka", "command", "reason", "slug"):
+        for key in _TEXTS:
             if not isinstance(told.get(key, ""), str):
                 raise TypeError(f"{key} of a cell is a text")
-        for key in ("options", "more", "anomalies", "versions"):
+        for key in ("options", "more", "versions", *_COUNTS, "not_exercised"):
             if not isinstance(told.get(key, {}), Mapping):
                 raise TypeError(f"{key} of a cell is a table")
-        return cls(**told)
+        for key in _COUNTS:
+            if not all(type(count) is int for count in told.get(key, {}).values()):
+                raise TypeError(f"{key} of a cell are counts")
+        told["codes"] = tuple(map(str, told.get("codes", ())))
+        return cls(**{key: told[key] for key in _CELL_FIELDS if key in told})
 
 
 @dataclass(frozen=True)
@@ -114,6 +130,7 @@ class Suite:
     started: str  # UTC
     cells: Sequence[Cell]
     known: Sequence[Mapping[str, Any]] = ()  # the tables of the suite file
+    expected: Sequence[Mapping[str, Any]] = ()  # and its tables of planted defects
     ended: str | None = None  # UTC; None: it goes on, or was killed
     interrupted: bool = False
     took_s: float = 0.0  # of wall clock, over all times that it was resumed
@@ -174,3 +191,19 @@ class Suite:
 
 
 _FIELDS = tuple(one.name for one in fields(Suite))
+_CELL_FIELDS = tuple(one.name for one in fields(Cell))
+_TEXTS = (
+    "name",
+    "workload",
+    "client",
+    "nemesis",
+    "kafka",
+    "command",
+    "reason",
+    "slug",
+    "known",
+    "expected",
+    "first",
+    "remedy",
+)
+_COUNTS = ("anomalies", "faults")

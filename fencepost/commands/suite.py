@@ -51,10 +51,12 @@ def command(
 ) -> ExitStatus:
     """Carry out a matrix of runs, judge them together, and leave one folder with one page.
 
-    SUITE.toml names workloads, faults, clients and versions, whose lists multiply, and the failures that are known
-    (docs/suites.md). The folder, STORE/NAME/TIME, holds index.html, junit.xml, summary.md, suite.json, and the runs.
+    SUITE.toml names workloads, faults, clients and versions, whose lists multiply, the failures that are known, and the
+    planted defects that are expected (docs/suites.md). The folder, STORE/NAME/TIME, holds index.html, junit.xml,
+    summary.md, suite.json, and the runs.
 
-    Exit status: of all runs together the first of 4, 1, 3, 0 that occurred; a known failure counts as 0.
+    Exit status: of all runs together the first of 4, 1, 3, 0 that occurred. A known failure and a planted defect that
+    was caught count as 0, a planted defect that was missed as 1.
 
     \b
     Example:
@@ -160,16 +162,20 @@ def _tell(suite: "Suite", folder: Path, resume: str, *, as_json: bool) -> None:
 
     from harness.suite import State
     from harness.telling.words import printable
+    from reports.suites.lines import lead, since
     from reports.suites.summary import headline, worst_first
 
     words = sys.stderr if as_json else sys.stdout
     for cell in worst_first(suite.cells):
         new = " (new)" if cell.new else ""
         print(f"  {cell.state}{new}: {printable(cell.name, 200)}: {printable(cell.reason, 300)}", file=words)
+        if lead(cell):
+            print(f"    {lead(cell)}", file=words)
         print(f"    repeat: {printable(cell.command, 4000)}", file=words)
     for remark in suite.remarks:
         print(f"  note: {printable(remark, 400)}", file=words)
-    print(f"suite    {suite.name}: {headline(suite)}", file=words)
+    news = since(suite)
+    print(f"suite    {suite.name}: {headline(suite)}{f'; {news}' if news else ''}", file=words)
     print(f"page     {folder / 'index.html'}", file=words)
     left = sum(cell.state in (State.NOT_RUN, State.NOT_JUDGED) for cell in suite.cells)
     if left:

@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime
 from fencepost.suites import outcome, telling
 from fencepost.suites.drawing import Index
 from fencepost.suites.folder import RUNS, Book
-from fencepost.suites.known import Known
+from fencepost.suites.foreseen import Foreseen
 from fencepost.suites.one_cell import Ended, request
 from fencepost.suites.telling import Standing, SuiteProgress
 from harness.environment.doctor import MEMORY_MB, memory_mb
@@ -44,7 +44,7 @@ class Conditions:
     limit_s: float | None  # none begins that would probably not be over by then
     before_s: Mapping[str, float]  # how long each took in an earlier suite
     options: Mapping[str, Options]  # of each cell, by its name
-    known: Sequence[Known]
+    foreseen: Foreseen
     today: date
     program: Sequence[str] = PROGRAM
 
@@ -181,7 +181,7 @@ class Runs:
             return cell
         verdict = outcome.stored(cell, self._book.folder)
         answer = verdict or FencepostError("its verdict cannot be read")
-        return outcome.judged(cell, answer, self._how.known, self._how.today)
+        return outcome.judged(cell, answer, self._how.foreseen, self._how.today)
 
     def _takes_s(self, cell: Cell) -> float:
         """How long a run will probably take."""

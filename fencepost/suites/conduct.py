@@ -15,6 +15,7 @@ from fencepost.suites import outcome, past
 from fencepost.suites.carry_out import Conditions, Runs
 from fencepost.suites.drawing import Index, draw_pages
 from fencepost.suites.folder import Book, earlier
+from fencepost.suites.foreseen import Foreseen
 from fencepost.suites.plan import Planned
 from fencepost.suites.telling import SuiteProgress
 from harness.errors import FencepostError
@@ -48,7 +49,7 @@ def conduct(book: Book, planned: Planned, how: How, progress: SuiteProgress) -> 
     index = Index(book.folder, suites)
     began, before_s = time.monotonic(), book.suite.took_s
     book.change(interrupted=False, ended=None)
-    book.enter(*(_weighed_again(book, planned.known, today)))
+    book.enter(*(_weighed_again(book, planned.foreseen, today)))
     with Interrupt() as interrupt, ExitStack() as stack:
         for left in sweep_leftovers():
             progress.say(f"ended what an earlier run had left: {left}")
@@ -56,10 +57,10 @@ def conduct(book: Book, planned: Planned, how: How, progress: SuiteProgress) -> 
             interrupt.stage = Stage.SUITE
             _run(book, planned, how, suites, today, interrupt, stack, progress, index)
             interrupt.stage = Stage.JUDGING
-            _judge(book, planned.known, how, today, progress, index)
+            _judge(book, planned.foreseen, how, today, progress, index)
         finally:
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            told = tuple(failures.remarks(planned.known, book.suite.cells, today))
+            told = tuple(failures.remarks(planned.foreseen.known, book.suite.cells, today))
             took_s = round(before_s + time.monotonic() - began, 1)
             book.suite = past.compared(book.suite, suites)
             book.change(ended=now, interrupted=interrupt.came, took_s=took_s, remarks=told)
@@ -67,10 +68,10 @@ def conduct(book: Book, planned: Planned, how: How, progress: SuiteProgress) -> 
     return book.suite
 
 
-def _weighed_again(book: Book, known: Sequence[failures.Known], today: date) -> list[Cell]:
-    """The cells that have a verdict, as the known failures of today weigh it."""
+def _weighed_again(book: Book, foreseen: Foreseen, today: date) -> list[Cell]:
+    """The cells that have a verdict, weighed again by the suite file and the day."""
     there = [(cell, outcome.stored(cell, book.folder)) for cell in book.suite.cells]
-    return [outcome.judged(cell, verdict, known, today) for cell, verdict in there if verdict is not None]
+    return [outcome.judged(cell, verdict, foreseen, today) for cell, verdict in there if verdict is not None]
 
 
 def _run(
@@ -103,7 +104,7 @@ def _run(
             name: replace(options, master=how.master, spark_conf=how.spark_conf)
             for name, options in planned.options.items()
         },
-        known=planned.known,
+        foreseen=planned.foreseen,
         today=today,
     )
     Runs(book, waiting, conditions, supervisor, progress, index).carry_out(interrupt)
@@ -111,7 +112,7 @@ def _run(
 
 def _judge(
     book: Book,
-    known: Sequence[failures.Known],
+    foreseen: Foreseen,
     how: How,
     today: date,
     progress: SuiteProgress,
@@ -126,7 +127,7 @@ def _judge(
     began = time.monotonic()
 
     def found(n: int, answer: Verdict | FencepostError) -> None:
-        book.enter(outcome.judged(cells[n], answer, known, today))
+        book.enter(outcome.judged(cells[n], answer, foreseen, today))
         index.keep_up(book.suite)
 
     check(

@@ -19,8 +19,10 @@ MOST_RUNNING = 8
 """Runs that go on, each in a line of the block; of the others the number is told."""
 COLOURS = {
     State.VALID: "green",
+    State.CAUGHT: "green",
     State.KNOWN: "yellow",
     State.INVALID: "bold red",
+    State.MISSED: "bold red",
     State.UNKNOWN: "magenta",
     State.FAILED: "bold red",
 }

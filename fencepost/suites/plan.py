@@ -3,7 +3,7 @@
 import re
 import secrets
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,8 +13,8 @@ from typing import Any
 from fencepost import registry
 from fencepost.clusters import kafka_of
 from fencepost.planning import draw
-from fencepost.suites import known as failures
-from fencepost.suites.known import Known
+from fencepost.suites import foreseen as failures
+from fencepost.suites.foreseen import Foreseen
 from fencepost.suites.matrix import DRAWN, Row, differing, matches, rows, told
 from harness.clients.client_properties import ClientProperties
 from harness.errors import UsageError
@@ -24,8 +24,8 @@ from harness.settings.command_line import command_line
 from harness.settings.options import Options, from_toml, to_toml
 from harness.suite import Cell, Suite
 
-TABLES = ("suite", "defaults", "matrix", "include", "exclude", "known")
-LISTS = ("include", "exclude", "known")
+TABLES = ("suite", "defaults", "matrix", "include", "exclude", "known", "expected")
+LISTS = ("include", "exclude", "known", "expected")
 SETTINGS = ("name", "seed", "judge")
 JUDGES = ("together", "each")
 SEED_BITS = 32
@@ -42,7 +42,7 @@ class Planned:
 
     suite: Suite
     options: Mapping[str, Options]
-    known: Sequence[Known]
+    foreseen: Foreseen
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ def again(stored: Suite, asked: Asked) -> Planned:
             raise UsageError(
                 f'cell "{cell.name}": {error} (name the suite file as well: `fencepost suite FILE --resume FOLDER`)'
             ) from None
-    known = failures.read(stored.known, registry.anomalies())
-    return Planned(replace(stored, judge=asked.judge or stored.judge), options, known)
+    foreseen = failures.read(stored.known, stored.expected, registry.anomalies())
+    return Planned(replace(stored, judge=asked.judge or stored.judge), options, foreseen)
 
 
 def going_on(stored: Suite, planned: Planned) -> Planned:
@@ -90,7 +90,9 @@ def going_on(stored: Suite, planned: Planned) -> Planned:
             f'{planned.suite.file} has changed since: cell "{changed[0]}" is not the same; begin a new suite, or '
             "go on with the old cells: `fencepost suite --resume FOLDER` without the file"
         )
-    suite = replace(stored, judge=planned.suite.judge, known=planned.suite.known)
+    suite = replace(
+        stored, judge=planned.suite.judge, known=planned.suite.known, expected=planned.suite.expected
+    )
     return replace(planned, suite=suite)
 
 
@@ -120,8 +122,8 @@ def _plan(file: str, document: Mapping[str, Any], asked: Asked) -> Planned:
     cells = [cell for cell, _ in planned]
     if not cells:
         raise UsageError("it has no cell: name workloads in [matrix], or a cell in [[include]]")
-    known = failures.read(document.get("known", []), registry.anomalies())
-    failures.require_used(known, cells)
+    foreseen = failures.read(document.get("known", []), document.get("expected", []), registry.anomalies())
+    failures.require_clear(foreseen, cells)
     suite = Suite(
         name=name,
         file=file,
@@ -129,9 +131,10 @@ def _plan(file: str, document: Mapping[str, Any], asked: Asked) -> Planned:
         judge=judge,
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         cells=cells,
-        known=[one.as_json() for one in known],
+        known=[one.as_json() for one in foreseen.known],
+        expected=[one.as_json() for one in foreseen.expected],
     )
-    return Planned(suite, {cell.name: options for cell, options in planned}, known)
+    return Planned(suite, {cell.name: options for cell, options in planned}, foreseen)
 
 
 def _settings(file: str, table: Mapping[str, Any], asked: Asked) -> tuple[str, int, str]:

@@ -6,7 +6,6 @@ its security policy permits exactly these two, by their hashes. Without a script
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,7 +16,7 @@ from harness.telling import words
 from harness.verdict import Validity
 from reports.html.page import policy
 from reports.html.template import template
-from reports.suites.junit import report_of
+from reports.suites.lines import anomalies, clock, faults, lead, log_of, report_of, since
 from reports.suites.summary import MARKS, better, flaky, headline, worst_first
 
 _HERE = Path(__file__).parent
@@ -35,6 +34,7 @@ class Shown:
     style: str  # the state as a class of the style sheet
     label: str  # what sets it apart from others in the same place of the grid
     anomalies: str
+    lead: str  # where to begin with a bad run
     report: str | None
     log: str | None
     flaky: str
@@ -54,7 +54,7 @@ def draw(suite: Suite) -> str:
     """The page: `index.html`."""
     style = "".join((_HERE / name).read_text() for name in ("report.css", "suite.css"))
     script = "".join((_HERE / name).read_text() for name in ("report.js", "suite.js"))
-    filters = {"show": words.printable, "clock": _clock, "length": _length}
+    filters = {"show": words.printable, "clock": clock, "length": _length}
     shown = {cell.name: _shown(n, cell, suite) for n, cell in enumerate(suite.cells, 1)}
     columns = _columns(suite)
     bad = worst_first(suite.cells)
@@ -63,6 +63,8 @@ def draw(suite: Suite) -> str:
         colour=_colour(suite),
         title=_title(suite),
         headline=headline(suite),
+        since=since(suite),
+        faults=faults(suite),
         policy=policy(style, script),
         style=Markup(style),
         script=Markup(script),
@@ -81,7 +83,7 @@ def draw(suite: Suite) -> str:
 def _colour(suite: Suite) -> str:
     """Of the head: as good as its worst cell; one that is not over has no answer."""
     states = {cell.state for cell in suite.cells}
-    if states & {State.INVALID, State.FAILED}:
+    if states & {State.INVALID, State.MISSED, State.FAILED}:
         return BAD
     if states & {State.UNKNOWN, State.NOT_JUDGED} or suite.interrupted or states <= {State.NOT_RUN}:
         return OPEN
@@ -128,7 +130,7 @@ def _shown(n: int, cell: Cell, suite: Suite) -> Shown:
     more = {key: value for key, value in cell.more.items() if key not in ("kafka", "repeat")}
     parts = [f"{key} {value}" for key, value in more.items()]
     parts += [f"#{cell.more['repeat']}"] if "repeat" in cell.more else []
-    report = report_of(cell)
+    report, log = report_of(cell), log_of(cell)
     ran = cell.started is not None
     runs = ran and cell.state is State.NOT_RUN and suite.ended is None
     return Shown(
@@ -138,9 +140,10 @@ def _shown(n: int, cell: Cell, suite: Suite) -> Shown:
         word="running" if runs else str(cell.state),
         style=_style(cell.state),
         label=", ".join(parts),
-        anomalies=", ".join(f"{name} {count:,}" for name, count in cell.anomalies.items()),
+        anomalies=anomalies(cell),
+        lead=lead(cell),
         report=quote(report) if report else None,
-        log=quote(f"logs/{cell.slug}.log") if ran and cell.slug else None,
+        log=quote(log) if log else None,
         flaky=flaky(cell),
         took=_length(cell.duration_s),
     )
@@ -153,14 +156,6 @@ def _slowest(suite: Suite, shown: dict[str, Shown]) -> list[tuple[Shown, float]]
     )[:10]
     most = timed[0].duration_s if timed else None
     return [(shown[cell.name], round(100 * (cell.duration_s or 0.0) / (most or 1.0))) for cell in timed]
-
-
-def _clock(moment: object) -> str:
-    """`2026-11-24 20:00 UTC`."""
-    try:
-        return f"{datetime.fromisoformat(str(moment)):%Y-%m-%d %H:%M} UTC"
-    except ValueError:
-        return words.printable(moment, 40)
 
 
 def _length(seconds: float | None) -> str:

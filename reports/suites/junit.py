@@ -1,16 +1,18 @@
 """A suite as JUnit XML: one case for each of its runs.
 
-Failure: an anomaly that the guarantee forbids, and that is not known. Error: the verdict is unknown, or there is
-none. Skipped: a known failure, and a cell that did not run.
+Failure: an anomaly that the guarantee forbids and that is not known, and a planted defect that was not caught. Error:
+the verdict is unknown, or there is none. Skipped: a known failure, and a cell that did not run.
 """
 
 from xml.etree import ElementTree
 
 from harness.suite import Cell, State, Suite
 from harness.telling.words import printable
+from reports.suites.lines import lead, places, report_of
 
 TAGS = {
     State.INVALID: "failure",
+    State.MISSED: "failure",
     State.UNKNOWN: "error",
     State.FAILED: "error",
     State.NOT_JUDGED: "error",
@@ -50,20 +52,24 @@ def _case(whole: ElementTree.Element, suite: Suite, cell: Cell) -> None:
             ElementTree.SubElement(properties, "property", {"name": key, "value": printable(value, 400)})
     tag = TAGS.get(cell.state)
     if tag is not None:
-        message = f"known: {cell.known}" if cell.state is State.KNOWN else cell.reason or str(cell.state)
-        told = {"message": printable(message, 1000)}
+        told = {"message": printable(_message(cell), 1000)}
         if tag != "skipped":
             told["type"] = str(cell.state)
-        ElementTree.SubElement(case, tag, told)
-    lines = [f"repeat: {cell.command}", *([f"report: {report_of(cell)}"] if cell.run else [])]
+        element = ElementTree.SubElement(case, tag, told)
+        if tag != "skipped":
+            element.text = "\n".join([*filter(None, [lead(cell)]), *places(cell)]) or None
+    lines = [f"repeat: {cell.command}", *places(cell)]
     output = ElementTree.SubElement(case, "system-out")
     output.text = "\n".join(printable(line, 4000) for line in lines)
 
 
-def report_of(cell: Cell) -> str | None:
-    """Where the run's report is, from the suite's folder; None where it has none."""
-    has_verdict = cell.state in (State.VALID, State.KNOWN, State.INVALID, State.UNKNOWN)
-    return f"{cell.run}/report.html" if cell.run and has_verdict else None
+def _message(cell: Cell) -> str:
+    """The anomalies and the reason."""
+    if cell.state is State.KNOWN:
+        return f"known: {cell.known}"
+    names = ", ".join(cell.anomalies)
+    reason = cell.reason or str(cell.state)
+    return f"{names}: {reason}" if names else reason
 
 
 def _count(element: ElementTree.Element, suite: Suite) -> None:

@@ -1,15 +1,19 @@
-"""A suite in Markdown, for the page that a CI shows of a job: the counts, and each run that needs a look."""
+"""A suite in Markdown, for the page that a CI shows of a job: counts, what is new, and each run that needs a look."""
 
 import re
 from collections.abc import Iterator, Sequence
 
 from harness.suite import Cell, State, Suite
 from harness.telling.words import printable
+from reports.suites.lines import anomalies, faults, lead, log_of, report_of, since
+from reports.suites.seeds import Alike, alike
 
 MARKS = {
     State.VALID: "✓",
+    State.CAUGHT: "◎",
     State.KNOWN: "≈",
     State.INVALID: "✕",
+    State.MISSED: "∅",
     State.UNKNOWN: "?",
     State.FAILED: "!",
     State.NOT_JUDGED: "…",
@@ -17,7 +21,7 @@ MARKS = {
 }
 """A sign for each state, so that no colour alone tells it."""
 MOST_ROWS = 100
-WORST_FIRST = (State.FAILED, State.INVALID, State.UNKNOWN, State.NOT_JUDGED)
+WORST_FIRST = (State.FAILED, State.INVALID, State.MISSED, State.UNKNOWN, State.NOT_JUDGED)
 
 
 def headline(suite: Suite) -> str:
@@ -48,49 +52,73 @@ def summary(suite: Suite) -> str:
 
 
 def _lines(suite: Suite) -> Iterator[str]:
-    yield f"## Fencepost suite {_cell(suite.name)}: {headline(suite)}"
+    news = since(suite)
+    yield f"## Fencepost suite {_cell(suite.name)}: {f'{news}; ' if news else ''}{headline(suite)}"
     yield ""
     yield f"Suite seed {suite.seed}, {len(suite.cells)} cells, {suite.took_s / 60:.0f} min of wall clock."
-    bad = worst_first(suite.cells)
-    if bad:
+    if struck := faults(suite):
         yield ""
-        yield "| | cell | reason | seed | bad, of the last | repeat |"
-        yield "| --- | --- | --- | --- | --- | --- |"
-        for cell in bad[:MOST_ROWS]:
-            mark = f"{MARKS[cell.state]} {cell.state}{' (new)' if cell.new else ''}"
-            row = [
-                mark,
-                _cell(cell.name),
-                _cell(cell.reason),
-                str(cell.seed),
-                flaky(cell),
-                _code(cell.command),
-            ]
-            yield f"| {' | '.join(row)} |"
-        if len(bad) > MOST_ROWS:
+        yield _cell(f"{struck}.", 4000)
+    bad = worst_first(suite.cells)
+    groups = alike(suite, bad)
+    new = alike(suite, [cell for cell in bad if cell.new])
+    yield from _list(
+        "What is new", [f"{one.name}: {one.first.state}, {_was(one)}: {one.first.reason}" for one in new]
+    )
+    if groups:
+        yield ""
+        yield "| | run | Kafka | reason | seed | bad, of the last | report | repeat |"
+        yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+        yield from map(_row, groups[:MOST_ROWS])
+        if len(groups) > MOST_ROWS:
             yield ""
-            yield f"{len(bad) - MOST_ROWS} more are in index.html."
-    for heading, told in (
-        (
-            "Known failures",
-            [f"{cell.name}: {cell.known}" for cell in suite.cells if cell.state is State.KNOWN],
-        ),
-        (
-            "Better than in the suite before",
-            [f"{cell.name}: was {cell.before}" for cell in better(suite.cells)],
-        ),
-        ("To be known", list(suite.remarks)),
-    ):
-        if told:
-            yield ""
-            yield f"**{heading}**"
-            yield ""
-            yield from (f"- {_cell(line)}" for line in told)
+            yield f"{sum(len(one.cells) for one in groups[MOST_ROWS:])} more are in index.html."
+    cells = suite.cells
+    yield from _list(
+        "Known failures", [f"{one.name}: {one.known}" for one in cells if one.state is State.KNOWN]
+    )
+    yield from _list(
+        "Better than in the suite before", [f"{one.name}: was {one.before}" for one in better(cells)]
+    )
+    yield from _list("To be known", suite.remarks)
 
 
-def _cell(text: str) -> str:
+def _list(heading: str, told: Sequence[str]) -> Iterator[str]:
+    if told:
+        yield ""
+        yield f"**{heading}**"
+        yield ""
+        yield from (f"- {_cell(line)}" for line in told[:MOST_ROWS])
+        if len(told) > MOST_ROWS:
+            yield f"- {len(told) - MOST_ROWS} more"
+
+
+def _was(one: Alike) -> str:
+    return f"was {one.first.before}" if one.first.before else "never ran before"
+
+
+def _row(one: Alike) -> str:
+    """The runs of a group; of several the first stands for all."""
+    cell = one.first
+    judged, bad = (sum(getattr(each.flake, key) for each in one.cells) for key in ("judged", "bad"))
+    why = [anomalies(cell), cell.reason, lead(cell)]
+    path = report_of(cell) or log_of(cell)
+    row = [
+        f"{MARKS[cell.state]} {one.state}",
+        _cell(one.name),
+        _cell(cell.kafka, 40),
+        "<br>".join(_cell(words, 600) for words in why if words),
+        str(cell.seed),
+        f"{bad} of {judged}" if judged else "",
+        _code(path) if path else "",
+        _code(cell.command),
+    ]
+    return f"| {' | '.join(row)} |"
+
+
+def _cell(text: str, limit: int = 400) -> str:
     """A text that may hold anything, in Markdown."""
-    return re.sub(r"([\\`*_|<>\[\]#&])", r"\\\1", printable(text, 400))
+    return re.sub(r"([\\`*_|<>\[\]#&])", r"\\\1", printable(text, limit))
 
 
 def _code(text: str) -> str:

@@ -6,12 +6,19 @@ from harness.suite import Cell, Flake, State, Suite
 
 REASONS = {
     State.VALID: "9,000 inputs of all stages took effect exactly once under 3 faults",
+    State.CAUGHT: "7 inputs were lost",
     State.KNOWN: "12 outputs too many: their inputs took effect twice",
     State.INVALID: "4 outputs too many: their inputs took effect twice",
+    State.MISSED: "the planted defect was not caught: expected lost-input",
     State.UNKNOWN: "kill-broker did not act",
     State.FAILED: "waited 60 s for broker 2 to answer; last seen: nothing",
     State.NOT_JUDGED: "",
     State.NOT_RUN: "the suite's --limit left no time for it",
+}
+ANOMALIES = {
+    State.CAUGHT: {"lost-input": 7},
+    State.KNOWN: {"reprocessed-input": 12},
+    State.INVALID: {"reprocessed-input": 4},
 }
 
 
@@ -33,8 +40,9 @@ def cell(
         "command": f"fencepost run --workload {workload} --nemesis {nemesis} --seed 7",
         "slug": name.replace(" ", "-").replace("=", "-"),
         "reason": REASONS[state],
-        "anomalies": {"reprocessed-input": 4} if state in (State.INVALID, State.KNOWN) else {},
+        "anomalies": ANOMALIES.get(state, {}),
         "known": "retries are not idempotent (until 2027-01-31)" if state is State.KNOWN else "",
+        "expected": "planted: offsets are not rewound" if state in (State.CAUGHT, State.MISSED) else "",
         "run": f"runs/{name.replace(' ', '-')}/20261124T200000Z" if ran else None,
         "started": "2026-11-24T20:00:00+00:00" if ran else None,
         "duration_s": 95.0 if ran else None,
@@ -54,7 +62,11 @@ def suite(*cells: Cell, **more: Any) -> Suite:
         cells = tuple(
             cell(workload, client, nemesis, state)
             for (workload, nemesis), state in zip(
-                [(w, n) for w in ("shop", "orders", "txn", "cdc") for n in ("kill-broker", "partition")],
+                [
+                    (w, n)
+                    for w in ("shop", "orders", "txn", "cdc", "echo")
+                    for n in ("kill-broker", "partition")
+                ],
                 [*State, State.VALID],
                 strict=True,
             )

@@ -28,10 +28,10 @@ def opened(open_file: Opener, tmp_path: Path) -> Opener:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_how_many_runs_need_a_look_is_seen_first(opened: Opener, width: int) -> None:
     page = opened(suite(), width)
-    expect(page.get_by_role("heading", level=1)).to_have_text("✕ 6 of 16 runs need a look")
+    expect(page.get_by_role("heading", level=1)).to_have_text("✕ 8 of 20 runs need a look")
     expect(page.get_by_role("heading", level=1)).to_be_in_viewport()
     expect(page.locator(".reason")).to_have_text(
-        "4 valid, 2 known, 2 invalid, 2 unknown, 2 failed, 2 not judged, 2 not run"
+        "4 valid, 2 caught, 2 known, 2 invalid, 2 missed, 2 unknown, 2 failed, 2 not judged, 2 not run"
     )
 
 
@@ -50,7 +50,16 @@ def test_nothing_is_wider_than_the_page(opened: Opener, width: int, scheme: str)
 
 def test_hostile_values_neither_run_nor_widen_the_page(opened: Opener) -> None:
     hostile = cell(
-        HOSTILE, HOSTILE, HOSTILE, State.INVALID, reason=HOSTILE, command=HOSTILE, more={HOSTILE: HOSTILE}
+        HOSTILE,
+        HOSTILE,
+        HOSTILE,
+        State.INVALID,
+        reason=HOSTILE,
+        command=HOSTILE,
+        more={HOSTILE: HOSTILE},
+        first=HOSTILE,
+        faults={HOSTILE: 1, f"2{HOSTILE}": 0},
+        not_exercised={f"2{HOSTILE}": HOSTILE},
     )
     page = opened(suite(hostile, remarks=(HOSTILE,), file=HOSTILE), 400)
     assert page.locator("main b").count() == 0
@@ -69,10 +78,20 @@ def test_a_cell_of_the_grid_leads_to_its_run(opened: Opener, width: int) -> None
     expect(run.get_by_role("link", name="report")).to_be_visible()
 
 
+def test_the_faults_that_acted_and_where_to_begin_are_seen(opened: Opener) -> None:
+    bad = cell(
+        state=State.INVALID, first="input purchases/1 offset 812 took effect twice", faults={"kill-broker": 3}
+    )
+    page = opened(suite(bad, cell("echo", faults={"partition": 0})))
+    expect(page.get_by_text("Faults that acted: kill-broker 3; never struck: partition")).to_be_in_viewport()
+    expect(page.locator("li.run-of-suite").first).to_contain_text("First: input purchases/1 offset 812")
+    expect(page.locator("#new li")).to_contain_text("4 outputs too many")
+
+
 def test_the_filter_leaves_what_is_asked_for(opened: Opener) -> None:
     page = opened(suite())
     runs = page.locator("li.run-of-suite:visible")
-    expect(runs).to_have_count(16)
+    expect(runs).to_have_count(20)
     page.get_by_label("Filter").fill("java orders")
     expect(runs).to_have_count(2)
     expect(page.locator(".grid-of-cells a.chip:visible")).to_have_count(2)
@@ -80,7 +99,7 @@ def test_the_filter_leaves_what_is_asked_for(opened: Opener) -> None:
     expect(page.locator("#filter-count")).to_have_text("2 shown")
     page.get_by_label("Filter").fill("")
     page.get_by_label("valid (4)", exact=False).first.uncheck()
-    expect(runs).to_have_count(12)
+    expect(runs).to_have_count(16)
     page.get_by_label("new only").check()
     expect(runs).to_have_count(2)
 

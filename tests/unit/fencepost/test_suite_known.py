@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.suites.known import excuse, read, remarks
+from fencepost.suites.foreseen import Foreseen, weigh
+from fencepost.suites.known import read, remarks
 from fencepost.suites.outcome import judged
 from harness.errors import EnvironmentFailure, ExitStatus
 from harness.suite import Cell, State, Suite
@@ -17,6 +18,7 @@ from tests.support.suites import cell, suite
 TODAY = date(2026, 11, 24)
 TABLE = {"workload": "shop", "anomaly": "reprocessed-input", "why": "a bug", "until": date(2026, 11, 24)}
 KNOWN = read([TABLE], {"reprocessed-input", "lost-input", "stale-offset"})
+FORESEEN = Foreseen(KNOWN)
 SHOP = cell("shop", state=State.NOT_JUDGED)
 
 
@@ -29,11 +31,11 @@ REPROCESSED = verdict(reprocessed_input=Found(3, []))
 
 
 def state_of(told: Verdict, cell: Cell = SHOP, today: date = TODAY) -> State:
-    return judged(cell, told, KNOWN, today).state
+    return judged(cell, told, FORESEEN, today).state
 
 
 def test_a_listed_anomaly_of_a_listed_cell_is_known() -> None:
-    entered = judged(SHOP, REPROCESSED, KNOWN, TODAY)
+    entered = judged(SHOP, REPROCESSED, FORESEEN, TODAY)
     assert (entered.state, entered.anomalies) == (State.KNOWN, {"reprocessed-input": 3})
     assert entered.known == "a bug (until 2026-11-24)"
     assert entered.state.exit_status == ExitStatus.VALID
@@ -44,7 +46,10 @@ def test_the_same_anomaly_elsewhere_is_a_failure() -> None:
 
 
 def test_an_anomaly_beside_it_is_a_failure() -> None:
-    assert state_of(verdict(reprocessed_input=Found(3, []), lost_input=Found(1, []))) is State.INVALID
+    entered = judged(SHOP, verdict(reprocessed_input=Found(3, []), lost_input=Found(1, [])), FORESEEN, TODAY)
+    assert (entered.state, entered.known) == (State.INVALID, "")
+    assert "lost-input 1" in entered.reason and "reprocessed-input" not in entered.reason
+    assert entered.anomalies == {"reprocessed-input": 3, "lost-input": 1}
 
 
 def test_what_follows_from_it_is_known_with_it() -> None:
@@ -68,7 +73,7 @@ def test_what_is_allowed_beside_it_needs_no_excuse() -> None:
 
 def test_on_the_day_after_it_counts_as_the_failure_that_it_is() -> None:
     assert state_of(REPROCESSED, today=date(2026, 11, 25)) is State.INVALID
-    failed = judged(SHOP, REPROCESSED, KNOWN, date(2026, 11, 25))
+    failed = judged(SHOP, REPROCESSED, FORESEEN, date(2026, 11, 25))
     (said,) = remarks(KNOWN, [failed], date(2026, 11, 25))
     assert "expired on 2026-11-24" in said and failed.name in said
 
@@ -78,16 +83,16 @@ def test_an_unknown_verdict_is_never_known() -> None:
 
 
 def test_an_invalid_verdict_without_an_anomaly_is_excused_by_nothing() -> None:
-    assert excuse(verdict(), SHOP, KNOWN, TODAY) == ""
+    assert weigh(verdict(), SHOP, FORESEEN, TODAY).state is State.INVALID
 
 
 def test_no_verdict_is_a_failed_cell() -> None:
-    entered = judged(SHOP, EnvironmentFailure("the disk is full"), KNOWN, TODAY)
+    entered = judged(SHOP, EnvironmentFailure("the disk is full"), FORESEEN, TODAY)
     assert (entered.state, entered.reason) == (State.FAILED, "the disk is full")
 
 
 def test_one_that_no_run_shows_any_more_is_told_and_changes_no_status() -> None:
-    right = judged(SHOP, verdict(Validity.VALID), KNOWN, TODAY)
+    right = judged(SHOP, verdict(Validity.VALID), FORESEEN, TODAY)
     (said,) = remarks(KNOWN, [right], TODAY)
     assert "no longer fails in any of its 1 cells" in said
     assert suite(right, remarks=(said,)).exit_status == ExitStatus.VALID
@@ -95,7 +100,7 @@ def test_one_that_no_run_shows_any_more_is_told_and_changes_no_status() -> None:
 
 @pytest.mark.parametrize("state", [State.UNKNOWN, State.FAILED, State.NOT_RUN, State.NOT_JUDGED])
 def test_it_is_not_said_to_be_gone_where_a_cell_has_no_answer(state: State) -> None:
-    right = judged(SHOP, verdict(Validity.VALID), KNOWN, TODAY)
+    right = judged(SHOP, verdict(Validity.VALID), FORESEEN, TODAY)
     assert list(remarks(KNOWN, [right, replace(SHOP, name="another", state=state)], TODAY)) == []
 
 
@@ -109,6 +114,10 @@ def test_it_can_ask_for_one_of_several_and_for_any_option() -> None:
     ("states", "status"),
     [
         ([State.VALID, State.KNOWN], ExitStatus.VALID),
+        ([State.VALID, State.CAUGHT], ExitStatus.VALID),
+        ([State.CAUGHT, State.MISSED], ExitStatus.INVALID),
+        ([State.MISSED, State.UNKNOWN], ExitStatus.INVALID),
+        ([State.MISSED, State.FAILED], ExitStatus.FAILURE),
         ([State.VALID, State.UNKNOWN], ExitStatus.UNKNOWN),
         ([State.INVALID, State.UNKNOWN], ExitStatus.INVALID),
         ([State.INVALID, State.FAILED], ExitStatus.FAILURE),

@@ -19,6 +19,12 @@ HOUSE = Path(__file__).resolve().parents[3]
 KNOWN = '[[known]]\nworkload = "shop"\nanomaly = "reprocessed-input"\nwhy = "a bug"\nuntil = 2027-01-31\n'
 
 
+PLANTED = (
+    '[[include]]\nworkload = "echo"\ndefect = "no-rewind"\n'
+    '[[expected]]\ndefect = "no-rewind"\nanomaly = ["lost-input", "reprocessed-input"]\nwhy = "planted"\n'
+)
+
+
 def planned(tmp_path: Path, text: str, **asked: object) -> Planned:
     file = tmp_path / "night.toml"
     file.write_text(text)
@@ -35,7 +41,7 @@ def test_a_version_of_a_client_is_a_cell_of_its_own_and_can_be_known(tmp_path: P
     made = planned(tmp_path, text)
     clients = [cell.client for cell in made.suite.cells]
     assert clients == ["librdkafka:2.16.1", "java:3.9.1", "librdkafka"]
-    assert [made.known[0].has(cell) for cell in made.suite.cells] == [True, False, False]
+    assert [made.foreseen.known[0].has(cell) for cell in made.suite.cells] == [True, False, False]
 
 
 def test_a_pipeline_of_ones_own_is_not_called_after_a_client_of_ours(tmp_path: Path) -> None:
@@ -110,11 +116,12 @@ def test_seeds_can_be_given(tmp_path: Path) -> None:
 
 
 def test_a_suite_goes_on_from_its_record_alone(tmp_path: Path) -> None:
-    made = planned(tmp_path, f'[matrix]\nworkload = ["shop"]\nnemesis = ["drawn", "none"]\n{KNOWN}')
+    made = planned(tmp_path, f'[matrix]\nworkload = ["shop"]\nnemesis = ["drawn", "none"]\n{KNOWN}{PLANTED}')
     made.suite.save(tmp_path)
     back = again(Suite.load(tmp_path), Asked(settled))
     assert back.options == made.options
-    assert back.known == made.known
+    assert back.foreseen == made.foreseen
+    assert back.foreseen.expected[0].anomalies == ("lost-input", "reprocessed-input")
     assert [cell.name for cell in back.suite.cells] == [cell.name for cell in made.suite.cells]
 
 
@@ -189,6 +196,28 @@ REFUSED = {
         "exclude 1 is about no cell",
     ),
     "a known failure of no cell": (f'[matrix]\nworkload = "echo"\n{KNOWN}', "known 1 is about no cell"),
+    "a planted defect of no cell": (
+        '[matrix]\nworkload = "shop"\n[[expected]]\nworkload = "echo"\nanomaly = "G0"\nwhy = "x"\n',
+        "expected 1 is about no cell",
+    ),
+    "a planted defect until a day": (f"{PLANTED}until = 2027-01-31\n", "expected 1 has an until"),
+    "a planted defect without an anomaly": (
+        PLANTED.replace('["lost-input", "reprocessed-input"]', "[]"),
+        "expected 1: anomaly lists nothing",
+    ),
+    "a planted defect that names no anomaly": (
+        PLANTED.replace("anomaly", "seeds"),
+        "expected 1 has no anomaly",
+    ),
+    "a planted defect without a reason": (PLANTED.replace('why = "planted"', ""), "expected 1 has no why"),
+    "a planted defect that is known": (
+        PLANTED + KNOWN.replace('"shop"', '["shop", "echo"]'),
+        'cell "echo librdkafka drawn defect=no-rewind" is in known 1 and in expected 1',
+    ),
+    "an option of a planted defect": (
+        f'{PLANTED}clients = "java"\n',
+        'expected 1: there is no option "clients"',
+    ),
     "no reason": (
         '[matrix]\nworkload="shop"\n' + KNOWN.replace('why = "a bug"', 'why = " "'),
         "why must say",

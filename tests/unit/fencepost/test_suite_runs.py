@@ -17,7 +17,7 @@ from fencepost.suites.drawing import Index, draw_pages
 from fencepost.suites.folder import Book
 from fencepost.suites.plan import Asked, Planned
 from fencepost.suites.telling import SuiteLines, length
-from harness.errors import UsageError
+from harness.errors import ExitStatus, UsageError
 from harness.processes.spawn import Supervisor
 from harness.runner.interrupt import Interrupt, Stage
 from harness.suite import Cell, State, Suite
@@ -60,7 +60,7 @@ def conditions(planned: Planned, **more: Any) -> Conditions:
         "limit_s": None,
         "before_s": {},
         "options": planned.options,
-        "known": planned.known,
+        "foreseen": planned.foreseen,
         "today": TODAY,
         "program": [sys.executable, "-c", ACTOR],
     }
@@ -215,6 +215,24 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, judge: list[int]) -> Non
     assert (book.folder / str(echo.run) / "mark").exists()
     assert {cell.workload: cell.state for cell in made.cells} == {"echo": State.VALID, "orders": State.FAILED}
     assert made.took_s >= again.took_s
+
+
+def test_a_planted_defect_that_is_not_caught_fails_the_suite_also_after_it_is_resumed(
+    tmp_path: Path, judge: list[int]
+) -> None:
+    file = tmp_path / "night.toml"
+    planted = 'workload = "echo"\nanomaly = ["lost-input"]\nwhy = "planted"\n'
+    file.write_text(f'[matrix]\nworkload = "echo"\n[[expected]]\n{planted}')
+    planned = plan.load(file, Asked(settled))
+    book = folder.create(tmp_path / "store", planned.suite)
+    made = conduct.conduct(book, planned, HOW, SuiteLines())
+    assert (made.cells[0].state, made.exit_status) == (State.MISSED, ExitStatus.INVALID)
+    stored = Suite.load(book.folder)
+    again = plan.again(stored, Asked(settled))
+    made = conduct.conduct(Book(book.folder, again.suite), again, HOW, SuiteLines())
+    assert (made.cells[0].state, made.exit_status) == (State.MISSED, ExitStatus.INVALID)
+    assert made.expected == [{"workload": "echo", "anomaly": ["lost-input"], "why": "planted"}]
+    assert judge == [1]
 
 
 def test_two_do_not_carry_out_one_suite(tmp_path: Path) -> None:

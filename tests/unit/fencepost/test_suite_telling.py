@@ -1,7 +1,11 @@
 """What a suite tells while it goes on: a block on a terminal, lines elsewhere."""
 
 import io
+from pathlib import Path
 
+import pytest
+
+from fencepost.commands.suite import _tell
 from fencepost.suites.live import LiveSuite
 from fencepost.suites.telling import Going, Standing, SuiteLines, progress_for
 from harness.suite import State
@@ -29,7 +33,7 @@ def test_a_terminal_has_one_block_and_lines_for_what_needs_a_look() -> None:
     progress.stand(standing)
     progress._live.refresh()
     shown = stream.getvalue()
-    for part in ("14 of 16 runs", "about 10 min left", "4 valid", "2 invalid", "shop librdkafka kill-broker"):
+    for part in ("18 of 20 runs", "about 10 min left", "4 valid", "2 invalid", "shop librdkafka kill-broker"):
         assert part in shown, part
     assert "invalid after 2 min: orders librdkafka kill-broker: 4 outputs too many" in shown
     assert "valid after 2 min: shop" not in shown
@@ -64,4 +68,13 @@ def test_elsewhere_a_line_for_each_run_and_every_twenty_seconds_one_for_the_whol
     said = stream.getvalue()
     assert "started: shop librdkafka kill-broker, seed 7" in said
     assert "over after 2 min: shop librdkafka kill-broker" in said
-    assert said.count("14 of 16 runs are over, 6 bad so far, 1 running") == 3
+    assert said.count("18 of 20 runs are over, 8 bad so far, 1 running") == 3
+
+
+def test_the_last_lines_say_where_to_begin_and_what_is_new(capfd: pytest.CaptureFixture[str]) -> None:
+    bad = cell("orders", state=State.INVALID, first="input purchases/1 offset 812 took effect twice")
+    _tell(suite(cell(), bad), Path("store/nightly/1"), "fencepost suite --resume", as_json=False)
+    said = capfd.readouterr().out.splitlines()
+    assert said[0].startswith("  invalid (new): orders librdkafka kill-broker: ")
+    assert said[1] == "    First: input purchases/1 offset 812 took effect twice"
+    assert "suite    nightly: 1 valid, 1 invalid; 1 new since 2026-11-23 20:00 UTC" in said

@@ -24,7 +24,9 @@ def test_each_cell_is_one_test_and_a_known_failure_fails_none() -> None:
     }
     assert [tags[0] for tags in cases.values()] == [
         "system-out",
+        "system-out",
         "skipped",
+        "failure",
         "failure",
         "error",
         "error",
@@ -32,8 +34,8 @@ def test_each_cell_is_one_test_and_a_known_failure_fails_none() -> None:
         "skipped",
     ]
     assert (whole.get("tests"), whole.get("failures"), whole.get("errors"), whole.get("skipped")) == (
-        "7",
-        "1",
+        "9",
+        "2",
         "3",
         "2",
     )
@@ -51,9 +53,11 @@ def test_the_summary_has_a_row_for_each_run_that_needs_a_look_the_new_ones_first
     )
     text = summary(made)
     assert headline(made) == "1 valid, 1 invalid, 1 failed"
-    assert text.startswith("## Fencepost suite nightly: 1 valid, 1 invalid, 1 failed\n")
+    assert text.startswith(
+        "## Fencepost suite nightly: 1 new since 2026-11-23 20:00 UTC; 1 valid, 1 invalid, 1 failed\n"
+    )
     rows = re.findall(r"^\| (\S \S+)", text, re.MULTILINE)
-    assert rows == ["| cell", "✕ invalid", "! failed"]
+    assert rows == ["| run", "✕ invalid", "! failed"]
     assert "no longer fails" in text
 
 
@@ -64,7 +68,20 @@ def test_the_summary_of_a_good_night_has_no_table() -> None:
 @pytest.mark.parametrize("state", State)
 def test_nothing_that_a_suite_says_becomes_markup(state: State) -> None:
     hostile = cell(
-        state=state, workload=HOSTILE, reason=HOSTILE, known=HOSTILE, command=HOSTILE, more={HOSTILE: HOSTILE}
+        state=state,
+        workload=HOSTILE,
+        kafka=HOSTILE,
+        reason=HOSTILE,
+        known=HOSTILE,
+        expected=HOSTILE,
+        command=HOSTILE,
+        more={HOSTILE: HOSTILE},
+        new=True,
+        anomalies={HOSTILE: 1},
+        first=HOSTILE,
+        codes=(HOSTILE,),
+        faults={HOSTILE: 1, HOSTILE + "2": 0},
+        not_exercised={HOSTILE + "2": HOSTILE},
     )
     made = suite(hostile, name="night", file=HOSTILE, remarks=(HOSTILE,))
     page = draw(made)
@@ -73,7 +90,7 @@ def test_nothing_that_a_suite_says_becomes_markup(state: State) -> None:
     assert ElementTree.fromstring(junit(made)) is not None
     for line in summary(made).splitlines():
         if line.startswith("|"):
-            assert len(re.findall(r"(?<!\\)\|", line)) == 7
+            assert len(re.findall(r"(?<!\\)\|", line)) == 9
 
 
 def test_the_page_loads_nothing(tmp_path: Path) -> None:
@@ -85,9 +102,8 @@ def test_the_page_loads_nothing(tmp_path: Path) -> None:
 def test_the_page_links_to_reports_that_there_are() -> None:
     made = suite()
     links = re.findall(r'href="(runs/[^"]+)"', draw(made))
-    judged = [
-        one for one in made.cells if one.state in (State.VALID, State.KNOWN, State.INVALID, State.UNKNOWN)
-    ]
+    none = (State.FAILED, State.NOT_JUDGED, State.NOT_RUN)
+    judged = [one for one in made.cells if one.state not in none]
     assert len(links) == len(judged)
     assert all(link.endswith("/report.html") for link in links)
 
