@@ -92,7 +92,16 @@ def weigh(verdict: Verdict, cell: Cell, foreseen: Foreseen, today: date) -> Weig
         return Weighed(State.INVALID, reason, expected=why, unlisted=more)
     if planted:
         return Weighed(State.CAUGHT, verdict.summary, expected=why)
-    return Weighed(State.KNOWN, verdict.summary, known=_why_known(known, found))
+    return _as_known(verdict, _why_known(known, found))
+
+
+def _as_known(verdict: Verdict, why: str) -> Weighed:
+    """What is known excuses no evidence that is missing."""
+    if not verdict.unknown_because:
+        return Weighed(State.KNOWN, verdict.summary, known=why)
+    lacks = verdict.unknown_because[0]
+    reason = f"beside what is known, evidence is missing: {lacks.text}"
+    return Weighed(State.UNKNOWN, reason, known=why, remedy=lacks.remedy)
 
 
 def _why_known(known: Sequence[Known], found: Collection[str]) -> str:

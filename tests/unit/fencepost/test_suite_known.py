@@ -11,6 +11,7 @@ from fencepost.suites.foreseen import Foreseen, weigh
 from fencepost.suites.known import read, remarks
 from fencepost.suites.outcome import judged
 from harness.errors import EnvironmentFailure, ExitStatus
+from harness.reasons import Reason
 from harness.suite import Cell, State, Suite
 from harness.verdict import Found, Validity, Verdict
 from tests.support.suites import cell, suite
@@ -55,6 +56,24 @@ def test_an_anomaly_beside_it_is_a_failure() -> None:
 def test_what_follows_from_it_is_known_with_it() -> None:
     follows = Found(1, [], because="reprocessed-input")
     assert state_of(verdict(reprocessed_input=Found(3, []), lost_input=follows)) is State.KNOWN
+
+
+def test_what_merely_occurs_beside_a_hanging_transaction_is_not_known_with_it() -> None:
+    table = {**TABLE, "anomaly": "hanging-transaction"}
+    foreseen = Foreseen(read([table], {"hanging-transaction"}))
+    hangs, beside = Found(1, []), Found(500, [], because="hanging-transaction")
+    assert judged(SHOP, verdict(hanging_transaction=hangs), foreseen, TODAY).state is State.KNOWN
+    both = verdict(hanging_transaction=hangs, lost_input=beside)
+    entered = judged(SHOP, both, foreseen, TODAY)
+    assert entered.state is State.INVALID and "lost-input 500" in entered.reason
+
+
+def test_what_is_known_excuses_no_evidence_that_is_missing() -> None:
+    lacks = Reason("checker-crashed", "the checker duplicate crashed", remedy="report it")
+    entered = judged(SHOP, replace(REPROCESSED, unknown_because=[lacks]), FORESEEN, TODAY)
+    assert (entered.state, entered.remedy) == (State.UNKNOWN, "report it")
+    assert "evidence is missing: the checker duplicate crashed" in entered.reason
+    assert entered.known == "a bug (until 2026-11-24)"
 
 
 def test_a_circle_of_causes_excuses_nothing() -> None:
