@@ -45,6 +45,11 @@ UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
     help="any option of test.toml, for every run; it replaces the one in [defaults]",
 )
 @click.option("--name", metavar="NAME", help="the suite's name, in the place of the one in the file")
+@click.option(
+    "--keep-evidence",
+    metavar="WHAT",
+    help="all: of every run; bad: of those alone that somebody has to look at  [default: all]",
+)
 @click.option("--plan", "only_plan", is_flag=True, help="list the runs, and start none")
 @click.option("--json", "as_json", is_flag=True, help="print suite.json; words go to standard error")
 def command(
@@ -55,6 +60,7 @@ def command(
     limit: str | None,
     sets: tuple[str, ...],
     name: str | None,
+    keep_evidence: str | None,
     only_plan: bool,
     as_json: bool,
     **given: Any,
@@ -80,8 +86,10 @@ def command(
     limit_s = None if limit is None else _seconds(limit)
     at_once = None if jobs is None else Whole(1, 256).parse("jobs", jobs)
 
+    from fencepost.suites.keeping import ALL, BAD, KEEP, keep_bad
     from fencepost.suites.plan import JUDGES, Asked
 
+    keep = OneOf(KEEP).parse("keep-evidence", keep_evidence or ALL)
     judge = None if judge is None else OneOf(JUDGES).parse("judge", judge)
     asked = Asked(asking.settled, options.seed, judge, name, [parse_set(one) for one in sets])
     planned, book = _begun(file, resume, options.store, asked, only_plan=only_plan)
@@ -106,6 +114,8 @@ def command(
         )
         book.change(spark={key: value for key, value in to_toml(spark).items() if key in SPARK})
         suite = conduct(book, planned, how, progress)
+        if keep == BAD:
+            progress.say(keep_bad(book))
         cut_off.pop_all()  # it came to its end
         progress.close()
     _tell(suite, book.folder, repeat_words(book.folder), as_json=as_json)
