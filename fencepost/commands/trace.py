@@ -69,11 +69,9 @@ def command(
             f"{folder / PLAN} does not say when the run began: [run] wall_ms_at_zero is missing"
         )
     if not (folder / "history" / "ops.parquet").is_file():
-        if (folder / "verdict.json").is_file():
-            raise UnreadableInput(
-                f"{folder} was judged, and its evidence has been removed since (by `--keep-evidence bad`, for "
-                f"instance): `fencepost replay {folder}` runs it again"
-            )
+        from fencepost.evidence import require_evidence
+
+        require_evidence(folder)
         raise UnreadableInput(f"{folder} has no tables yet: `fencepost check {folder}` makes them")
 
     from reports.trace import by_logs, steps

@@ -90,6 +90,21 @@ def test_nothing_is_removed_unless_it_is_asked_for(
     assert len(reduced) == asked
 
 
+def test_check_and_trace_say_that_the_evidence_of_a_run_was_removed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    one = cell()
+    book = book_of(tmp_path, one)
+    run = tmp_path / str(one.run)
+    (run / "test.toml").write_text("[run]\nid = 1\nwall_ms_at_zero = 0\n")
+    keeping.keep_bad(book)
+    before = (run / "verdict.json").read_bytes()
+    for words in (["check"], ["check", "--update"], ["trace", "--fault", "1"]):
+        assert run_command_line([*words, str(run)]) == ExitStatus.USAGE
+        assert "its evidence has been removed" in "".join(capfd.readouterr())
+    assert (run / "verdict.json").read_bytes() == before
+
+
 def test_another_word_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["suite", "x.toml", "--keep-evidence", "some"]) == ExitStatus.USAGE
     assert capfd.readouterr().err.count("\n") == 1
