@@ -27,6 +27,17 @@ KILLED = Reason(
 )
 
 
+def require_evidence(folder: Path) -> None:
+    """Raise `UnreadableInput` where a run was judged, and nothing is left that it was judged by."""
+    if (folder / "verdict.json").is_file() and not any(
+        (folder / one).is_dir() for one in ("journals", "history")
+    ):
+        raise UnreadableInput(
+            f"{folder} was judged, and its evidence has been removed since, for instance by `fencepost suite "
+            f"--keep-evidence bad`: read its report.html, or run it again by `fencepost replay {folder}`"
+        )
+
+
 @dataclass(frozen=True)
 class Evidence:
     """One run that can be judged."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 from fencepost.conclude import conclude, healed_ns
-from fencepost.evidence import KILLED, Evidence, contradictions, require_table
+from fencepost.evidence import KILLED, Evidence, contradictions, require_evidence, require_table
 from fencepost.histories import judge_each as judge_files
 from harness.errors import AnalysisFailed, FencepostError, UnreadableInput
 from harness.facts import REQUIRED, Facts
@@ -37,6 +37,7 @@ def open_evidence(history: str, folder: Path) -> Evidence:
     number = str(plan.run.get("id", ""))
     if not (number.isascii() and number.isdecimal()):
         raise UnreadableInput(f"{folder / PLAN} does not say which run it is: [run] id is missing")
+    require_evidence(folder)
     told = folder / "facts.json"
     facts = Facts.load(told, REQUIRED if "promises" in plan.run else ()) if told.exists() else None
     if not tabulated(folder) and not (folder / "verdict.json").exists():

@@ -13,7 +13,7 @@ import click
 from fencepost.commands import options as asking
 from harness.errors import ExitStatus, UsageError
 from harness.settings.kinds import OneOf, Whole, refuse
-from harness.settings.options import Options, to_toml
+from harness.settings.options import Options, parse_set, to_toml
 
 if TYPE_CHECKING:
     from fencepost.suites.folder import Book
@@ -37,6 +37,19 @@ UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
     help="start only runs that can end within this time (90m, 2h); the longest not run come first",
 )
 @asking.option_flags("seed", "store", "master", "spark-conf")
+@click.option(
+    "--set",
+    "sets",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="any option of test.toml, for every run; it replaces the one in [defaults]",
+)
+@click.option("--name", metavar="NAME", help="the suite's name, in the place of the one in the file")
+@click.option(
+    "--keep-evidence",
+    metavar="WHAT",
+    help="all: of every run; bad: of those alone that somebody has to look at  [default: all]",
+)
 @click.option("--plan", "only_plan", is_flag=True, help="list the runs, and start none")
 @click.option("--json", "as_json", is_flag=True, help="print suite.json; words go to standard error")
 def command(
@@ -45,6 +58,9 @@ def command(
     jobs: str | None,
     judge: str | None,
     limit: str | None,
+    sets: tuple[str, ...],
+    name: str | None,
+    keep_evidence: str | None,
     only_plan: bool,
     as_json: bool,
     **given: Any,
@@ -63,16 +79,19 @@ def command(
       fencepost suite suites/smoke.toml
       fencepost suite suites/nightly.toml --limit 2h --jobs 4
       fencepost suite suites/nightly.toml --plan
+      fencepost suite suites/nightly.toml --set kafka=4.1.2 --name nightly-4-1-2
       fencepost suite --resume store/nightly/20261124T200000Z
     """
     options = asking.options_from(given, sets=(), config=None)
     limit_s = None if limit is None else _seconds(limit)
     at_once = None if jobs is None else Whole(1, 256).parse("jobs", jobs)
 
+    from fencepost.suites.keeping import ALL, BAD, KEEP, keep_bad
     from fencepost.suites.plan import JUDGES, Asked
 
+    keep = OneOf(KEEP).parse("keep-evidence", keep_evidence or ALL)
     judge = None if judge is None else OneOf(JUDGES).parse("judge", judge)
-    asked = Asked(asking.settled, seed=options.seed, judge=judge)
+    asked = Asked(asking.settled, options.seed, judge, name, [parse_set(one) for one in sets])
     planned, book = _begun(file, resume, options.store, asked, only_plan=only_plan)
     if only_plan or book is None:
         return _tell_plan(planned, as_json=as_json)
@@ -95,6 +114,8 @@ def command(
         )
         book.change(spark={key: value for key, value in to_toml(spark).items() if key in SPARK})
         suite = conduct(book, planned, how, progress)
+        if keep == BAD:
+            progress.say(keep_bad(book))
         cut_off.pop_all()  # it came to its end
         progress.close()
     _tell(suite, book.folder, repeat_words(book.folder), as_json=as_json)
@@ -133,12 +154,22 @@ def _begun(
         raise UsageError(
             "a suite goes on with its own seed: leave --seed out, or begin a new one without --resume"
         )
+    if asked.name is not None:
+        raise UsageError(
+            "a suite goes on under its own name: leave --name out, or begin a new one without --resume"
+        )
+    if asked.sets and file is None:
+        raise UsageError(
+            "a suite goes on with the options that it began with: leave --set out, or name the suite file as well"
+        )
     folder = found(Path(resume))
     stored = Suite.load(folder)
     if file is None:
         planned = plan.again(stored, asked)
     else:
-        planned = plan.going_on(stored, plan.load(Path(file), replace(asked, seed=stored.seed)))
+        planned = plan.going_on(
+            stored, plan.load(Path(file), replace(asked, seed=stored.seed, name=stored.name))
+        )
     return planned, Book(folder, planned.suite)
 
 

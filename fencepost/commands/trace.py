@@ -69,6 +69,9 @@ def command(
             f"{folder / PLAN} does not say when the run began: [run] wall_ms_at_zero is missing"
         )
     if not (folder / "history" / "ops.parquet").is_file():
+        from fencepost.evidence import require_evidence
+
+        require_evidence(folder)
         raise UnreadableInput(f"{folder} has no tables yet: `fencepost check {folder}` makes them")
 
     from reports.trace import by_logs, steps

@@ -33,16 +33,35 @@ class Row:
 
 
 def rows(
-    defaults: Mapping[str, Any], matrix: Mapping[str, Any], include: Sequence[Mapping[str, Any]]
+    defaults: Mapping[str, Any],
+    matrix: Mapping[str, Any],
+    include: Sequence[Mapping[str, Any]],
+    sets: Sequence[Mapping[str, Any]] = (),
 ) -> list[Row]:
-    """All cells, the matrix's first. Raises `UsageError`."""
+    """All cells, the matrix's first. `sets`: in the place of `[defaults]`, a later one wins. Raises `UsageError`."""
     common = _keyed("defaults", defaults)
+    set_now = [_keyed("--set", one) for one in sets]
+    for values in set_now:
+        common.update({key: _merged(common.get(key), told(key, value)) for key, value in values.items()})
+    taken = {key for values in set_now for key in values}
+    tables = [
+        *([("matrix", matrix)] if matrix else []),
+        *((f"include {n}", t) for n, t in enumerate(include, 1)),
+    ]
     found: list[Row] = []
-    if matrix:
-        found += _product("matrix", common, matrix)
-    for n, table in enumerate(include, 1):
-        found += _product(f"include {n}", common, table)
+    for where, table in tables:
+        for key in _keyed(where, {k: v for k, v in table.items() if k != SEEDS}):
+            if key in taken:
+                raise UsageError(
+                    f"{key} is set twice, by --set and by {where}: leave --set {key} out, or change the file"
+                )
+        found += _product(where, common, table)
     return found
+
+
+def _merged(before: object, value: Any) -> Any:
+    """The new value; of a table, as `broker`, its entries beside those that are there."""
+    return {**before, **value} if isinstance(before, Mapping) and isinstance(value, Mapping) else value
 
 
 def _product(where: str, common: Mapping[str, Any], table: Mapping[str, Any]) -> list[Row]:

@@ -3,7 +3,7 @@
 import re
 import secrets
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,6 +52,8 @@ class Asked:
     settle: Callable[[Options], Options]  # what `fencepost run` does with its options; raises `UsageError`
     seed: int | None = None
     judge: str | None = None
+    name: str | None = None  # in the place of the suite's
+    sets: Sequence[Mapping[str, Any]] = ()  # options by key, each in the place of the one in `[defaults]`
 
 
 def load(path: Path, asked: Asked) -> Planned:
@@ -71,7 +73,8 @@ def again(stored: Suite, asked: Asked) -> Planned:
             options[cell.name] = from_toml(cell.options).validated(registry.known())
         except UsageError as error:
             raise UsageError(
-                f'cell "{cell.name}": {error} (name the suite file as well: `fencepost suite FILE --resume FOLDER`)'
+                f'cell "{cell.name}": {error} (name the suite file as well, and each --set that it began with: '
+                "`fencepost suite FILE --resume FOLDER`)"
             ) from None
     foreseen = failures.read(stored.known, stored.expected, registry.anomalies())
     return Planned(replace(stored, judge=asked.judge or stored.judge), options, foreseen)
@@ -87,8 +90,8 @@ def going_on(stored: Suite, planned: Planned) -> Planned:
     if before != now:
         changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
         raise UsageError(
-            f'{planned.suite.file} has changed since: cell "{changed[0]}" is not the same; begin a new suite, or '
-            "go on with the old cells: `fencepost suite --resume FOLDER` without the file"
+            f'{planned.suite.file} or --set has changed since: cell "{changed[0]}" is not the same; begin a new '
+            "suite, or go on with the old cells: `fencepost suite --resume FOLDER` without the file"
         )
     suite = replace(
         stored, judge=planned.suite.judge, known=planned.suite.known, expected=planned.suite.expected
@@ -142,7 +145,7 @@ def _settings(file: str, table: Mapping[str, Any], asked: Asked) -> tuple[str, i
     for key in table:
         if key not in SETTINGS:
             raise UsageError(f"suite: {unknown('key', key, SETTINGS)}")
-    name = table.get("name", Path(file).stem)
+    name = table.get("name", Path(file).stem) if asked.name is None else asked.name
     if not isinstance(name, str) or not _NAME.fullmatch(name) or name == "latest":
         raise UsageError(
             "suite: name must be up to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit, and "
@@ -162,7 +165,8 @@ def _settled(seed: int, document: Mapping[str, Any], asked: Asked) -> list[tuple
     found: dict[str, tuple[Cell, Options]] = {}
     used: set[int] = set()
     exclude = document.get("exclude", [])
-    made = rows(document.get("defaults", {}), document.get("matrix", {}), document.get("include", []))
+    tables = (document.get("defaults", {}), document.get("matrix", {}), document.get("include", []))
+    made = rows(*tables, asked.sets)
     for n, row in enumerate(made, 1):
         values = dict(row.values)
         if values.get("nemesis") == DRAWN:
