@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,34 +92,59 @@ def command(
     keep = OneOf(KEEP).parse("keep-evidence", keep_evidence or ALL)
     judge = None if judge is None else OneOf(JUDGES).parse("judge", judge)
     asked = Asked(asking.settled, options.seed, judge, name, [parse_set(one) for one in sets])
-    planned, book = _begun(file, resume, options.store, asked, only_plan=only_plan)
-    if only_plan or book is None:
-        return _tell_plan(planned, as_json=as_json)
+    if resume is not None:
+        _require_goes_on(file, asked)
+    with ExitStack() as held:
+        if resume is not None and not only_plan:  # its record is read once nobody else writes it
+            held.enter_context(_alone(Path(resume)))
+        planned, book = _begun(file, resume, options.store, asked, only_plan=only_plan)
+        if only_plan or book is None:
+            return _tell_plan(planned, as_json=as_json)
+        if resume is None:
+            held.enter_context(_alone(book.folder))
+        suite = _carried_out(book, planned, given, at_once, limit_s)
+        if keep == BAD:
+            print(keep_bad(book), file=sys.stderr)
+    _tell(suite, book.folder, _repeat(book), as_json=as_json)
+    return suite.exit_status
 
-    from fencepost.suites.conduct import How, conduct, repeat_words
-    from fencepost.suites.folder import alone
+
+def _alone(folder: Path) -> AbstractContextManager[None]:
+    """For the length of a `with`, nobody else carries the suite in that folder out. Raises `UsageError`."""
+    from fencepost.suites.folder import alone, found
+
+    return alone(found(folder))
+
+
+def _repeat(book: "Book") -> str:
+    from fencepost.suites.conduct import repeat_words
+
+    return repeat_words(book.folder)
+
+
+def _carried_out(
+    book: "Book", planned: "Planned", given: Mapping[str, Any], jobs: int | None, limit_s: float | None
+) -> "Suite":
+    """The suite, once all of it that can be is over."""
+    from fencepost.suites.conduct import How, conduct
     from fencepost.suites.telling import progress_for
     from harness.environment.doctor import MEMORY_MB
     from harness.environment.resources import side_by_side
 
-    at_once = at_once or side_by_side(MEMORY_MB, cores=2)
+    at_once = jobs or side_by_side(MEMORY_MB, cores=2)
     spark = _spark(book.suite.spark, given)
-    how = How(at_once, limit_s, spark.master, spark.spark_conf)
-    with alone(book.folder), ExitStack() as cut_off:
-        cut_off.callback(print, f"fencepost: resume it with `{repeat_words(book.folder)}`", file=sys.stderr)
+    with ExitStack() as cut_off:
+        cut_off.callback(print, f"fencepost: resume it with `{_repeat(book)}`", file=sys.stderr)
         progress = cut_off.enter_context(closing(progress_for(sys.stderr)))
         progress.say(
             f"suite {book.suite.name}, seed {book.suite.seed}: {len(book.suite.cells)} runs, {at_once} side by side, "
             f"in {book.folder}"
         )
         book.change(spark={key: value for key, value in to_toml(spark).items() if key in SPARK})
-        suite = conduct(book, planned, how, progress)
-        if keep == BAD:
-            progress.say(keep_bad(book))
+        suite = conduct(book, planned, How(at_once, limit_s, spark.master, spark.spark_conf), progress)
         cut_off.pop_all()  # it came to its end
         progress.close()
-    _tell(suite, book.folder, repeat_words(book.folder), as_json=as_json)
-    return suite.exit_status
+    return suite
 
 
 def _spark(stored: Mapping[str, Any], given: Mapping[str, Any]) -> Options:
@@ -133,6 +158,22 @@ def _spark(stored: Mapping[str, Any], given: Mapping[str, Any]) -> Options:
             "--master or --spark-conf"
         )
     return options
+
+
+def _require_goes_on(file: str | None, asked: "Asked") -> None:
+    """Raise `UsageError` for what only a new suite is given."""
+    if asked.seed is not None:
+        raise UsageError(
+            "a suite goes on with its own seed: leave --seed out, or begin a new one without --resume"
+        )
+    if asked.name is not None:
+        raise UsageError(
+            "a suite goes on under its own name: leave --name out, or begin a new one without --resume"
+        )
+    if asked.sets and file is None:
+        raise UsageError(
+            "a suite goes on with the options that it began with: leave --set out, or name the suite file as well"
+        )
 
 
 def _begun(
@@ -150,18 +191,6 @@ def _begun(
     if resume is None:
         planned = plan.load(Path(str(file)), asked)
         return planned, None if only_plan else create(Path(store), planned.suite)
-    if asked.seed is not None:
-        raise UsageError(
-            "a suite goes on with its own seed: leave --seed out, or begin a new one without --resume"
-        )
-    if asked.name is not None:
-        raise UsageError(
-            "a suite goes on under its own name: leave --name out, or begin a new one without --resume"
-        )
-    if asked.sets and file is None:
-        raise UsageError(
-            "a suite goes on with the options that it began with: leave --set out, or name the suite file as well"
-        )
     folder = found(Path(resume))
     stored = Suite.load(folder)
     if file is None:

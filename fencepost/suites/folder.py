@@ -77,12 +77,12 @@ def found(folder: Path) -> Path:
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """For the length of a `with`, nobody else carries the suite out. Raises `UsageError` where somebody does."""
-    try:
-        with (folder / _LOCK).open("wb") as file:
+    with (folder / _LOCK).open("wb") as file:
+        try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield
-    except BlockingIOError:
-        raise UsageError(f"{folder}: this suite is still going on: wait for its end") from None
+        except BlockingIOError:
+            raise UsageError(f"{folder}: this suite is still going on: wait for its end") from None
+        yield
 
 
 def earlier(store: Path, name: str, before: str, most: int) -> list[Suite]:

@@ -25,6 +25,8 @@ from harness.settings.options import Options, from_toml, to_toml
 from harness.suite import Cell, Suite
 
 TABLES = ("suite", "defaults", "matrix", "include", "exclude", "known", "expected")
+OPTIONAL = "optional"
+"""Of an `[[exclude]]`: it may be about no cell."""
 LISTS = ("include", "exclude", "known", "expected")
 SETTINGS = ("name", "seed", "judge")
 JUDGES = ("together", "each")
@@ -164,7 +166,7 @@ def _settled(seed: int, document: Mapping[str, Any], asked: Asked) -> list[tuple
     """The cells, each with its options."""
     found: dict[str, tuple[Cell, Options]] = {}
     used: set[int] = set()
-    exclude = document.get("exclude", [])
+    exclude, optional = _excluded(document.get("exclude", []))
     tables = (document.get("defaults", {}), document.get("matrix", {}), document.get("include", []))
     made = rows(*tables, asked.sets)
     for n, row in enumerate(made, 1):
@@ -183,9 +185,18 @@ def _settled(seed: int, document: Mapping[str, Any], asked: Asked) -> list[tuple
             raise UsageError(f'two cells are called "{name}": let them differ in an option')
         found[name] = _cell(n, seed, name, row, written, asked)
     for k in range(len(exclude)):
-        if k not in used:
+        if k not in used and not optional[k]:
             raise UsageError(f"exclude {k + 1} is about no cell of this suite: correct it, or remove it")
     return list(found.values())
+
+
+def _excluded(tables: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[bool]]:
+    """What is left out, and of each whether it may be about no cell, as where `--set` chooses another version."""
+    optional = [table.get(OPTIONAL, False) for table in tables]
+    for n, one in enumerate(optional, 1):
+        if not isinstance(one, bool):
+            raise UsageError(f"exclude {n}: {OPTIONAL} must be true or false, not {one!r}")
+    return [{key: value for key, value in table.items() if key != OPTIONAL} for table in tables], optional
 
 
 def _named(row: Row, options: Options) -> str:

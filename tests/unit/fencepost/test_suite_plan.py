@@ -12,6 +12,7 @@ from fencepost.suites import plan
 from fencepost.suites.plan import Asked, Planned, again, going_on
 from harness.environment.client_versions import client_versions
 from harness.errors import ExitStatus, UsageError
+from harness.settings.options import parse_set
 from harness.suite import Suite
 from tests.support.user_pipeline import written
 
@@ -315,3 +316,26 @@ def test_how_a_suite_connects_is_looked_at_before_anything_runs(tmp_path: Path) 
     file.write_text(text.format(config) + 'prefix = ["team x"]\n')
     with pytest.raises(UsageError, match="prefix must be 1 to 60 letters"):
         plan.load(file, Asked(settled, seed=1))
+
+
+@pytest.mark.parametrize("version", kafka_versions())
+def test_the_nightly_suite_can_be_carried_out_on_every_version(version: str) -> None:
+    """As `.github/workflows/nightly.yml` has it carried out."""
+    asked = Asked(settled, seed=1, sets=[parse_set(f"kafka={version}")])
+    cells = plan.load(HOUSE / "suites" / "nightly.toml", asked).suite.cells
+    assert {cell.kafka for cell in cells} == {version}
+    assert any(cell.options["group-protocol"] == "consumer" for cell in cells) is (version != "3.9.2")
+
+
+def test_an_exclude_that_is_about_nothing_is_refused_unless_it_may_be(tmp_path: Path) -> None:
+    text = '[matrix]\nworkload = ["shop"]\n[[exclude]]\nkafka = "3.9.2"\n'
+    file = tmp_path / "night.toml"
+    for more, said in (
+        ("", "exclude 1 is about no cell"),
+        ("optional = 1\n", "optional must be true or false"),
+    ):
+        file.write_text(text + more)
+        with pytest.raises(UsageError, match=said):
+            plan.load(file, Asked(settled, seed=1))
+    file.write_text(text + "optional = true\n")
+    assert len(plan.load(file, Asked(settled, seed=1)).suite.cells) == 1

@@ -8,6 +8,7 @@ import pytest
 
 from fencepost.cli import run_command_line
 from fencepost.suites import conduct
+from fencepost.suites.folder import alone
 from harness.errors import ExitStatus
 from harness.suite import Suite
 
@@ -67,3 +68,19 @@ def test_a_secret_is_not_stored_and_asked_for_again(
     )
     again(tmp_path, "--spark-conf", HIDDEN)
     assert [how.spark_conf for how in asked] == [dict([HIDDEN.split("=")])] * 2
+
+
+def test_the_record_of_a_suite_that_goes_on_is_read_once_nobody_else_writes_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "suite.json").write_text("written by whoever has the lock")
+    with alone(tmp_path):
+        assert run_command_line(["suite", "--resume", str(tmp_path)]) == ExitStatus.USAGE
+    assert "this suite is still going on" in capfd.readouterr().err
+    assert run_command_line(["suite", "--resume", str(tmp_path)]) != ExitStatus.VALID
+    assert "still going on" not in capfd.readouterr().err
+
+
+def test_what_fails_while_a_suite_is_held_is_not_taken_for_another_who_holds_it(tmp_path: Path) -> None:
+    with pytest.raises(BlockingIOError), alone(tmp_path):
+        raise BlockingIOError
