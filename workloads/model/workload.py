@@ -241,10 +241,8 @@ class Workload:
 
 
 def group_of(stage: str, tag: str = "") -> str:
-    """The consumer group of a stage."""
-    if tag.startswith("fencepost-"):
-        return f"{tag}-{stage}"
-    return f"fencepost-{tag}-{stage}" if tag else f"fencepost-{stage}"
+    """The consumer group of a stage. `tag`: what all names begin with where others have names as well."""
+    return f"{tag or 'fencepost'}-{stage}"
 
 
 def pinned_id(topic: str, number: int) -> str:
