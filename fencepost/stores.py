@@ -8,6 +8,7 @@ from harness.errors import UnreadableInput
 from harness.history_files.url import Url, is_url
 from harness.record.store import PLAN
 from harness.secrets import redact_text
+from harness.suite import SUITE_FILE
 
 TABLES_MARK = "micro.parquet"
 """A folder with it is a history that was written straight to Parquet."""
@@ -54,7 +55,8 @@ def _expand(path: str) -> list[Given]:
     if (place / TABLES_MARK).exists():
         return [Given(path, file=place)]
     if place.is_dir():
-        runs = sorted(_runs(place), key=lambda run: (run.name, str(run)))
+        beneath = place / "runs" if (place / SUITE_FILE).is_file() and (place / "runs").is_dir() else place
+        runs = sorted(_runs(beneath), key=lambda run: (run.name, str(run)))
         if runs:
             return [Given(str(run), run) for run in runs]
         none = (

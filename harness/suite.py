@@ -5,6 +5,7 @@ written when the suite begins and after every run, whole or not at all, so that 
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
@@ -16,6 +17,8 @@ from harness.verdict import worst_status
 
 SCHEMA_VERSION = 1
 SUITE_FILE = "suite.json"
+
+_SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=-]*")
 
 
 class State(StrEnum):
@@ -85,7 +88,7 @@ class Cell:
     remedy: str = (
         ""  # what to do: of an unknown run about its first reason, and where a planted defect was missed
     )
-    codes: Sequence[str] = ()  # of the reasons of an unknown run, sorted
+    codes: Sequence[str] = ()  # of the reasons of an unknown run, each with what it is about, sorted
     faults: Mapping[str, int] = field(default_factory=dict)  # how many of each acted; 0: of one that did not
     not_exercised: Mapping[str, str] = field(default_factory=dict)  # what did not occur, and why
     run: str | None = None  # the run's folder, from the suite's
@@ -115,6 +118,8 @@ class Cell:
         for key in _COUNTS:
             if not all(type(count) is int for count in told.get(key, {}).values()):
                 raise TypeError(f"{key} of a cell are counts")
+        if not _SLUG.fullmatch(told.get("slug", "")):
+            raise ValueError(f"slug of a cell is the name of a folder, not {told.get('slug')!r}")
         told["codes"] = tuple(map(str, told.get("codes", ())))
         return cls(**{key: told[key] for key in _CELL_FIELDS if key in told})
 

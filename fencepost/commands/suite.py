@@ -102,10 +102,11 @@ def command(
             return _tell_plan(planned, as_json=as_json)
         if resume is None:
             held.enter_context(_alone(book.folder))
-        suite = _carried_out(book, planned, given, at_once, limit_s)
+        resumed = _repeat(book, keep)
+        suite = _carried_out(book, planned, given, at_once, limit_s, resumed)
         if keep == BAD:
             print(keep_bad(book), file=sys.stderr)
-    _tell(suite, book.folder, _repeat(book), as_json=as_json)
+    _tell(suite, book.folder, resumed, as_json=as_json)
     return suite.exit_status
 
 
@@ -116,14 +117,20 @@ def _alone(folder: Path) -> AbstractContextManager[None]:
     return alone(found(folder))
 
 
-def _repeat(book: "Book") -> str:
+def _repeat(book: "Book", keep: str) -> str:
     from fencepost.suites.conduct import repeat_words
+    from fencepost.suites.keeping import BAD
 
-    return repeat_words(book.folder)
+    return repeat_words(book.folder, f" --keep-evidence {BAD}" if keep == BAD else "")
 
 
 def _carried_out(
-    book: "Book", planned: "Planned", given: Mapping[str, Any], jobs: int | None, limit_s: float | None
+    book: "Book",
+    planned: "Planned",
+    given: Mapping[str, Any],
+    jobs: int | None,
+    limit_s: float | None,
+    resumed: str,
 ) -> "Suite":
     """The suite, once all of it that can be is over."""
     from fencepost.suites.conduct import How, conduct
@@ -134,7 +141,7 @@ def _carried_out(
     at_once = jobs or side_by_side(MEMORY_MB, cores=2)
     spark = _spark(book.suite.spark, given)
     with ExitStack() as cut_off:
-        cut_off.callback(print, f"fencepost: resume it with `{_repeat(book)}`", file=sys.stderr)
+        cut_off.callback(print, f"fencepost: resume it with `{resumed}`", file=sys.stderr)
         progress = cut_off.enter_context(closing(progress_for(sys.stderr)))
         progress.say(
             f"suite {book.suite.name}, seed {book.suite.seed}: {len(book.suite.cells)} runs, {at_once} side by side, "

@@ -51,8 +51,14 @@ class _OnShared(Result):
     def repeat(self) -> str | None:
         """The command that repeats the run, on a cluster of its own."""
         told = super().repeat
-        struck = [str(fault.get("fault")) for fault in (self.verdict or {}).get("faults", ())]
+        struck = [_aimed(fault) for fault in (self.verdict or {}).get("faults", ())]
         return told and own_cluster(told, self.shared, list(dict.fromkeys(struck)))
+
+
+def _aimed(fault: Mapping[str, Any]) -> str:
+    """As `--nemesis` asks for it: with the state of a transaction in which it struck."""
+    state = (fault.get("details") or {}).get("state")
+    return f"{fault.get('fault')}@{state}" if state else str(fault.get("fault"))
 
 
 def own_cluster(told: str, shared: SharedCluster, struck: Sequence[str] = ()) -> str:
@@ -61,7 +67,7 @@ def own_cluster(told: str, shared: SharedCluster, struck: Sequence[str] = ()) ->
     That can be struck in more ways: where faults were drawn, it names those that struck.
     """
     words = shlex.split(told)
-    for name in ("--cluster", "bootstrap"):
+    for name in ("--cluster", "bootstrap", "permits", "prefix", "client-config"):
         for n, word in enumerate(words):
             if word == name or (word == "--set" and words[n + 1].startswith(f"{name}=")):
                 del words[n : n + 2]

@@ -26,6 +26,8 @@ from harness.suite import Cell, State, Suite
 from harness.telling.words import several
 from harness.verdict import Verdict
 
+UNJUDGED = (State.NOT_RUN, State.NOT_JUDGED, State.FAILED)
+
 
 @dataclass(frozen=True)
 class How:
@@ -69,9 +71,15 @@ def conduct(book: Book, planned: Planned, how: How, progress: SuiteProgress) -> 
 
 
 def _weighed_again(book: Book, foreseen: Foreseen, today: date) -> list[Cell]:
-    """The cells that have a verdict, weighed again by the suite file and the day."""
-    there = [(cell, outcome.stored(cell, book.folder)) for cell in book.suite.cells]
-    return [outcome.judged(cell, verdict, foreseen, today) for cell, verdict in there if verdict is not None]
+    """The cells that were judged, weighed again by the suite file and the day. One that failed stays as it is."""
+    cells = [cell for cell in book.suite.cells if cell.state not in UNJUDGED]
+    there = [(cell, outcome.stored(cell, book.folder)) for cell in cells]
+    return [
+        outcome.failed(cell, "its verdict is gone, or cannot be read")
+        if verdict is None
+        else outcome.judged(cell, verdict, foreseen, today)
+        for cell, verdict in there
+    ]
 
 
 def _run(
@@ -142,6 +150,6 @@ def _judge(
     book.change(judging_s=round(book.suite.judging_s + time.monotonic() - began, 1))
 
 
-def repeat_words(folder: Path) -> str:
-    """The command that goes on with a suite."""
-    return f"fencepost suite --resume {folder}"
+def repeat_words(folder: Path, more: str = "") -> str:
+    """The command that goes on with a suite, with the options that hold for one command."""
+    return f"fencepost suite --resume {folder}{more}"

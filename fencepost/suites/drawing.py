@@ -13,13 +13,15 @@ EVERY_S = 2.0
 
 
 def draw_pages(folder: Path, suite: Suite) -> None:
-    """Write `index.html`, `junit.xml` and `summary.md`; what cannot be drawn changes no verdict."""
+    """Write `index.html`, `junit.xml`, `summary.md` and `news.md`; what cannot be drawn changes no verdict."""
     from reports.suites.junit import junit
+    from reports.suites.news import news
     from reports.suites.summary import summary
 
     try:
         (folder / "junit.xml").write_text(junit(suite), encoding="utf-8")
         (folder / "summary.md").write_text(summary(suite), encoding="utf-8")
+        (folder / "news.md").write_text(news(suite), encoding="utf-8")
     except OSError as error:
         _complain(folder, error)
     _draw_index(folder, suite)

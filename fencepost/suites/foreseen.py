@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from fencepost import registry
 from fencepost.suites import known as failures
 from fencepost.suites.known import Known
 from fencepost.suites.listed import OWN, Listed, forbidden, read_table, require_used, unlisted
@@ -54,7 +55,14 @@ def read(
 def _read(where: str, table: Mapping[str, Any], anomalies: Collection[str]) -> Listed:
     if "until" in table:
         raise UsageError(f"{where} has an until: a planted defect is expected on every day, so remove it")
-    return read_table(where, table, anomalies, OWN)
+    listed = read_table(where, table, anomalies, OWN)
+    defect = registry.defects().get(str(table.get("defect")))
+    if defect and (never := [name for name in listed.anomalies if name not in defect.anomalies]):
+        raise UsageError(
+            f"{where}: the defect {defect.name} does not cause {never[0]}; it may cause "
+            f"{', '.join(sorted(defect.anomalies))}"
+        )
+    return listed
 
 
 def require_clear(foreseen: Foreseen, cells: Sequence[Cell]) -> None:
@@ -79,9 +87,7 @@ def weigh(verdict: Verdict, cell: Cell, foreseen: Foreseen, today: date) -> Weig
     if verdict.valid is Validity.VALID:
         if not planted:
             return Weighed(State.VALID, verdict.summary)
-        names = " or ".join(dict.fromkeys(name for one in planted for name in one.anomalies))
-        reason = f"the planted defect was not caught: expected {names}"
-        return Weighed(State.MISSED, reason, expected=why, remedy=LOOK)
+        return _missed(planted, why)
     known = [one for one in foreseen.known if one.has(cell) and not one.expired(today)]
     found, more = forbidden(verdict), unlisted(verdict, [*planted, *known])
     if more or not found:
@@ -91,8 +97,16 @@ def weigh(verdict: Verdict, cell: Cell, foreseen: Foreseen, today: date) -> Weig
             reason = f"not listed in [[{'expected' if planted else 'known'}]]: {counts}; {reason}"
         return Weighed(State.INVALID, reason, expected=why, unlisted=more)
     if planted:
-        return Weighed(State.CAUGHT, verdict.summary, expected=why)
+        not_found = [one for one in planted if not set(one.anomalies) & set(found)]
+        return _missed(not_found, why) if not_found else Weighed(State.CAUGHT, verdict.summary, expected=why)
     return _as_known(verdict, _why_known(known, found))
+
+
+def _missed(planted: Sequence[Listed], why: str) -> Weighed:
+    """Each planted defect has to be found by an anomaly of its own."""
+    names = " or ".join(dict.fromkeys(name for one in planted for name in one.anomalies))
+    reason = f"the planted defect was not caught: expected {names}"
+    return Weighed(State.MISSED, reason, expected=why, remedy=LOOK)
 
 
 def _as_known(verdict: Verdict, why: str) -> Weighed:

@@ -1,15 +1,18 @@
 """What is kept of a suite's runs: all of each, or of those that nobody has to look at only what tells of them."""
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from fencepost.suites import outcome
-from fencepost.suites.folder import Book
-from harness.suite import Cell
+from fencepost.suites.folder import RUNS, Book
+from harness.suite import Cell, State
 from harness.telling.words import several
 
 ALL, BAD = "all", "bad"
 KEEP = (ALL, BAD)
+KEEP_LITTLE = (State.VALID, State.CAUGHT)
+"""A failure that is known has a deadline: then somebody has to look at it."""
 KEPT = frozenset({"report.html", "verdict.json", "test.toml", "facts.json", "junit.xml"})
 """Of a run whose evidence is removed. `outcome.stored` reads the verdict when the suite is resumed."""
 
@@ -28,15 +31,33 @@ def keep_bad(book: Book) -> str:
 
 def _judged_good(book: Book, cell: Cell) -> Path | None:
     """The folder of a run that was judged and is good; None: its evidence is kept."""
-    if not cell.state.good or cell.run is None or outcome.stored(cell, book.folder) is None:
+    if cell.state not in KEEP_LITTLE or cell.run is None or outcome.stored(cell, book.folder) is None:
         return None
     run = book.folder / cell.run
-    return run if cell.slug and run.parent == book.runs_of(cell) and not run.is_symlink() else None
+    inside = run.resolve().parent.parent == (book.folder / RUNS).resolve()
+    return run if inside and cell.slug and run.parent == book.runs_of(cell) and not run.is_symlink() else None
+
+
+BANNER = """<main>
+<p><strong>The evidence of this run was removed</strong> (<code>--keep-evidence bad</code>): of the files that this
+page names only verdict.json, test.toml, facts.json and junit.xml are left. <code>fencepost replay</code> of its folder
+runs it again.</p>
+"""
+"""What the report of such a run says first."""
+
+
+def _marked(report: Path) -> None:
+    """Have the report say that the rest is gone."""
+    with suppress(OSError, UnicodeDecodeError):  # it is for people: what it lacks changes no verdict
+        text = report.read_text(encoding="utf-8")
+        if BANNER not in text:
+            report.write_text(text.replace("<main>\n", BANNER, 1), encoding="utf-8")
 
 
 def _reduced(run: Path) -> bool:
     """Whether all is gone that is not kept."""
     done = True
+    _marked(run / "report.html")
     for one in run.iterdir():
         if one.name in KEPT:
             continue

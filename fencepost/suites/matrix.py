@@ -41,6 +41,8 @@ def rows(
     """All cells, the matrix's first. `sets`: in the place of `[defaults]`, a later one wins. Raises `UsageError`."""
     common = _keyed("defaults", defaults)
     set_now = [_keyed("--set", one) for one in sets]
+    if any("seed" in one for one in set_now):
+        raise UsageError("a suite draws each run's seed from its own: use --seed, not --set seed")
     for values in set_now:
         common.update({key: _merged(common.get(key), told(key, value)) for key, value in values.items()})
     taken = {key for values in set_now for key in values}

@@ -74,7 +74,7 @@ def _told(verdict: Verdict, unlisted: Sequence[str]) -> dict[str, Any]:
     return {
         "first": printable(first, MOST_CHARACTERS),
         "remedy": printable(unknown[0].remedy, MOST_CHARACTERS) if unknown else "",
-        "codes": tuple(sorted({reason.code for reason in unknown})),
+        "codes": tuple(sorted({f"{reason.code} {reason.subject}".strip() for reason in unknown})),
         "faults": _acted(verdict.faults, verdict.not_exercised),
         "not_exercised": dict(verdict.not_exercised),
     }

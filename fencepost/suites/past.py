@@ -15,6 +15,8 @@ NOT_COMPARED = frozenset(
 )
 """Options that do not change what a run is about."""
 
+WRONG = (State.INVALID, State.MISSED)
+
 
 def fingerprint(options: Mapping[str, Any], versions: Mapping[str, str]) -> str:
     """Of what a run compared: verdicts with the same one are verdicts on the same."""
@@ -44,12 +46,20 @@ def compared(suite: Suite, past: Sequence[Suite]) -> Suite:
 
 def _compared(cell: Cell, past: Sequence[Cell]) -> Cell:
     judged = [one for one in past if one.state.good or one.state.bad]
-    before = judged[0].state if judged else None
+    last = judged[0] if judged else None
     alike = [one for one in [cell, *judged[: MOST - 1]] if _alike(one, cell)]
     counted = [one for one in alike if one.state.good or one.state.bad]
     flake = Flake(len(counted), sum(one.state.bad for one in counted))
-    new = cell.state.bad and (before is None or before.good)
-    return replace(cell, before=before, new=new, flake=flake)
+    return replace(cell, before=last.state if last else None, new=_is_new(cell, last), flake=flake)
+
+
+def _is_new(cell: Cell, last: Cell | None) -> bool:
+    """Whether it is bad, and was not so when it ran last: what is wrong by evidence outweighs what is unknown."""
+    if not cell.state.bad or last is None or last.state.good:
+        return cell.state.bad
+    if cell.state in WRONG:
+        return last.state not in WRONG or bool(cell.anomalies.keys() - last.anomalies.keys())
+    return False
 
 
 def least_lately(cells: Sequence[Cell], past: Sequence[Suite]) -> list[Cell]:

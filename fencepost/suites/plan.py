@@ -19,6 +19,7 @@ from fencepost.suites.matrix import DRAWN, Row, differing, matches, rows, told
 from harness.clients.client_properties import ClientProperties
 from harness.errors import UsageError
 from harness.names import on_one_line, unknown
+from harness.secrets import REDACTED
 from harness.settings.clusters import check_given
 from harness.settings.command_line import command_line
 from harness.settings.options import Options, from_toml, to_toml
@@ -196,14 +197,28 @@ def _excluded(tables: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]]
     for n, one in enumerate(optional, 1):
         if not isinstance(one, bool):
             raise UsageError(f"exclude {n}: {OPTIONAL} must be true or false, not {one!r}")
-    return [{key: value for key, value in table.items() if key != OPTIONAL} for table in tables], optional
+    left = [{key: value for key, value in table.items() if key != OPTIONAL} for table in tables]
+    for n, table in enumerate(left, 1):
+        _require_names(f"exclude {n}", table)
+    return left, optional
+
+
+def _require_names(where: str, table: Mapping[str, Any]) -> None:
+    """Raise `UsageError` for a name that nothing has: it would be about no cell, and nobody would be told."""
+    for key in ("workload", "client", "kafka", "defect"):
+        values = table.get(key, [])
+        for value in values if isinstance(values, list) else [values]:
+            try:
+                Options().updated({key: value}).validated(registry.known())
+            except UsageError as error:
+                raise UsageError(f"{where}: {error}") from None
 
 
 def _named(row: Row, options: Options) -> str:
     """What the cell is called, in this suite and the next: what it runs, then whatever else sets it apart."""
     ours = [options.client] if options.pipeline is None else []
     words = [_what(options), *ours, told("nemesis", options.nemesis)]
-    words += [f"{key}={value}" for key, value in _more(row).items()]
+    words += [f"{key}={value}" for key, value in _more(row, options).items()]
     words += [f"#{row.repeat}"] if row.repeat is not None else []
     return on_one_line(" ".join(words))
 
@@ -213,9 +228,11 @@ def _what(options: Options) -> str:
     return options.workload if options.pipeline is None else str(Path(options.pipeline).with_suffix(""))
 
 
-def _more(row: Row) -> dict[str, str]:
-    """What else sets a cell apart."""
-    return {key: _word(value) for key, value in differing(row) if key not in _ALWAYS}
+def _more(row: Row, options: Options) -> dict[str, str]:
+    """What else sets a cell apart; of a secret the placeholder, for names are stored and shown."""
+    stored = {key: _word(value) for key, value in to_toml(options).items()}
+    told = {key: _word(value) for key, value in differing(row) if key not in _ALWAYS}
+    return {key: stored[key] if REDACTED in stored.get(key, "") else word for key, word in told.items()}
 
 
 def _word(value: object) -> str:
@@ -245,7 +262,7 @@ def _cell(n: int, seed: int, name: str, row: Row, written: Options, asked: Asked
         seed=options.seed,
         options=shown,
         command=command_line(options),
-        more=_more(row) | ({"repeat": str(row.repeat)} if row.repeat is not None else {}),
+        more=_more(row, options) | ({"repeat": str(row.repeat)} if row.repeat is not None else {}),
         slug=_slug(n, name),
     )
     return cell, options

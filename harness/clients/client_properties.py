@@ -43,6 +43,8 @@ KNOWN = frozenset(
 )
 """What such a file may say: how to connect, and nothing else."""
 
+_PROPERTY = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)+")
+
 
 @dataclass(frozen=True)
 class ClientProperties:
@@ -62,8 +64,13 @@ class ClientProperties:
             words = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             raise UsageError(f"the client-config file {path} cannot be read: {words}") from error
         if strange := sorted(told.keys() - KNOWN):
+            named = [name for name in strange if _PROPERTY.fullmatch(name)]
+            if len(named) < len(
+                strange
+            ):  # as the lines of a key that lack their backslash: nobody is to see them
+                named.append("lines that are no property")
             raise UsageError(
-                f"{path} says {', '.join(strange)}: a client-config file says how to connect, in these properties: "
+                f"{path} says {', '.join(named)}: a client-config file says how to connect, in these properties: "
                 f"{', '.join(sorted(KNOWN))}"
             )
         try:

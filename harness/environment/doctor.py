@@ -143,7 +143,7 @@ def _archive(cache: Path, version: str, java_choice: str) -> Part:
     if place.exists():
         return Part("archive", True, f"{place}, for a quick start of brokers")
     return Part(
-        "archive", True, "none yet", "the first run makes it; brokers then start in half the time", later=True
+        "archive", True, "none yet", "the next run makes it; brokers then start in half the time", later=True
     )
 
 

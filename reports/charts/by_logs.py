@@ -2,7 +2,7 @@
 
 A transaction is one of the transaction log: from Ongoing to CompleteCommit or CompleteAbort. Its latency is the
 coordinator's part of a commit, from the decision (PrepareCommit) to the last marker. A record counts in the second of
-its own time stamp, unless its transaction was aborted.
+its own time stamp, once its transaction was committed. What does not fit into the run is noted, and not drawn.
 """
 
 import math
@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.telling.words import printable
+from harness.telling.words import printable, several
 from reports.charts.series import BINS, Series, folded
 
 COMMITTED, ABORTED, LEFT_OPEN = "committed", "aborted", "left open"
@@ -59,13 +59,15 @@ def silent(settings: Mapping[str, Any]) -> list[Writer]:
 
 @dataclass(frozen=True)
 class Clock:
-    """Of a run: the wall clock at its begin, which brokers' times count from."""
+    """Of a run: the wall clock at its begin, which brokers' times count from, and when it ended."""
 
     wall_ms_at_zero: float
+    end_s: float = math.inf
 
-    def second(self, wall_ms: float) -> int:
-        """Of the run."""
-        return max(0, math.floor((wall_ms - self.wall_ms_at_zero) / 1e3))
+    def second(self, wall_ms: float) -> int | None:
+        """Of the run; None: before its begin or after its end."""
+        second = math.floor((wall_ms - self.wall_ms_at_zero) / 1e3)
+        return second if 0 <= second <= self.end_s else None
 
 
 def read(folder: Path, stages: Sequence[Writer], clock: Clock, at_least_s: float = 1.0) -> Series:
@@ -106,13 +108,17 @@ def _add_transactions(series: Series, folder: Path, stages: Sequence[Writer], cl
     stage_of = {own: stage.name for stage in stages for own in stage.transactional_ids}
     begun: dict[str, float] = {}
     decided: dict[str, float] = {}
+    without_begin = 0
     for row in table.sort_by([("log_tp", "ascending"), ("log_offset", "ascending")]).to_pylist():
         own, state, at_ms = row["transactional_id"], row["state"], row["update_ms"]
         if own is None or own.startswith(WARM_UP) or at_ms is None:
             continue
-        stage = stage_of.get(own, UNNAMED)
-        if state in _ENDS and own in begun:
-            at = clock.second(at_ms)
+        stage, at = stage_of.get(own, UNNAMED), clock.second(at_ms)
+        if state in _ENDS and own not in begun:
+            without_begin += 1
+        elif at is None:
+            begun.pop(own, None)
+        elif state in _ENDS:
             series.outcomes[stage, _ENDS[state]][at] += 1
             if state == "CompleteCommit":
                 series.committed[at] += 1
@@ -126,7 +132,11 @@ def _add_transactions(series: Series, folder: Path, stages: Sequence[Writer], cl
         elif state in ("Empty", "Dead"):
             begun.pop(own, None)
     for own, since_ms in begun.items():
-        series.outcomes[stage_of.get(own, UNNAMED), LEFT_OPEN][clock.second(since_ms)] += 1
+        series.outcomes[stage_of.get(own, UNNAMED), LEFT_OPEN][clock.second(since_ms) or 0] += 1
+    if without_begin:
+        series.missing.append(
+            f"the transaction log has the end of {several(without_begin, 'transaction')} without the begin: not drawn"
+        )
 
 
 def _add_records(series: Series, folder: Path, topics: set[str], clock: Clock) -> None:
@@ -136,22 +146,29 @@ def _add_records(series: Series, folder: Path, topics: set[str], clock: Clock) -
     if not written:
         return
     table = _table(folder, "log", "batches", _BATCHES, [("leader", "==", True), ("tp", "in", written)])
-    open_: dict[tuple[int, int], Counter[int]] = {}
+    records: Counter[int | None] = Counter()
+    undecided: dict[tuple[int, int], Counter[int | None]] = {}
     for row in table.sort_by([("tp", "ascending"), ("base_offset", "ascending")]).to_pylist():
-        _add_batch(series.records, open_, row, clock)
-    for counts in open_.values():  # nobody decided
-        series.records.update(counts)
+        _add_batch(records, undecided, row, clock)
+    if outside := records.pop(None, 0):
+        series.missing.append(
+            f"the time stamps of {several(outside, 'record')} lie outside the run: not drawn"
+        )
+    series.records.update({at: count for at, count in records.items() if at is not None})
 
 
 def _add_batch(
-    records: Counter[int], open_: dict[tuple[int, int], Counter[int]], row: Mapping[str, Any], clock: Clock
+    records: Counter[int | None],
+    undecided: dict[tuple[int, int], Counter[int | None]],
+    row: Mapping[str, Any],
+    clock: Clock,
 ) -> None:
     place = (row["tp"], row["producer_id"])
     if row["control"]:
-        counts = open_.pop(place, Counter())
-        if row["marker"] != "abort":
+        counts = undecided.pop(place, Counter())
+        if row["marker"] == "commit":
             records.update(counts)
     elif row["transactional"]:
-        open_.setdefault(place, Counter())[clock.second(row["max_timestamp_ms"])] += row["count"]
+        undecided.setdefault(place, Counter())[clock.second(row["max_timestamp_ms"])] += row["count"]
     else:
         records[clock.second(row["max_timestamp_ms"])] += row["count"]

@@ -90,12 +90,12 @@ class Enclosed:
     size: str  # "missing" if it is not there
 
 
-def enclosed(folder: Path) -> list[Enclosed]:
-    """What a bug report needs, with sizes."""
+def enclosed(folder: Path, verdict_bytes: int) -> list[Enclosed]:
+    """What a bug report needs, with sizes. `verdict_bytes`: of the verdict, which may be written after the report."""
     rows = []
     for name, what_for in WHAT_FOR:
-        path = folder / name
-        rows.append(Enclosed(name, quote(name), what_for, _size(path)))
+        told = size(verdict_bytes) if name == "verdict.json" else _size(folder / name)
+        rows.append(Enclosed(name, quote(name), what_for, told))
     rows += [
         Enclosed(
             str(log.relative_to(folder)), quote(str(log.relative_to(folder))), "a broker's log", _size(log)

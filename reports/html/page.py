@@ -7,6 +7,7 @@ these two, by their hashes.
 
 import base64
 import hashlib
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -116,7 +117,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         settings=_settings(contents),
         requests=list(requests.rows(verdict.requests)),
         command=_command(verdict, contents),
-        enclosed=folder.enclosed(folder_path),
+        enclosed=folder.enclosed(folder_path, len(verdict.line().encode()) + 1),
         missing=[*contents.missing, *measured.missing],
     )
 
@@ -221,7 +222,13 @@ def _measured(contents: folder.Contents, at_least_s: float) -> series.Series:
     wall_ms, stages = _wall_ms(contents), by_logs.silent(contents.settings)
     if wall_ms is None or not stages:
         return series.read(contents.folder, at_least_s)
-    return by_logs.read(contents.folder, stages, by_logs.Clock(wall_ms), at_least_s)
+    return by_logs.read(contents.folder, stages, by_logs.Clock(wall_ms, _end_s(contents)), at_least_s)
+
+
+def _end_s(contents: folder.Contents) -> float:
+    """When the last phase ended, of a run that says so."""
+    phases = contents.facts.phases if contents.facts else ()
+    return max((phase.end_s for phase in phases), default=math.inf)
 
 
 def _phases(contents: folder.Contents) -> Drawings:

@@ -1,11 +1,10 @@
 """A suite in Markdown, for the page that a CI shows of a job: counts, what is new, and each run that needs a look."""
 
-import re
 from collections.abc import Iterator, Sequence
 
 from harness.suite import Cell, State, Suite
-from harness.telling.words import printable
 from reports.suites.lines import anomalies, faults, lead, log_of, report_of, since
+from reports.suites.markdown import code, plain
 from reports.suites.seeds import Alike, alike
 
 MARKS = {
@@ -53,12 +52,12 @@ def summary(suite: Suite) -> str:
 
 def _lines(suite: Suite) -> Iterator[str]:
     news = since(suite)
-    yield f"## Fencepost suite {_cell(suite.name)}: {f'{news}; ' if news else ''}{headline(suite)}"
+    yield f"## Fencepost suite {plain(suite.name)}: {f'{news}; ' if news else ''}{headline(suite)}"
     yield ""
     yield f"Suite seed {suite.seed}, {len(suite.cells)} cells, {suite.took_s / 60:.0f} min of wall clock."
     if struck := faults(suite):
         yield ""
-        yield _cell(f"{struck}.", 4000)
+        yield plain(f"{struck}.", 4000)
     bad = worst_first(suite.cells)
     groups = alike(suite, bad)
     new = alike(suite, [cell for cell in bad if cell.new])
@@ -88,7 +87,7 @@ def _list(heading: str, told: Sequence[str]) -> Iterator[str]:
         yield ""
         yield f"**{heading}**"
         yield ""
-        yield from (f"- {_cell(line)}" for line in told[:MOST_ROWS])
+        yield from (f"- {plain(line)}" for line in told[:MOST_ROWS])
         if len(told) > MOST_ROWS:
             yield f"- {len(told) - MOST_ROWS} more"
 
@@ -105,25 +104,12 @@ def _row(one: Alike) -> str:
     path = report_of(cell) or log_of(cell)
     row = [
         f"{MARKS[cell.state]} {one.state}",
-        _cell(one.name),
-        _cell(cell.kafka, 40),
-        "<br>".join(_cell(words, 600) for words in why if words),
+        plain(one.name),
+        plain(cell.kafka, 40),
+        "<br>".join(plain(words, 600) for words in why if words),
         str(cell.seed),
         f"{bad} of {judged}" if judged else "",
-        _code(path) if path else "",
-        _code(cell.command),
+        code(path) if path else "",
+        code(cell.command),
     ]
     return f"| {' | '.join(row)} |"
-
-
-def _cell(text: str, limit: int = 400) -> str:
-    """A text that may hold anything, in Markdown."""
-    return re.sub(r"([\\`*_|<>\[\]#&])", r"\\\1", printable(text, limit))
-
-
-def _code(text: str) -> str:
-    """A command, in Markdown: within a table a stroke needs its escape even there."""
-    told = printable(text, 1000).replace("|", "\\|")
-    fence = "``" if "`" in told else "`"
-    pad = " " if "`" in told else ""
-    return f"{fence}{pad}{told}{pad}{fence}"

@@ -171,6 +171,18 @@ def test_a_file_that_cannot_be_used_is_told_in_one_sentence(
     assert "hidden-one" not in str(refused.value)
 
 
+def test_the_lines_of_a_key_that_lack_their_backslash_are_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "c.properties"
+    path.write_text(
+        "ssl.keystore.key=-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0\nVTUt9Us8cKj\nlinger.ms=5\n"
+    )
+    with pytest.raises(
+        UsageError, match=r"says linger\.ms, ssl\.keystore\.key, lines that are no property: a"
+    ) as told:
+        ClientProperties.load(path)
+    assert "MIIE" not in str(told.value) and "VTUt" not in str(told.value)
+
+
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"client-config file .* cannot be read: No such file"):
         ClientProperties.load(tmp_path / "nowhere")

@@ -95,6 +95,15 @@ def test_a_command_for_a_cluster_of_its_own_says_what_the_shared_one_was_and_wha
     )
 
 
+def test_a_command_for_a_cluster_of_its_own_has_nothing_that_only_a_guest_is_given() -> None:
+    told = (
+        "fencepost run --cluster external --set bootstrap=a:1 --set permits=workers --set prefix=team-x "
+        "--set client-config=c.properties --seed 5"
+    )
+    own = own_cluster(told, SharedCluster("a:1", "local", "4.3.1"))
+    assert own == "fencepost run --seed 5 --kafka 4.3.1"
+
+
 def test_what_a_session_holds_is_told_without_secrets() -> None:
     settings = {"log.segment.bytes": "1048576", "ssl.keystore.password": "hush-4711"}
     told = more_of(Options(brokers=5, kafka="4.2.1", java="bundled", settings=settings))

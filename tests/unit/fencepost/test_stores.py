@@ -69,3 +69,12 @@ def test_none_of_them_is_a_run(store, path):
 def test_one_run_of_several_must_be_named(store):
     with pytest.raises(UnreadableInput, match="holds several runs; say which"):
         one_run("store")
+
+
+def test_a_suites_folder_is_all_its_runs(tmp_path):
+    run = tmp_path / "runs" / "001-shop" / "20261124T200000Z"
+    run.mkdir(parents=True)
+    (run / "test.toml").touch()
+    (tmp_path / "suite.json").touch()
+    (tmp_path / "logs").mkdir()
+    assert [one.folder for one in expand(str(tmp_path))] == [run]

@@ -12,7 +12,7 @@ from fencepost.suites import plan
 from fencepost.suites.foreseen import read
 from fencepost.suites.outcome import judged
 from fencepost.suites.plan import Asked, going_on
-from harness.errors import EnvironmentFailure, ExitStatus
+from harness.errors import EnvironmentFailure, ExitStatus, UsageError
 from harness.suite import Cell, State, Suite
 from harness.verdict import Found, Validity, Verdict
 from tests.support.suites import cell, suite
@@ -58,6 +58,24 @@ def test_an_unexpected_anomaly_beside_it_is_not_hidden() -> None:
     assert more.state is State.INVALID
     assert "G1c 2" in more.reason and "lost-input" not in more.reason
     assert more.anomalies == {"lost-input": 3, "G1c": 2}
+
+
+def test_each_planted_defect_has_to_be_found_by_an_anomaly_of_its_own() -> None:
+    names = {"lost-input", "duplicate"}
+    tables = [{"workload": "shop", "anomaly": name, "why": f"plants {name}"} for name in sorted(names)]
+    foreseen = read([], tables, names)
+    one = judged(SHOP, verdict(lost_input=Found(3, [])), foreseen, TODAY)
+    assert (one.state, one.reason) == (State.MISSED, "the planted defect was not caught: expected duplicate")
+    both = verdict(lost_input=Found(3, []), duplicate=Found(1, []))
+    assert judged(SHOP, both, foreseen, TODAY).state is State.CAUGHT
+
+
+def test_what_a_defect_does_not_cause_is_not_expected_of_it() -> None:
+    table = {"defect": "no-rewind", "anomaly": ["zombie-write"], "why": "planted"}
+    with pytest.raises(
+        UsageError, match="no-rewind does not cause zombie-write; it may cause aggregate-mismatch"
+    ):
+        read([], [table], {"zombie-write"})
 
 
 def test_another_anomaly_alone_does_not_count_as_caught() -> None:

@@ -41,9 +41,20 @@ def test_only_runs_that_are_good_lose_their_evidence(tmp_path: Path, state: Stat
     book = book_of(tmp_path, one)
     keeping.keep_bad(book)
     all_of_it = {*EVIDENCE, *keeping.KEPT}
-    assert left(book, one) == (set(keeping.KEPT) if state.good else all_of_it)
+    assert left(book, one) == (set(keeping.KEPT) if state in (State.VALID, State.CAUGHT) else all_of_it)
     keeping.keep_bad(book)  # again, as where the suite is resumed
     assert "verdict.json" in left(book, one)
+
+
+def test_the_report_of_a_run_whose_evidence_is_gone_says_so_once(tmp_path: Path) -> None:
+    one = cell()
+    book = book_of(tmp_path, one)
+    report = tmp_path / str(one.run) / "report.html"
+    report.write_text("<body><main>\nall is well</main></body>")
+    keeping.keep_bad(book)
+    keeping.keep_bad(book)
+    assert report.read_text().count("The evidence of this run was removed") == 1
+    assert "all is well" in report.read_text()
 
 
 def test_a_run_without_a_verdict_keeps_all(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_an_anomaly_that_nobody_foresaw_has_the_example() -> None:
 def test_an_unknown_run_has_the_remedy_of_its_first_reason_and_the_codes_of_all() -> None:
     unknown = entered(synthetic_store.verdict(Validity.UNKNOWN))
     assert (unknown.first, unknown.remedy) == ("", "repeat it with another `--seed`")
-    assert unknown.codes == ("fault-did-not-act", "reader-short")
+    assert unknown.codes == ("fault-did-not-act pause-worker", "reader-short")
 
 
 def test_a_missed_defect_has_a_remedy_and_a_valid_run_has_none() -> None:

@@ -29,6 +29,17 @@ def test_bad_after_good_is_new_and_bad_after_bad_is_not() -> None:
     assert compared(cell(), bad).before is State.INVALID
 
 
+def test_what_is_wrong_by_evidence_is_new_after_a_night_that_had_none() -> None:
+    lost = cell(state=State.INVALID, anomalies={"lost-input": 12})
+    assert compared(lost, cell(state=State.UNKNOWN)).new
+    assert compared(lost, cell(state=State.FAILED)).new
+    assert compared(lost, cell(state=State.INVALID, anomalies={"duplicate": 1})).new
+    assert not compared(lost, cell(state=State.INVALID, anomalies={"duplicate": 1, "lost-input": 1})).new
+    assert not compared(lost, cell(state=State.MISSED, anomalies={"lost-input": 1})).new
+    assert not compared(cell(state=State.UNKNOWN), lost).new
+    assert not compared(cell(state=State.UNKNOWN), cell(state=State.FAILED)).new
+
+
 def test_a_night_in_which_it_did_not_run_says_nothing() -> None:
     told = compared(cell(state=State.INVALID), cell(state=State.NOT_RUN), cell(state=State.INVALID))
     assert (told.new, told.before, told.flake) == (False, State.INVALID, Flake(2, 2))

@@ -22,7 +22,7 @@ KNOWN = '[[known]]\nworkload = "shop"\nanomaly = "reprocessed-input"\nwhy = "a b
 
 PLANTED = (
     '[[include]]\nworkload = "echo"\ndefect = "no-rewind"\n'
-    '[[expected]]\ndefect = "no-rewind"\nanomaly = ["lost-input", "reprocessed-input"]\nwhy = "planted"\n'
+    '[[expected]]\ndefect = "no-rewind"\nanomaly = ["lost-input", "poll-skip"]\nwhy = "planted"\n'
 )
 
 
@@ -122,7 +122,7 @@ def test_a_suite_goes_on_from_its_record_alone(tmp_path: Path) -> None:
     back = again(Suite.load(tmp_path), Asked(settled))
     assert back.options == made.options
     assert back.foreseen == made.foreseen
-    assert back.foreseen.expected[0].anomalies == ("lost-input", "reprocessed-input")
+    assert back.foreseen.expected[0].anomalies == ("lost-input", "poll-skip")
     assert [cell.name for cell in back.suite.cells] == [cell.name for cell in made.suite.cells]
 
 
@@ -203,7 +203,7 @@ REFUSED = {
     ),
     "a planted defect until a day": (f"{PLANTED}until = 2027-01-31\n", "expected 1 has an until"),
     "a planted defect without an anomaly": (
-        PLANTED.replace('["lost-input", "reprocessed-input"]', "[]"),
+        PLANTED.replace('["lost-input", "poll-skip"]', "[]"),
         "expected 1: anomaly lists nothing",
     ),
     "a planted defect that names no anomaly": (
@@ -304,6 +304,18 @@ def test_the_suite_of_versions_has_every_one_that_is_pinned() -> None:
     assert {cell.options["client"] for cell in cells} > {one.name for one in client_versions()}
 
 
+def test_no_secret_is_part_of_a_name(tmp_path: Path) -> None:
+    file = tmp_path / "night.toml"
+    file.write_text(
+        '[[include]]\nworkload = "shop"\nbroker = {"ssl.keystore.password" = "hunter2"}\n'
+        '[[include]]\nworkload = "shop"\nmirror = "https://joe:sekret@mirror.example/x"\n'
+        '[[include]]\nworkload = "shop"\nbroker = {"log.segment.bytes" = "1048576"}\n'
+    )
+    made = plan.load(file, Asked(settled, seed=1)).suite
+    assert not any(secret in json.dumps(made.as_json()) for secret in ("hunter2", "sekret"))
+    assert made.cells[2].name.endswith("broker=log.segment.bytes=1048576")
+
+
 def test_how_a_suite_connects_is_looked_at_before_anything_runs(tmp_path: Path) -> None:
     text = '[defaults]\ncluster = "external"\nclient-config = "{}"\n[matrix]\nworkload = ["shop"]\n'
     file, config = tmp_path / "staging.toml", tmp_path / "staging.properties"
@@ -337,5 +349,8 @@ def test_an_exclude_that_is_about_nothing_is_refused_unless_it_may_be(tmp_path: 
         file.write_text(text + more)
         with pytest.raises(UsageError, match=said):
             plan.load(file, Asked(settled, seed=1))
+    file.write_text(text.replace("3.9.2", "4.1.9") + "optional = true\n")
+    with pytest.raises(UsageError, match=r"exclude 1: .*4\.1\.9"):
+        plan.load(file, Asked(settled, seed=1))
     file.write_text(text + "optional = true\n")
     assert len(plan.load(file, Asked(settled, seed=1)).suite.cells) == 1

@@ -67,7 +67,9 @@ def test_a_transaction_counts_where_it_ended_under_its_stage(tmp_path: Path) -> 
 
 def test_the_end_of_a_transaction_without_a_beginning_is_none(tmp_path: Path) -> None:
     rows = states("b-1", ("CompleteCommit", 1.0), ("Ongoing", 2.0), ("Empty", 3.0), ("CompleteAbort", 4.0))
-    assert by_logs.read(stored(tmp_path, rows, []), [BILL], CLOCK).outcomes == {}
+    read = by_logs.read(stored(tmp_path, rows, []), [BILL], CLOCK)
+    assert read.outcomes == {}
+    assert read.missing == ["the transaction log has the end of 2 transactions without the begin: not drawn"]
 
 
 def test_records_of_outputs_count_in_their_second_and_those_of_aborted_transactions_do_not(
@@ -78,13 +80,13 @@ def test_records_of_outputs_count_in_their_second_and_those_of_aborted_transacti
         batch(1, 3, 1.6, 4, producer_id=8),
         batch(1, 7, 2.0, control=True, marker="commit"),
         batch(1, 8, 2.0, control=True, marker="abort", producer_id=8),
-        batch(1, 9, 2.5, 5),  # left open
+        batch(1, 9, 2.5, 5),  # left open: nobody has committed it
         batch(1, 14, 3.5, 2, transactional=False, producer_id=-1),
         batch(0, 0, 1.0, 100),  # an input
         batch(1, 0, 1.5, 3, leader=False),  # a copy
     ]
     read = by_logs.read(stored(tmp_path, [], rows[::-1]), [BILL], CLOCK)
-    assert read.records == {1: 3, 2: 5, 3: 2}
+    assert read.records == {1: 3, 3: 2}
 
 
 def test_where_logs_are_kept_from_the_run_the_rest_is_drawn(tmp_path: Path) -> None:
@@ -95,6 +97,14 @@ def test_where_logs_are_kept_from_the_run_the_rest_is_drawn(tmp_path: Path) -> N
     assert read.missing == ["log/transactions.parquet is not there"]
     drawn = str(over_time(read, (), 960))
     assert "Records written" in drawn and "Committed transactions" not in drawn and "latency" not in drawn
+
+
+def test_what_does_not_fit_into_the_run_is_noted_and_not_drawn(tmp_path: Path) -> None:
+    """A record may have any time stamp: that of an input of long ago, or of a wrong clock."""
+    rows = [batch(1, n, at_s, transactional=False) for n, at_s in enumerate((-3600.0, 5.0, 59.0, 1e8))]
+    read = by_logs.read(stored(tmp_path, [], rows), [BILL], Clock(ZERO_MS, 60.0))
+    assert read.records == {5: 1, 59: 1} and read.end_s == 60.0
+    assert read.missing == ["the time stamps of 2 records lie outside the run: not drawn"]
 
 
 def test_a_damaged_log_is_a_note(tmp_path: Path) -> None:

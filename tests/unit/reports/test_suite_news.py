@@ -1,0 +1,42 @@
+"""What somebody is told of a suite, and that nothing in it is markup."""
+
+import pytest
+
+from harness.suite import State
+from reports.suites.markdown import code, plain
+from reports.suites.news import MOST, news
+from tests.support.suites import cell, suite
+
+HOSTILE = "x @everyone <img src=x> [a](http://evil)\n# big ` `` |"
+
+
+def test_of_a_suite_without_news_nothing_is_told() -> None:
+    assert news(suite(cell("shop"), cell("echo", state=State.UNKNOWN))) == ""
+
+
+def test_what_is_new_is_told_with_its_command_and_no_more_than_anybody_reads() -> None:
+    bad = [cell(f"w{n}", state=State.INVALID, reason="4 inputs lost", new=True) for n in range(MOST + 3)]
+    told = news(suite(*bad, cell("fine")))
+    assert told.count("### ") == MOST and "Bad, and not so before: 23 runs; the first 20 are here." in told
+    assert "invalid: 4 inputs lost" in told and "fine" not in told
+
+
+@pytest.mark.parametrize(
+    ("states", "interrupted", "words"),
+    [
+        ([State.NOT_JUDGED, State.VALID], False, "1 run ended, and could not be judged."),
+        ([State.NOT_RUN, State.NOT_RUN], False, "No run was started."),
+        ([State.VALID, State.NOT_RUN], True, "The suite was interrupted."),
+    ],
+)
+def test_that_runs_have_no_answer_is_news(states: list[State], interrupted: bool, words: str) -> None:
+    cells = [cell(f"w{n}", state=state) for n, state in enumerate(states)]
+    assert words in news(suite(*cells, interrupted=interrupted))
+
+
+def test_what_a_program_said_is_text_and_nothing_else() -> None:
+    told = news(suite(cell("shop", state=State.FAILED, reason=HOSTILE, command=HOSTILE, new=True)))
+    assert "@everyone" not in told.replace(code(HOSTILE), "")
+    assert "\n# big" not in told and " <img" not in told.replace(code(HOSTILE), "")
+    assert plain("kill-worker@after-send") == "kill-worker@after-send"
+    assert code("a `` b") == "``` a `` b ```"
