@@ -93,6 +93,8 @@ class Step(StrEnum):
 TAKEN = (Step.AFTER_POLL, Step.AFTER_TRANSFORM)
 """Where a worker of any delivery has inputs in hand, and has begun nothing with them."""
 
+WARM_UP = "fencepost-warm-up"
+"""A group, and the stem of transactional ids, by which a run has its coordinators used before its pipeline begins."""
 VALUE_HEADER = "fencepost-value"
 """Names the attempt: the one header that a digest leaves out, for it differs at each attempt."""
 SOURCE_HEADER = "fencepost-from"

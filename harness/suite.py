@@ -146,9 +146,9 @@ class Suite:
 
     @property
     def exit_status(self) -> ExitStatus:
-        """The worst of the cells that ran; of a suite that was interrupted, at best unknown."""
+        """The worst of the cells that ran; of a suite that was interrupted, or of which none ran, at best unknown."""
         statuses = [cell.state.exit_status for cell in self.cells if cell.state is not State.NOT_RUN]
-        return worst_status([*statuses, *([ExitStatus.UNKNOWN] if self.interrupted else [])])
+        return worst_status([*statuses, *([ExitStatus.UNKNOWN] if self.interrupted or not statuses else [])])
 
     def counts(self) -> dict[State, int]:
         """How many cells are in each state, in the order of `State`."""

@@ -65,9 +65,8 @@ class ClientProperties:
             raise UsageError(f"the client-config file {path} cannot be read: {words}") from error
         if strange := sorted(told.keys() - KNOWN):
             named = [name for name in strange if _PROPERTY.fullmatch(name)]
-            if len(named) < len(
-                strange
-            ):  # as the lines of a key that lack their backslash: nobody is to see them
+            # Lines of a key that lack their backslash, perhaps: nobody is to see them.
+            if len(named) < len(strange):
                 named.append("lines that are no property")
             raise UsageError(
                 f"{path} says {', '.join(named)}: a client-config file says how to connect, in these properties: "

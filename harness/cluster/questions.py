@@ -14,13 +14,13 @@ from harness.cluster.finalized import finalized
 from harness.cluster.group_members import members_of
 from harness.cluster.topics import create_topics
 from harness.errors import FaultFailed, WaitTimeout
+from harness.history import WARM_UP
 from harness.pipeline import TopicFacts
 from harness.waiting import wait_for
 from harness.witness.request_log import LOGGER
 
 TRANSACTION_STATE = "__transaction_state"
 CONSUMER_OFFSETS = "__consumer_offsets"
-WARM_UP = "fencepost-warm-up"  # a group, and the stem of transactional ids, that nobody uses
 PATIENCE_S = 15.0  # more than an election takes
 
 T = TypeVar("T")

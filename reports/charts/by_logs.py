@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from harness.history import WARM_UP
 from harness.telling.words import printable, several
 from reports.charts.series import BINS, Series, folded
 
@@ -23,7 +24,6 @@ COMMITTED, ABORTED, LEFT_OPEN = "committed", "aborted", "left open"
 CATEGORIES = (COMMITTED, ABORTED, LEFT_OPEN)
 UNNAMED = "all programs"
 """Where no stage says which transactional ids are its own."""
-WARM_UP = "fencepost-warm-up"
 _ENDS = {"CompleteCommit": COMMITTED, "CompleteAbort": ABORTED}
 _STATES = ("transactional_id", "log_tp", "log_offset", "state", "start_ms", "update_ms")
 _BATCHES = (
@@ -81,13 +81,8 @@ def read(folder: Path, stages: Sequence[Writer], clock: Clock, at_least_s: float
     for add in parts:
         try:
             add()
-        except (
-            OSError,
-            KeyError,
-            TypeError,
-            ValueError,
-            pa.ArrowException,
-        ) as error:  # not as the run wrote it
+        except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
+            # Damaged, or not as the run wrote it.
             series.missing.append(printable(str(error), 300))
     last = max((*series.records, *(at for counts in series.outcomes.values() for at in counts)), default=0)
     series.end_s = max(series.end_s, last + 1.0)
@@ -122,7 +117,7 @@ def _add_transactions(series: Series, folder: Path, stages: Sequence[Writer], cl
             series.outcomes[stage, _ENDS[state]][at] += 1
             if state == "CompleteCommit":
                 series.committed[at] += 1
-                took_ns = max(at_ms - decided.get(own, at_ms), 0.5) * 1e6
+                took_ns = max(at_ms - decided.pop(own, at_ms), 0.5) * 1e6
                 series.latency[at][math.floor(math.log2(took_ns) * BINS)] += 1
             del begun[own]
         elif state == "Ongoing":

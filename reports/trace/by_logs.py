@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from harness.errors import UsageError
+from harness.history import WARM_UP
 from reports.trace.faults import fault_at
 from reports.trace.steps import Step, coordinators, faults_on, in_order, record_at
 from reports.trace.stored import Row, StoredTables
@@ -10,8 +11,6 @@ from reports.trace.stored import Row, StoredTables
 Place = tuple[int, int]
 """Partition, by its number in the run, and offset."""
 OFFSETS = "__consumer_offsets"
-WARM_UP = "fencepost-warm-up"
-"""Begins the ids by which the run itself has used its coordinators."""
 AROUND_NS = 1_000_000_000
 """Of a fault: what is told from before it and after it."""
 MOST_OTHERS = 8

@@ -150,6 +150,13 @@ def test_a_suite_is_as_bad_as_its_worst_cell(states: list[State], status: ExitSt
     assert suite(*cells).exit_status == status
 
 
+def test_a_suite_of_which_no_run_was_started_proves_nothing() -> None:
+    """As where `--limit` has room for none."""
+    idle = cell(state=State.NOT_RUN)
+    assert suite(idle, idle).exit_status == ExitStatus.UNKNOWN
+    assert suite(idle, cell()).exit_status == ExitStatus.VALID
+
+
 def test_a_suite_that_was_interrupted_is_at_best_unknown() -> None:
     assert suite(cell(), interrupted=True).exit_status == ExitStatus.UNKNOWN
 
