@@ -143,6 +143,9 @@ class Suite:
     remarks: Sequence[str] = ()  # what is to be known and changes nothing: a known failure that is gone
     previous: str | None = None  # when the suite of this name before it began, UTC
     spark: Mapping[str, Any] = field(default_factory=dict)  # master and spark-conf, as test.toml has them
+    sets: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # what --set said, as test.toml has it, without secrets
 
     @property
     def exit_status(self) -> ExitStatus:

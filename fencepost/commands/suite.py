@@ -4,7 +4,6 @@ import re
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +49,7 @@ UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
     metavar="WHAT",
     help="all: of every run; bad: of those alone that somebody has to look at  [default: all]",
 )
-@click.option("--plan", "only_plan", is_flag=True, help="list the runs, and start none")
+@click.option("--plan", "only_plan", is_flag=True, help="list the runs and how long they take; start none")
 @click.option("--json", "as_json", is_flag=True, help="print suite.json; words go to standard error")
 def command(
     file: str | None,
@@ -86,6 +85,7 @@ def command(
     limit_s = None if limit is None else _seconds(limit)
     at_once = None if jobs is None else Whole(1, 256).parse("jobs", jobs)
 
+    from fencepost.suites.folder import found
     from fencepost.suites.keeping import ALL, BAD, KEEP, keep_bad
     from fencepost.suites.plan import JUDGES, Asked
 
@@ -99,7 +99,8 @@ def command(
             held.enter_context(_alone(Path(resume)))
         planned, book = _begun(file, resume, options.store, asked, only_plan=only_plan)
         if only_plan or book is None:
-            return _tell_plan(planned, as_json=as_json)
+            store = Path(options.store) if resume is None else found(Path(resume)).parent.parent
+            return _tell_plan(planned, store, at_once, limit_s, as_json=as_json)
         if resume is None:
             held.enter_context(_alone(book.folder))
         resumed = _repeat(book, keep)
@@ -135,10 +136,8 @@ def _carried_out(
     """The suite, once all of it that can be is over."""
     from fencepost.suites.conduct import How, conduct
     from fencepost.suites.telling import progress_for
-    from harness.environment.doctor import MEMORY_MB
-    from harness.environment.resources import side_by_side
 
-    at_once = jobs or side_by_side(MEMORY_MB, cores=2)
+    at_once = jobs or _at_once()
     spark = _spark(book.suite.spark, given)
     with ExitStack() as cut_off:
         cut_off.callback(print, f"fencepost: resume it with `{resumed}`", file=sys.stderr)
@@ -187,7 +186,7 @@ def _begun(
     file: str | None, resume: str | None, store: str, asked: "Asked", *, only_plan: bool
 ) -> "tuple[Planned, Book | None]":
     """A new suite, or one that goes on."""
-    from fencepost.suites import plan
+    from fencepost.suites import plan, resuming
     from fencepost.suites.folder import Book, create, found
     from harness.suite import Suite
 
@@ -201,26 +200,39 @@ def _begun(
     folder = found(Path(resume))
     stored = Suite.load(folder)
     if file is None:
-        planned = plan.again(stored, asked)
+        planned = resuming.again(stored, asked)
     else:
-        planned = plan.going_on(
-            stored, plan.load(Path(file), replace(asked, seed=stored.seed, name=stored.name))
-        )
+        now = plan.load(Path(file), resuming.asked_again(stored, asked))
+        planned = resuming.going_on(stored, now)
     return planned, Book(folder, planned.suite)
 
 
-def _tell_plan(planned: "Planned", *, as_json: bool) -> ExitStatus:
-    """The runs, each with the command that is this run alone."""
+def _tell_plan(
+    planned: "Planned", store: Path, jobs: int | None, limit_s: float | None, *, as_json: bool
+) -> ExitStatus:
+    """The runs, each with the command that is this run alone, and how long they will probably take."""
     import json
 
-    suite = planned.suite
+    from fencepost.suites.folder import earlier
+    from fencepost.suites.past import MOST
+    from fencepost.suites.preview import preview
+
+    past = earlier(store, planned.suite.name, planned.suite.started, MOST)
+    told = preview(planned, past, jobs or _at_once(), limit_s)
     if as_json:
-        print(json.dumps(suite.as_json(), ensure_ascii=False, indent=1))
+        print(json.dumps(told.suite.as_json(), ensure_ascii=False, indent=1))
         return ExitStatus.VALID
-    print(f"suite {suite.name}, seed {suite.seed}: {len(suite.cells)} runs")
-    for cell in suite.cells:
-        print(f"  {cell.name}\n    {cell.command}")
+    for line in told.lines():
+        print(line)
     return ExitStatus.VALID
+
+
+def _at_once() -> int:
+    """Runs side by side, as memory and cores permit."""
+    from harness.environment.doctor import MEMORY_MB
+    from harness.environment.resources import side_by_side
+
+    return side_by_side(MEMORY_MB, cores=2)
 
 
 def _tell(suite: "Suite", folder: Path, resume: str, *, as_json: bool) -> None:

@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime
 from fencepost.suites import outcome, telling
 from fencepost.suites.drawing import Index
 from fencepost.suites.folder import RUNS, Book
+from fencepost.suites.forecast import NO_TIME, Forecast
 from fencepost.suites.foreseen import Foreseen
 from fencepost.suites.one_cell import Ended, request
 from fencepost.suites.telling import Standing, SuiteProgress
@@ -25,8 +26,6 @@ from harness.settings.options import Options
 from harness.suite import Cell, State
 from harness.telling.words import printable
 
-OVERHEAD_S = 45.0
-"""Of a run beside its time limit, as long as nothing was measured: a cluster comes up, drains, and is read."""
 UP_AFTER_S = 45.0
 """Until then a run has not taken all the memory that it will."""
 MOST_OVERHEAD_S = 1_200.0
@@ -42,8 +41,8 @@ class Conditions:
     jobs: int  # runs side by side, at most
     judge_each: bool
     limit_s: float | None  # none begins that would probably not be over by then
-    before_s: Mapping[str, float]  # how long each took in an earlier suite
     options: Mapping[str, Options]  # of each cell, by its name
+    forecast: Forecast
     foreseen: Foreseen
     today: date
     program: Sequence[str] = PROGRAM
@@ -78,7 +77,6 @@ class Runs:
         self._how = conditions
         self._supervisor = supervisor
         self._progress = progress
-        self._overheads: list[float] = []
         self._began = time.monotonic()
 
     def carry_out(self, interrupt: Interrupt) -> None:
@@ -115,8 +113,8 @@ class Runs:
         cell = self._waiting.popleft()
         if self._how.limit_s is not None:
             spent_s = time.monotonic() - self._began
-            if spent_s + self._takes_s(cell) > self._how.limit_s:
-                self._book.enter(replace(cell, reason="the suite's --limit left no time for it"))
+            if spent_s + self._how.forecast.takes_s(cell) > self._how.limit_s:
+                self._book.enter(replace(cell, reason=NO_TIME))
                 return
         self._book.begin(cell)
         options = replace(self._how.options[cell.name], store=str(self._book.folder / RUNS), name=cell.slug)
@@ -159,7 +157,7 @@ class Runs:
         took_s = time.monotonic() - one.began
         cell = self._came_of(replace(one.cell, duration_s=round(took_s, 1)), one)
         if cell.state is not State.FAILED:
-            self._overheads.append(took_s - self._how.options[cell.name].time_limit_s)
+            self._how.forecast.learn(cell, took_s)
         self._book.enter(cell)
         self._progress.over(cell, took_s)
 
@@ -183,19 +181,12 @@ class Runs:
         answer = verdict or FencepostError("its verdict cannot be read")
         return outcome.judged(cell, answer, self._how.foreseen, self._how.today)
 
-    def _takes_s(self, cell: Cell) -> float:
-        """How long a run will probably take."""
-        if cell.name in self._how.before_s:
-            return self._how.before_s[cell.name]
-        measured = self._overheads
-        beside_s = sum(measured) / len(measured) if measured else OVERHEAD_S
-        return self._how.options[cell.name].time_limit_s + beside_s
-
     def _left_s(self) -> float:
         """Until all runs are over, probably."""
         now = time.monotonic()
-        rest = [max(0.0, self._takes_s(one.cell) - (now - one.began)) for one in self._going]
-        to_come = sum(map(self._takes_s, self._waiting)) + sum(rest)
+        takes_s = self._how.forecast.takes_s
+        rest = [max(0.0, takes_s(one.cell) - (now - one.began)) for one in self._going]
+        to_come = sum(map(takes_s, self._waiting)) + sum(rest)
         left_s = max([to_come / self._how.jobs, *rest])
         if self._how.limit_s is None:
             return left_s

@@ -15,6 +15,7 @@ from fencepost.suites import outcome, past
 from fencepost.suites.carry_out import Conditions, Runs
 from fencepost.suites.drawing import Index, draw_pages
 from fencepost.suites.folder import Book, earlier
+from fencepost.suites.forecast import Forecast
 from fencepost.suites.foreseen import Foreseen
 from fencepost.suites.plan import Planned
 from fencepost.suites.telling import SuiteProgress
@@ -107,11 +108,11 @@ def _run(
         jobs=how.jobs,
         judge_each=each,
         limit_s=how.limit_s,
-        before_s=past.durations(suites),
         options={
             name: replace(options, master=how.master, spark_conf=how.spark_conf)
             for name, options in planned.options.items()
         },
+        forecast=Forecast(planned.options, past.overheads(suites)),
         foreseen=planned.foreseen,
         today=today,
     )

@@ -1,13 +1,13 @@
 """From a suite file's tables to its rows: each is the options that one cell sets, in words and values."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
 from harness.errors import UsageError
 from harness.names import on_one_line
-from harness.settings.options import FIELDS, key_of
+from harness.settings.options import FIELDS, Options, key_of, to_toml
 
 DRAWN = "drawn"
 """What a suite file says of `nemesis` where the seed draws the faults: TOML has no null."""
@@ -50,15 +50,21 @@ def rows(
         *([("matrix", matrix)] if matrix else []),
         *((f"include {n}", t) for n, t in enumerate(include, 1)),
     ]
-    found: list[Row] = []
-    for where, table in tables:
-        for key in _keyed(where, {k: v for k, v in table.items() if k != SEEDS}):
-            if key in taken:
-                raise UsageError(
-                    f"{key} is set twice, by --set and by {where}: leave --set {key} out, or change the file"
-                )
-        found += _product(where, common, table)
-    return found
+    return [row for where, table in tables for row in _product(where, common, table, taken)]
+
+
+def set_now(sets: Sequence[Mapping[str, Any]]) -> Options:
+    """The options of `--set` and nothing else; a later one wins."""
+    options = Options()
+    for values in sets:
+        options = options.updated(values)
+    return options
+
+
+def shown_set(sets: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What `--set` said, without secrets."""
+    keys = {key_of(written) for values in sets for written in values}
+    return {key: value for key, value in to_toml(set_now(sets)).items() if key in keys}
 
 
 def _merged(before: object, value: Any) -> Any:
@@ -66,13 +72,19 @@ def _merged(before: object, value: Any) -> Any:
     return {**before, **value} if isinstance(before, Mapping) and isinstance(value, Mapping) else value
 
 
-def _product(where: str, common: Mapping[str, Any], table: Mapping[str, Any]) -> list[Row]:
-    """Lists multiply; what is no list is the same in each."""
+def _product(
+    where: str, common: Mapping[str, Any], table: Mapping[str, Any], taken: Collection[str]
+) -> list[Row]:
+    """Lists multiply; what is no list is the same in each. `taken`: the keys of `--set`."""
     repeats = _repeats(where, table.get(SEEDS, 1))
     axes = {
         key: _axis(where, key, value)
         for key, value in _keyed(where, {k: v for k, v in table.items() if k != SEEDS}).items()
     }
+    if twice := next((key for key in axes if key in taken), None):
+        raise UsageError(
+            f"{twice} is set twice, by --set and by {where}: leave --set {twice} out, or change the file"
+        )
     if repeats > 1 and "seed" in axes:
         raise UsageError(f"{where}: seed lists the seeds, and seeds says how many to draw: say one of them")
     count = repeats

@@ -72,11 +72,21 @@ def least_lately(cells: Sequence[Cell], past: Sequence[Suite]) -> list[Cell]:
     return sorted(cells, key=lambda cell: last.get(cell.name, ""))
 
 
-def durations(past: Sequence[Suite]) -> dict[str, float]:
-    """By cell, how long its latest run took, in seconds."""
+def overheads(past: Sequence[Suite]) -> dict[str, float]:
+    """By cell, how much longer its latest run took than its time limit, in seconds. `past`: newest first."""
     found: dict[str, float] = {}
     for suite in past:
         for cell in suite.cells:
-            if cell.duration_s is not None and cell.run is not None:
-                found.setdefault(cell.name, cell.duration_s)
+            if cell.duration_s is not None and cell.run is not None and "time-limit" in cell.options:
+                beside_s = cell.duration_s - float(cell.options["time-limit"])
+                found.setdefault(cell.name, max(0.0, beside_s))  # one that failed may have ended early
     return found
+
+
+def judging_s(past: Sequence[Suite]) -> float | None:
+    """Of one run where all are judged together, as in the latest suite that did so; None: none did."""
+    for suite in past:
+        judged = sum(cell.state.good or cell.state.bad for cell in suite.cells)
+        if suite.judging_s and judged:
+            return suite.judging_s / judged
+    return None

@@ -15,14 +15,14 @@ from fencepost.clusters import kafka_of
 from fencepost.planning import draw
 from fencepost.suites import foreseen as failures
 from fencepost.suites.foreseen import Foreseen
-from fencepost.suites.matrix import DRAWN, Row, differing, matches, rows, told
+from fencepost.suites.matrix import DRAWN, Row, differing, matches, rows, shown_set, told
 from harness.clients.client_properties import ClientProperties
 from harness.errors import UsageError
 from harness.names import on_one_line, unknown
 from harness.secrets import REDACTED
 from harness.settings.clusters import check_given
 from harness.settings.command_line import command_line
-from harness.settings.options import Options, from_toml, to_toml
+from harness.settings.options import Options, to_toml
 from harness.suite import Cell, Suite
 
 TABLES = ("suite", "defaults", "matrix", "include", "exclude", "known", "expected")
@@ -68,40 +68,6 @@ def load(path: Path, asked: Asked) -> Planned:
         raise UsageError(f"{path}: {error}") from None
 
 
-def again(stored: Suite, asked: Asked) -> Planned:
-    """The plan of a suite that began before. Raises `UsageError` where it held secrets, which are not stored."""
-    options = {}
-    for cell in stored.cells:
-        try:
-            options[cell.name] = from_toml(cell.options).validated(registry.known())
-        except UsageError as error:
-            raise UsageError(
-                f'cell "{cell.name}": {error} (name the suite file as well, and each --set that it began with: '
-                "`fencepost suite FILE --resume FOLDER`)"
-            ) from None
-    foreseen = failures.read(stored.known, stored.expected, registry.anomalies())
-    return Planned(replace(stored, judge=asked.judge or stored.judge), options, foreseen)
-
-
-def going_on(stored: Suite, planned: Planned) -> Planned:
-    """A suite that began before, with the options of its file as it is now, secrets as well.
-
-    Raises `UsageError` where the file's cells are no longer those of the suite.
-    """
-    before = {cell.name: cell.options for cell in stored.cells}
-    now = {cell.name: cell.options for cell in planned.suite.cells}
-    if before != now:
-        changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
-        raise UsageError(
-            f'{planned.suite.file} or --set has changed since: cell "{changed[0]}" is not the same; begin a new '
-            "suite, or go on with the old cells: `fencepost suite --resume FOLDER` without the file"
-        )
-    suite = replace(
-        stored, judge=planned.suite.judge, known=planned.suite.known, expected=planned.suite.expected
-    )
-    return replace(planned, suite=suite)
-
-
 def _document(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -139,6 +105,7 @@ def _plan(file: str, document: Mapping[str, Any], asked: Asked) -> Planned:
         cells=cells,
         known=[one.as_json() for one in foreseen.known],
         expected=[one.as_json() for one in foreseen.expected],
+        sets=shown_set(asked.sets),
     )
     return Planned(suite, {cell.name: options for cell, options in planned}, foreseen)
 

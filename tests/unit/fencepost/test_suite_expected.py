@@ -11,7 +11,8 @@ from fencepost.commands.options import settled
 from fencepost.suites import plan
 from fencepost.suites.foreseen import read
 from fencepost.suites.outcome import judged
-from fencepost.suites.plan import Asked, going_on
+from fencepost.suites.plan import Asked
+from fencepost.suites.resuming import going_on
 from harness.errors import EnvironmentFailure, ExitStatus, UsageError
 from harness.suite import Cell, State, Suite
 from harness.verdict import Found, Validity, Verdict

@@ -7,16 +7,11 @@ import pytest
 
 from fencepost.cli import run_command_line
 from fencepost.commands.options import settled
-from fencepost.registry import kafka_versions
 from fencepost.suites import plan
-from fencepost.suites.plan import Asked, Planned, again, going_on
-from harness.environment.client_versions import client_versions
+from fencepost.suites.plan import Asked, Planned
 from harness.errors import ExitStatus, UsageError
-from harness.settings.options import parse_set
-from harness.suite import Suite
 from tests.support.user_pipeline import written
 
-HOUSE = Path(__file__).resolve().parents[3]
 KNOWN = '[[known]]\nworkload = "shop"\nanomaly = "reprocessed-input"\nwhy = "a bug"\nuntil = 2027-01-31\n'
 
 
@@ -114,36 +109,6 @@ def test_seeds_can_be_given(tmp_path: Path) -> None:
         ("echo librdkafka drawn seed=3", 3),
         ("echo librdkafka drawn seed=4", 4),
     ]
-
-
-def test_a_suite_goes_on_from_its_record_alone(tmp_path: Path) -> None:
-    made = planned(tmp_path, f'[matrix]\nworkload = ["shop"]\nnemesis = ["drawn", "none"]\n{KNOWN}{PLANTED}')
-    made.suite.save(tmp_path)
-    back = again(Suite.load(tmp_path), Asked(settled))
-    assert back.options == made.options
-    assert back.foreseen == made.foreseen
-    assert back.foreseen.expected[0].anomalies == ("lost-input", "poll-skip")
-    assert [cell.name for cell in back.suite.cells] == [cell.name for cell in made.suite.cells]
-
-
-def test_secrets_are_not_written_down_and_have_to_be_given_again(tmp_path: Path) -> None:
-    text = '[suite]\nseed = 1\n[defaults]\nmirror = "https://me:hush@host/maven"\n[matrix]\nworkload = "echo"'
-    made = planned(tmp_path, text)
-    made.suite.save(tmp_path)
-    assert "hush" not in (tmp_path / "suite.json").read_text()
-    assert made.options["echo librdkafka drawn"].mirror == "https://me:hush@host/maven"
-    stored = Suite.load(tmp_path)
-    with pytest.raises(UsageError, match="name the suite file as well"):
-        again(stored, Asked(settled))
-    assert going_on(stored, planned(tmp_path, text)).options == made.options
-
-
-def test_a_file_that_has_changed_is_another_suite(tmp_path: Path) -> None:
-    text = '[suite]\nseed = 1\n[matrix]\nworkload = ["echo"]'
-    stored = planned(tmp_path, text).suite
-    assert going_on(stored, planned(tmp_path, text)).suite.cells == stored.cells
-    with pytest.raises(UsageError, match='cell "shop librdkafka drawn" is not the same'):
-        going_on(stored, planned(tmp_path, text.replace('["echo"]', '["echo", "shop"]')))
 
 
 REFUSED = {
@@ -280,30 +245,6 @@ def test_a_command_that_makes_no_sense_is_refused(
     assert err.count("\n") == 1
 
 
-def test_a_plan_lists_the_runs_and_starts_none(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "night.toml"
-    file.write_text('[suite]\nseed = 5\n[matrix]\nworkload = ["shop", "echo"]\n')
-    told = ["suite", str(file), "--store", str(tmp_path / "store"), "--plan"]
-    assert run_command_line(told) == ExitStatus.VALID
-    assert "echo librdkafka drawn\n    fencepost run --workload echo --seed" in capfd.readouterr().out
-    assert run_command_line([*told, "--json"]) == ExitStatus.VALID
-    assert len(json.loads(capfd.readouterr().out)["cells"]) == 2
-    assert not (tmp_path / "store").exists()
-
-
-@pytest.mark.parametrize("name", [path.stem for path in sorted((HOUSE / "suites").glob("*.toml"))])
-def test_the_projects_own_suites_can_be_carried_out(name: str) -> None:
-    made = plan.load(HOUSE / "suites" / f"{name}.toml", Asked(settled, seed=1))
-    assert made.suite.name == name
-    assert made.suite.cells
-
-
-def test_the_suite_of_versions_has_every_one_that_is_pinned() -> None:
-    cells = plan.load(HOUSE / "suites" / "versions.toml", Asked(settled, seed=1)).suite.cells
-    assert {cell.options["kafka"] for cell in cells} == set(kafka_versions())
-    assert {cell.options["client"] for cell in cells} > {one.name for one in client_versions()}
-
-
 def test_no_secret_is_part_of_a_name(tmp_path: Path) -> None:
     file = tmp_path / "night.toml"
     file.write_text(
@@ -328,15 +269,6 @@ def test_how_a_suite_connects_is_looked_at_before_anything_runs(tmp_path: Path) 
     file.write_text(text.format(config) + 'prefix = ["team x"]\n')
     with pytest.raises(UsageError, match="prefix must be 1 to 60 letters"):
         plan.load(file, Asked(settled, seed=1))
-
-
-@pytest.mark.parametrize("version", kafka_versions())
-def test_the_nightly_suite_can_be_carried_out_on_every_version(version: str) -> None:
-    """As `.github/workflows/nightly.yml` has it carried out."""
-    asked = Asked(settled, seed=1, sets=[parse_set(f"kafka={version}")])
-    cells = plan.load(HOUSE / "suites" / "nightly.toml", asked).suite.cells
-    assert {cell.kafka for cell in cells} == {version}
-    assert any(cell.options["group-protocol"] == "consumer" for cell in cells) is (version != "3.9.2")
 
 
 def test_an_exclude_that_is_about_nothing_is_refused_unless_it_may_be(tmp_path: Path) -> None:

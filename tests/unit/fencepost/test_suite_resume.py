@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from fencepost.cli import run_command_line
-from fencepost.suites import conduct
+from fencepost.commands.options import settled
+from fencepost.suites import conduct, plan
 from fencepost.suites.folder import alone
-from harness.errors import ExitStatus
+from fencepost.suites.plan import Asked, Planned
+from fencepost.suites.resuming import again, going_on
+from harness.errors import ExitStatus, UsageError
 from harness.suite import Suite
 
 HIDDEN = "spark.hadoop.fs.s3a.secret.key=abracadabra"
@@ -35,15 +38,15 @@ def suite(tmp_path: Path, *words: str) -> int:
     )
 
 
-def again(tmp_path: Path, *words: str) -> int:
+def resumed(tmp_path: Path, *words: str) -> int:
     return run_command_line(["suite", "--resume", str(tmp_path / "store" / "night" / "latest"), *words])
 
 
 def test_it_goes_on_with_the_master_that_it_began_with(tmp_path: Path, asked: list[conduct.How]) -> None:
     suite(tmp_path, "--master", "spark://here:7077", "--spark-conf", "spark.executor.memory=2g")
-    again(tmp_path)
-    again(tmp_path, "--master", "local[2]", "--spark-conf", "spark.executor.cores=1")
-    again(tmp_path)
+    resumed(tmp_path)
+    resumed(tmp_path, "--master", "local[2]", "--spark-conf", "spark.executor.cores=1")
+    resumed(tmp_path)
     masters = ["spark://here:7077", "spark://here:7077", "local[2]", "local[2]"]
     assert [how.master for how in asked] == masters
     assert [dict(how.spark_conf) for how in asked] == [
@@ -61,12 +64,12 @@ def test_a_secret_is_not_stored_and_asked_for_again(
     stored = (tmp_path / "store" / "night" / "latest" / "suite.json").read_text()
     assert "abracadabra" not in stored and json.loads(stored)["spark"]["spark-conf"]
     capfd.readouterr()
-    assert again(tmp_path) == ExitStatus.USAGE
+    assert resumed(tmp_path) == ExitStatus.USAGE
     said = capfd.readouterr().err
     assert (
         "this suite began with a secret in spark.hadoop.fs.s3a.secret.key" in said and said.count("\n") == 1
     )
-    again(tmp_path, "--spark-conf", HIDDEN)
+    resumed(tmp_path, "--spark-conf", HIDDEN)
     assert [how.spark_conf for how in asked] == [dict([HIDDEN.split("=")])] * 2
 
 
@@ -84,3 +87,64 @@ def test_the_record_of_a_suite_that_goes_on_is_read_once_nobody_else_writes_it(
 def test_what_fails_while_a_suite_is_held_is_not_taken_for_another_who_holds_it(tmp_path: Path) -> None:
     with pytest.raises(BlockingIOError), alone(tmp_path):
         raise BlockingIOError
+
+
+KNOWN = '[[known]]\nworkload = "shop"\nanomaly = "reprocessed-input"\nwhy = "a bug"\nuntil = 2027-01-31\n'
+PLANTED = (
+    '[[include]]\nworkload = "echo"\ndefect = "no-rewind"\n'
+    '[[expected]]\ndefect = "no-rewind"\nanomaly = ["lost-input", "poll-skip"]\nwhy = "planted"\n'
+)
+
+
+def planned(tmp_path: Path, text: str) -> Planned:
+    file = tmp_path / "night.toml"
+    file.write_text(text)
+    return plan.load(file, Asked(settled))
+
+
+def test_a_suite_goes_on_from_its_record_alone(tmp_path: Path) -> None:
+    made = planned(tmp_path, f'[matrix]\nworkload = ["shop"]\nnemesis = ["drawn", "none"]\n{KNOWN}{PLANTED}')
+    made.suite.save(tmp_path)
+    back = again(Suite.load(tmp_path), Asked(settled))
+    assert back.options == made.options
+    assert back.foreseen == made.foreseen
+    assert back.foreseen.expected[0].anomalies == ("lost-input", "poll-skip")
+    assert [cell.name for cell in back.suite.cells] == [cell.name for cell in made.suite.cells]
+
+
+def test_secrets_are_not_written_down_and_have_to_be_given_again(tmp_path: Path) -> None:
+    text = '[suite]\nseed = 1\n[defaults]\nmirror = "https://me:hush@host/maven"\n[matrix]\nworkload = "echo"'
+    made = planned(tmp_path, text)
+    made.suite.save(tmp_path)
+    assert "hush" not in (tmp_path / "suite.json").read_text()
+    assert made.options["echo librdkafka drawn"].mirror == "https://me:hush@host/maven"
+    stored = Suite.load(tmp_path)
+    with pytest.raises(UsageError, match="name the suite file as well"):
+        again(stored, Asked(settled))
+    assert going_on(stored, planned(tmp_path, text)).options == made.options
+
+
+def test_a_file_that_has_changed_is_another_suite(tmp_path: Path) -> None:
+    text = '[suite]\nseed = 1\n[matrix]\nworkload = ["echo"]'
+    stored = planned(tmp_path, text).suite
+    assert going_on(stored, planned(tmp_path, text)).suite.cells == stored.cells
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "told"),
+    [
+        ('["echo"]', '["echo", "shop"]', 'the cell "shop librdkafka drawn" is new'),
+        ('["echo", "shop"]', '["echo"]', 'there is no cell "shop librdkafka drawn" any more'),
+        ("workers = 1", "workers = 2", 'workers of the cell "echo librdkafka drawn" was 1, and is 2 now'),
+        ("seed = 1", "seed = 2", 'seed of the cell "echo librdkafka drawn" was '),
+    ],
+)
+def test_of_a_file_that_has_changed_the_first_difference_is_told(
+    before: str, now: str, told: str, tmp_path: Path
+) -> None:
+    text = '[suite]\nseed = 1\n[defaults]\nworkers = 1\n[matrix]\nworkload = ["echo"]\n'.replace(
+        '["echo"]', before if "echo" in before else '["echo"]'
+    )
+    stored = planned(tmp_path, text).suite
+    with pytest.raises(UsageError, match=told):
+        going_on(stored, planned(tmp_path, text.replace(before, now)))

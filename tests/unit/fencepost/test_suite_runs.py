@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from fencepost.commands.options import settled
-from fencepost.suites import carry_out, conduct, folder, plan
+from fencepost.suites import carry_out, conduct, folder, plan, resuming
 from fencepost.suites.carry_out import Conditions, Runs
 from fencepost.suites.conduct import How
 from fencepost.suites.drawing import Index, draw_pages
 from fencepost.suites.folder import Book
+from fencepost.suites.forecast import Forecast
 from fencepost.suites.plan import Asked, Planned
 from fencepost.suites.telling import SuiteLines, length
 from harness.errors import ExitStatus, UsageError
@@ -58,8 +59,8 @@ def conditions(planned: Planned, **more: Any) -> Conditions:
         "jobs": 2,
         "judge_each": False,
         "limit_s": None,
-        "before_s": {},
         "options": planned.options,
+        "forecast": Forecast(planned.options, {}),
         "foreseen": planned.foreseen,
         "today": TODAY,
         "program": [sys.executable, "-c", ACTOR],
@@ -120,7 +121,7 @@ def test_an_interruption_ends_what_runs_and_keeps_what_is_over(tmp_path: Path) -
 def test_a_limit_leaves_out_what_would_not_be_over_by_then(tmp_path: Path) -> None:
     book, planned = book_of(tmp_path, "echo", "orders")
     name = book.suite.cells[1].name
-    cells = played(book, planned, limit_s=600.0, before_s={name: 3600.0})
+    cells = played(book, planned, limit_s=600.0, forecast=Forecast(planned.options, {name: 3600.0}))
     assert [cells["echo"].state, cells["orders"].state] == [State.NOT_JUDGED, State.NOT_RUN]
     assert "--limit" in cells["orders"].reason
 
@@ -154,7 +155,8 @@ def test_a_run_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.Monk
 def test_what_is_left_of_a_limit_shrinks(tmp_path: Path) -> None:
     book, planned = book_of(tmp_path, "echo", "orders")
     with Supervisor() as supervisor:
-        told = conditions(planned, limit_s=100.0, before_s={cell.name: 300.0 for cell in book.suite.cells})
+        slow = Forecast(planned.options, {cell.name: 240.0 for cell in book.suite.cells})
+        told = conditions(planned, limit_s=100.0, forecast=slow)
         runs = Runs(book, book.suite.cells, told, supervisor, SuiteLines(), Index(book.folder, []))
         assert runs._left_s() == pytest.approx(100, abs=1)
         runs._began -= 90
@@ -211,7 +213,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, judge: list[int]) -> Non
     orders = replace(killed.cells[1], state=State.NOT_RUN, run=None, reason="")
     Book(book.folder, killed).enter(orders)
     again = Suite.load(book.folder)
-    made = conduct.conduct(Book(book.folder, again), plan.again(again, Asked(settled)), HOW, SuiteLines())
+    made = conduct.conduct(Book(book.folder, again), resuming.again(again, Asked(settled)), HOW, SuiteLines())
     assert (book.folder / str(echo.run) / "mark").exists()
     assert {cell.workload: cell.state for cell in made.cells} == {"echo": State.VALID, "orders": State.FAILED}
     assert made.took_s >= again.took_s
@@ -228,7 +230,7 @@ def test_a_planted_defect_that_is_not_caught_fails_the_suite_also_after_it_is_re
     made = conduct.conduct(book, planned, HOW, SuiteLines())
     assert (made.cells[0].state, made.exit_status) == (State.MISSED, ExitStatus.INVALID)
     stored = Suite.load(book.folder)
-    again = plan.again(stored, Asked(settled))
+    again = resuming.again(stored, Asked(settled))
     made = conduct.conduct(Book(book.folder, again.suite), again, HOW, SuiteLines())
     assert (made.cells[0].state, made.exit_status) == (State.MISSED, ExitStatus.INVALID)
     assert made.expected == [{"workload": "echo", "anomaly": ["lost-input"], "why": "planted"}]

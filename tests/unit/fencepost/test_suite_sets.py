@@ -89,11 +89,24 @@ def test_a_suite_goes_on_with_what_it_began_with(tmp_path: Path, carried_out: li
     suite(tmp_path, file, "--set", "workers=2", "--name", "other")
     suite(tmp_path, *resume)
     suite(tmp_path, file, *resume, "--set", "workers=2")
-    assert [one.name for one in carried_out] == ["other"] * 3
-    assert [one.cells[0].options["workers"] for one in carried_out] == [2] * 3
-    assert suite(tmp_path, file, *resume) == ExitStatus.USAGE
+    suite(tmp_path, file, *resume)
+    assert [one.name for one in carried_out] == ["other"] * 4
+    assert [one.cells[0].options["workers"] for one in carried_out] == [2] * 4
     assert suite(tmp_path, file, *resume, "--set", "workers=4") == ExitStatus.USAGE
-    assert len(carried_out) == 3
+    assert len(carried_out) == 4
+
+
+def test_a_secret_that_was_set_is_set_again(
+    tmp_path: Path, carried_out: list[Suite], capfd: pytest.CaptureFixture[str]
+) -> None:
+    file, resume = str(tmp_path / "night.toml"), ("--resume", str(tmp_path / "store" / "night" / "latest"))
+    secret = ("--set", "broker.ssl.keystore.password=hunter2")
+    suite(tmp_path, file, *secret, "--set", "workers=2")
+    assert "hunter2" not in (tmp_path / "store" / "night" / "latest" / "suite.json").read_text()
+    assert suite(tmp_path, file, *resume) == ExitStatus.USAGE
+    assert "a secret in --set broker.ssl.keystore.password, which is not stored" in capfd.readouterr().err
+    suite(tmp_path, file, *resume, *secret)
+    assert [one.cells[0].options["workers"] for one in carried_out] == [2, 2]
 
 
 @pytest.mark.parametrize(
