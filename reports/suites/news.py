@@ -4,6 +4,7 @@ from harness.suite import State, Suite
 from harness.telling.words import several
 from reports.suites.lines import lead
 from reports.suites.markdown import code, plain
+from reports.suites.seeds import alike
 
 MOST = 20
 
@@ -13,11 +14,15 @@ def news(suite: Suite) -> str:
     new = [cell for cell in suite.cells if cell.new]
     parts = [f"{line}\n" for line in _unanswered(suite)]
     if new:
-        first = f"; the first {MOST} are here" if len(new) > MOST else ""
-        parts.append(f"Bad, and not so before: {several(len(new), 'run')}{first}.\n")
-    for cell in new[:MOST]:
-        told = [f"{cell.state}: {plain(cell.reason, 600)}", plain(lead(cell), 600), code(cell.command)]
-        parts.append(f"### {plain(cell.name, 200)}\n\n" + "\n\n".join(filter(None, told)) + "\n")
+        parts.append(f"Bad, and not so before: {several(len(new), 'run')}.\n")
+    groups = alike(suite, new)
+    for one in groups[:MOST]:
+        cell = one.first
+        of = f" (seed {cell.seed})" if len(one.cells) > 1 else ""
+        told = [f"{cell.state}: {plain(cell.reason, 600)}{of}", plain(lead(cell), 600), code(cell.command)]
+        parts.append(f"### {plain(one.name, 200)}\n\n" + "\n\n".join(filter(None, told)) + "\n")
+    if more := sum(len(one.cells) for one in groups[MOST:]):
+        parts.append(f"{several(more, 'more run')} {'is' if more == 1 else 'are'} in index.html.\n")
     return "\n".join(parts)
 
 

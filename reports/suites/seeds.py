@@ -5,6 +5,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from harness.suite import Cell, State, Suite
+from harness.telling.words import number, printable
 
 SEEDS = {"repeat": " #{}", "seed": " seed={}"}
 """What of a run's name says its seed, by the key in `more`."""
@@ -27,6 +28,16 @@ class Alike:
         """`shop librdkafka drawn (10 of 10 seeds)`."""
         name = self.first.name if len(self.cells) == 1 else without_seed(self.first)
         return f"{name} ({len(self.cells)} of {self.of} seeds)" if self.of > 1 else name
+
+    @property
+    def anomalies(self) -> str:
+        """`lost-input 4 to 17, G1c 2`: the fewest and the most of each in one run."""
+        return ", ".join(f"{printable(name, 60)} {self._range(name)}" for name in self.first.anomalies)
+
+    def _range(self, anomaly: str) -> str:
+        counts = [cell.anomalies.get(anomaly, 0) for cell in self.cells]
+        few, many = min(counts), max(counts)
+        return number(few) if few == many else f"{number(few)} to {number(many)}"
 
     @property
     def state(self) -> str:

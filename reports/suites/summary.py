@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from harness.suite import Cell, State, Suite
-from reports.suites.lines import anomalies, faults, lead, log_of, report_of, since
+from reports.suites.lines import faults, lead, log_of, report_of, since
 from reports.suites.markdown import code, plain
 from reports.suites.seeds import Alike, alike
 
@@ -100,7 +100,10 @@ def _row(one: Alike) -> str:
     """The runs of a group; of several the first stands for all."""
     cell = one.first
     judged, bad = (sum(getattr(each.flake, key) for each in one.cells) for key in ("judged", "bad"))
-    why = [anomalies(cell), cell.reason, lead(cell)]
+    example = [cell.reason, lead(cell)]
+    if len(one.cells) > 1:
+        example = [f"Seed {cell.seed}: {words}" for words in example if words]
+    why = [one.anomalies, *example]
     path = report_of(cell) or log_of(cell)
     row = [
         f"{MARKS[cell.state]} {one.state}",

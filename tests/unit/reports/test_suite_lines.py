@@ -119,6 +119,19 @@ def test_runs_that_differ_by_their_seed_alone_are_one_row() -> None:
     assert "20 of 300" in row
 
 
+def test_a_row_tells_the_fewest_and_the_most_of_each_anomaly_and_whose_example_it_has() -> None:
+    few, many = (
+        cell(
+            state=State.INVALID, name=f"shop #{n}", more={"repeat": n}, seed=n, anomalies=found, reason="why"
+        )
+        for n, found in ((1, {"G0": 3, "G1c": 2}), (2, {"G0": 1_700, "G1c": 2}))
+    )
+    (row,) = rows(suite(few, many))
+    assert "G0 3 to 1,700, G1c 2<br>Seed 1: why" in row
+    (row,) = rows(suite(few))
+    assert "G0 3, G1c 2<br>why" in row
+
+
 def test_a_row_counts_those_that_ran() -> None:
     assert groups(*seeds("viiv-", new=False)) == [("invalid", "shop librdkafka drawn (2 of 4 seeds)")]
     assert groups(*seeds("vi", new=False)) == [("invalid", "shop librdkafka drawn #2 (1 of 2 seeds)")]

@@ -17,7 +17,8 @@ def test_of_a_suite_without_news_nothing_is_told() -> None:
 def test_what_is_new_is_told_with_its_command_and_no_more_than_anybody_reads() -> None:
     bad = [cell(f"w{n}", state=State.INVALID, reason="4 inputs lost", new=True) for n in range(MOST + 3)]
     told = news(suite(*bad, cell("fine")))
-    assert told.count("### ") == MOST and "Bad, and not so before: 23 runs; the first 20 are here." in told
+    assert told.count("### ") == MOST and "Bad, and not so before: 23 runs." in told
+    assert told.rstrip().endswith("3 more runs are in index.html.")
     assert "invalid: 4 inputs lost" in told and "fine" not in told
 
 
@@ -40,3 +41,12 @@ def test_what_a_program_said_is_text_and_nothing_else() -> None:
     assert "\n# big" not in told and " <img" not in told.replace(code(HOSTILE), "")
     assert plain("kill-worker@after-send") == "kill-worker@after-send"
     assert code("a `` b") == "``` a `` b ```"
+
+
+def test_seeds_with_one_cause_are_told_once() -> None:
+    bad = [
+        cell("shop", name=f"shop #{n}", more={"repeat": str(n)}, state=State.INVALID, new=True, seed=n)
+        for n in (1, 2)
+    ]
+    told = news(suite(*bad))
+    assert told.count("### ") == 1 and "### shop (2 of 2 seeds)" in told and "(seed 1)" in told
