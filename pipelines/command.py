@@ -1,8 +1,9 @@
 """A program of a user's: any command, started as it is described."""
 
 import os
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from harness.errors import UsageError
 from harness.programs import Launch, Seat
 from pipelines.description import Stage
 from pipelines.placeholders import filled
+
+INTERPRETER = re.compile(r"(python|node|ruby|perl|bash|sh)[0-9.]*")
+"""Programs whose first word, if it is no option, is a file."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ def executable(word: str, cwd: Path) -> str:
 
 
 def require_executable(stage: Stage, folder: Path) -> None:
-    """Raise `UsageError` where the command of a stage is not there, or cannot be run."""
+    """Raise `UsageError` where the command of a stage, or its script, is not there, or cannot be run."""
     cwd = folder / (stage.cwd or ".")
     if not cwd.is_dir():
         raise UsageError(f"the working folder of stage {stage.name}, {cwd}, is not there")
@@ -89,3 +93,19 @@ def require_executable(stage: Stage, folder: Path) -> None:
             "cannot be run: make it executable (chmod +x)" if there else "is not there, and not on the PATH"
         )
         raise UsageError(f"the command of stage {stage.name}, {found}, {what}")
+    script = script_of(stage.command)
+    if script is not None and not (cwd / script).is_file():
+        raise UsageError(
+            f"the command of stage {stage.name} is {' '.join(stage.command[:2])}, and {cwd / script} is not there"
+        )
+
+
+def script_of(command: Sequence[str]) -> str | None:
+    """The file that an interpreter is to run; None: it has none, or only the run knows which."""
+    words = list(command[1:3])
+    name = Path(command[0]).name
+    if name == "java":
+        words = words[1:] if words[:1] == ["-jar"] else []
+    elif not INTERPRETER.fullmatch(name):
+        words = []
+    return None if not words or words[0].startswith("-") or "{" in words[0] else words[0]

@@ -121,6 +121,46 @@ def test_a_command_that_may_not_be_run_is_refused_with_what_helps(tmp_path: Path
         require_executable(STAGE, tmp_path)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("python3", "bill.py"),
+        ("/bin/sh", "bill.py", "-x"),
+        ("python3.12", "bill.py"),
+        ("java", "-jar", "bill.py"),
+    ],
+)
+def test_a_script_that_is_not_there_is_refused(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda word: word)
+    stage = replace(STAGE, command=command)
+    with pytest.raises(UsageError, match=r"the command of stage bill is .*, and .*/bill\.py is not there"):
+        require_executable(stage, tmp_path)
+    (tmp_path / "bill.py").touch()
+    require_executable(stage, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("python3", "-m", "bill"),
+        ("python3", "-u", "bill.py"),
+        ("python3", "{run}.py"),
+        ("java", "-cp", "x", "Bill"),
+        ("java", "Bill.java"),
+        ("java", "-jar"),
+        ("python3",),
+        ("./python-billing", "x"),
+    ],
+)
+def test_what_is_perhaps_no_script_is_left_alone(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda word: word)
+    require_executable(replace(STAGE, command=command), tmp_path)
+
+
 def test_a_working_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"the working folder of stage bill, .*/src, is not there"):
         require_executable(replace(STAGE, cwd="src"), tmp_path)
