@@ -65,7 +65,11 @@ def prepare_archive(found: Java, say: Callable[[str], None]) -> None:
         with locked(cache_folder(), archive_of(found).name):
             make_archive(SparkSettings(java_home=found.home), archive_of(found), WARM_UP)
     except EnvironmentFailure as error:
-        log.warning("%s", error)
+        log.warning(
+            "the verdict takes some seconds longer, for an archive of Spark's classes could not be made (%s): the run "
+            "goes on without it, and the next one tries again",
+            error,
+        )
 
 
 def settings(

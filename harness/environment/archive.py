@@ -67,7 +67,11 @@ def archive_flags(
     try:
         provide(cache, place.parent.name, build, disk_mb=NEEDS_MB)
     except EnvironmentFailure as error:
-        _log.warning("brokers start without an archive of their classes: %s", error)
+        _log.warning(
+            "brokers start a few seconds more slowly, for an archive of their classes could not be made (%s): the run "
+            "goes on without it, and the next one tries again",
+            error,
+        )
         return []
     return flags_for(java.version, place)
 
