@@ -10,6 +10,8 @@ from typing import TypeVar
 from harness.errors import WaitTimeout
 
 T = TypeVar("T")
+TOLD_AFTER = 0.25
+"""Of the time that a wait may take: then whoever looks on is told what it waits for."""
 
 
 def wait_for(
@@ -19,19 +21,25 @@ def wait_for(
     *,
     every_s: float = 0.05,
     last_seen: Callable[[], object] | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> T:
     """Call `probe` until it gives something true, and return that.
 
     `awaited` completes the sentence "waited 10 s for ...". `last_seen` describes the state when
-    the time is up; without it the last answer of `probe` is told. Raises `WaitTimeout`.
+    the time is up; without it the last answer of `probe` is told. `tell` is given both once, when a
+    quarter of the time is over. Raises `WaitTimeout`.
     """
-    deadline = time.monotonic() + timeout_s
+    began = time.monotonic()
     while True:
         answer = probe()
         if answer:
             return answer
-        if time.monotonic() >= deadline:
+        waited_s = time.monotonic() - began
+        if waited_s >= timeout_s:
             raise WaitTimeout(awaited, timeout_s, last_seen() if last_seen else answer)
+        if tell and waited_s >= timeout_s * TOLD_AFTER:
+            tell(f"waiting {timeout_s:g} s at most for {awaited}: {last_seen() if last_seen else answer}")
+            tell = None
         time.sleep(every_s)
 
 

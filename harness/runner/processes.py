@@ -149,8 +149,11 @@ class Processes:
             for line in lines:
                 member.heard.take(Report.parse(line))
 
-    def await_ready(self, members: Sequence[Member]) -> None:
-        """Wait until each has said that it is ready, or is seen to be; raises StartFailed for one that ended."""
+    def await_ready(self, members: Sequence[Member], tell: Callable[[str], None] | None = None) -> None:
+        """Wait until each has said that it is ready, or is seen to be; raises StartFailed for one that ended.
+
+        `tell` is given once what is still awaited, if that takes long.
+        """
 
         def ready() -> bool:
             for member in members:
@@ -160,7 +163,7 @@ class Processes:
 
         waiting = lambda: "; ".join(lacks(m, self._members_of) for m in members if not m.heard.ready)  # noqa: E731
         within_s = max((m.manners.ready_within_s for m in members if m.manners), default=START_TIMEOUT_S)
-        wait_for(ready, "all workers to be ready", within_s, every_s=0.05, last_seen=waiting)
+        wait_for(ready, "all workers to be ready", within_s, last_seen=waiting, tell=tell)
 
     def _all_up(self, members: Sequence[Member]) -> bool:
         """Whether each has said that it is ready, or is seen to be; which is noted."""

@@ -140,7 +140,7 @@ def _start_all(test: Test, processes: Processes, run_log: RunLog) -> bool:
     try:
         for stage, named in test.workers.items():
             workers += [processes.start_worker(stage, worker) for worker in named]
-        processes.await_ready(workers)
+        processes.await_ready(workers, run_log.progress.say)
     except (StartFailed, WaitTimeout) as error:
         if test.pipeline.journaled:
             raise
