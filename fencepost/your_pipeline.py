@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import tomli_w
-
 Function = Callable[..., Any]
 """At the top of a module: it is loaded from there by the processes that need it."""
 
@@ -58,7 +56,9 @@ class Pipeline:
     topics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def toml(self) -> str:
-        """The file. Raises ValueError for a function that no other process could load, or a share of no input."""
+        """The file. Raises ValueError for a function that no other process could load, or a share of no input, and
+        ImportError where the package tomli-w is missing.
+        """
         if strange := sorted(set(self.shares) - set(self.inputs)):
             raise ValueError(f"shares: {', '.join(strange)} is not in inputs")
         expect: dict[str, Any] = {}
@@ -84,7 +84,7 @@ class Pipeline:
             "inputs": inputs,
             "topics": {name: dict(body) for name, body in self.topics.items()},
         }
-        return tomli_w.dumps(document)
+        return _as_toml(document)
 
     def save(self, folder: Path) -> Path:
         """Write it into a folder, under a name that is the same for the same pipeline; returns the file."""
@@ -93,6 +93,18 @@ class Pipeline:
         file = folder / f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}.toml"
         file.write_text(text, encoding="utf-8")
         return file
+
+
+def _as_toml(document: Mapping[str, Any]) -> str:
+    """The text. The package is asked for only here: a plugin without its dependencies needs it for nothing else."""
+    try:
+        import tomli_w
+    except ModuleNotFoundError as missing:
+        raise ImportError(
+            "fencepost.Pipeline needs the package tomli-w beside the plugin: pip install tomli-w, or name a "
+            "pipeline.toml with pipeline=FILE"
+        ) from missing
+    return tomli_w.dumps(document)
 
 
 def _stage(stage: Stage) -> dict[str, Any]:

@@ -251,6 +251,20 @@ def test_importing_fencepost_loads_no_other_room(module: str):
     assert loaded.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize("module", ["fencepost", "fencepost.pytest_plugin"])
+def test_importing_fencepost_needs_no_package_but_pytest(module: str):
+    """A team's own environment has none of our dependencies, where it calls the command of another."""
+    own = set(sys.stdlib_module_names) | {"fencepost", "pytest", "_pytest"}
+    code = f"""
+import sys, pytest
+before = set(sys.modules)
+import {module}
+print(sorted({{name.partition(".")[0] for name in set(sys.modules) - before}} - {own!r}))
+"""
+    loaded = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert loaded.stdout.strip() == "[]"
+
+
 def test_no_file_takes_the_name_of_what_its_room_exports():
     """Importing `fencepost/run.py` would put that module where a user calls `fencepost.run()`."""
     for init in HOUSE.glob("*/__init__.py"):

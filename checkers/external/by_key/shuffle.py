@@ -63,7 +63,9 @@ def deal(batches: Batches) -> Batches:
 
 
 def _dealt(held: list[pa.RecordBatch]) -> pa.RecordBatch:
-    rows = pa.concat_batches(held)
+    (rows,) = (
+        pa.Table.from_batches(held).combine_chunks().to_batches()
+    )  # `concat_batches` came with pyarrow 19
     group = _group_of(rows["run"].to_numpy(), rows["key"].to_numpy())
     order = np.argsort(group, kind="stable")
     rows, group = rows.take(pa.array(order)), group[order]

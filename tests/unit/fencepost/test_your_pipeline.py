@@ -1,5 +1,6 @@
 """A pipeline that is said in Python is the file that it would be."""
 
+import sys
 import tomllib
 from pathlib import Path
 from random import Random
@@ -63,3 +64,11 @@ def test_a_function_that_no_other_process_could_load_is_refused(tmp_path: Path) 
 def test_a_share_of_no_input_is_refused() -> None:
     with pytest.raises(ValueError, match="shares: purchase is not in inputs"):
         Pipeline("p", [STAGE], INPUTS, shares={"purchase": 2}).toml()
+
+
+def test_without_the_package_that_writes_it_the_sentence_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "tomli_w", None)
+    with pytest.raises(ImportError, match="needs the package tomli-w .*: pip install tomli-w, or name"):
+        Pipeline("billing", [STAGE], INPUTS).toml()
