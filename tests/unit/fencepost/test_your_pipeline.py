@@ -70,5 +70,5 @@ def test_without_the_package_that_writes_it_the_sentence_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "tomli_w", None)
-    with pytest.raises(ImportError, match="needs the package tomli-w .*: pip install tomli-w, or name"):
+    with pytest.raises(ImportError, match=r"needs the package tomli-w .*: pip install tomli-w, or name"):
         Pipeline("billing", [STAGE], INPUTS).toml()
