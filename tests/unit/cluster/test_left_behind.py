@@ -2,9 +2,9 @@
 
 import pytest
 
+from harness.clients.wire import WireError
 from harness.cluster import left_behind
 from harness.cluster.left_behind import Group, LeftBehind, found, remove
-from harness.errors import WaitTimeout
 from harness.settings.clusters import longest_prefix, new_tag, tag_of
 from tests.support.guest_cluster import GuestCluster
 
@@ -111,6 +111,7 @@ def test_a_group_of_a_protocol_that_nobody_asks_in_has_members(cluster: GuestClu
 
 
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each question is asked once."""
     monkeypatch.setattr("harness.cluster.connecting.CLEAN_UP_TIMEOUT_S", 0.0)
     monkeypatch.setattr(left_behind, "persist", lambda ask, what: ask())
 
@@ -130,13 +131,9 @@ def test_what_cannot_be_asked_is_kept_and_said(
 def test_a_broker_that_does_not_list_its_groups_ends_it(
     cluster: GuestCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.cluster.questions.PATIENCE_S", 0.0)
-    monkeypatch.setattr(
-        left_behind, "persist", lambda ask, what: left_behind.allowed(ask, "Describe", what, "x")
-    )
-    monkeypatch.setattr("harness.cluster.connecting.CLEAN_UP_TIMEOUT_S", 0.0)
+    impatient(monkeypatch)
     cluster.silent = {2}
-    with pytest.raises(WaitTimeout, match="no answer from port 2"):
+    with pytest.raises(WireError, match="no answer from port 2"):
         found(cluster.brokers, "fencepost")
 
 
