@@ -20,7 +20,7 @@ from harness.secrets import redact_text
 from harness.settings.options import FIELDS
 
 COMMANDS = (
-    "run", "check", "report", "replay", "trace", "suite", "sweep", "bench", "list", "doctor", "init",
+    "run", "check", "report", "replay", "trace", "suite", "sweep", "bench", "list", "doctor", "clean", "init",
 )  # fmt: skip
 HIDDEN = ("judge", "hold")
 """Commands that no user calls."""

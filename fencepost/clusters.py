@@ -65,7 +65,7 @@ def _external(parts: ClusterParts) -> AbstractContextManager[Cluster]:
 
 
 def _look(options: Options) -> int:
-    from harness.cluster.external import look
+    from harness.cluster.connecting import look
 
     return len(look(options.bootstrap, options.client_config).brokers)
 

@@ -35,6 +35,7 @@ from harness.runner.processes import Clock
 from harness.runner.run import Test
 from harness.runner.schedule import Schedule
 from harness.settings.client_choice import ClientChoice
+from harness.settings.clusters import new_tag
 from harness.settings.groups import session_timeout_ms
 from harness.settings.options import Options
 from harness.settings.test_toml import Plan
@@ -139,7 +140,7 @@ def draw(options: Options, workload: Planned) -> Schedule:
 
 def tag_for(options: Options) -> str:
     """What a run's own topics, groups and ids begin with; nothing on a cluster of its own."""
-    return f"{options.prefix}-{secrets.token_hex(3)}" if CLUSTERS[options.cluster].shared else ""
+    return new_tag(options.prefix) if CLUSTERS[options.cluster].shared else ""
 
 
 def workers_of(facts: PipelineFacts) -> dict[str, tuple[str, ...]]:

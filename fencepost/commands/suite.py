@@ -1,6 +1,5 @@
 """`fencepost suite`."""
 
-import re
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack, closing
@@ -11,7 +10,7 @@ import click
 
 from fencepost.commands import options as asking
 from harness.errors import ExitStatus, UsageError
-from harness.settings.kinds import OneOf, Whole, refuse
+from harness.settings.kinds import Length, OneOf, Whole
 from harness.settings.options import Options, parse_set, to_toml
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from harness.suite import Suite
 
 SPARK = ("master", "spark-conf")
-UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 @click.command("suite")
@@ -82,7 +80,7 @@ def command(
       fencepost suite --resume store/nightly/20261124T200000Z
     """
     options = asking.options_from(given, sets=(), config=None)
-    limit_s = None if limit is None else _seconds(limit)
+    limit_s = None if limit is None else Length().parse("limit", limit)
     at_once = None if jobs is None else Whole(1, 256).parse("jobs", jobs)
 
     from fencepost.suites.folder import found
@@ -261,11 +259,3 @@ def _tell(suite: "Suite", folder: Path, resume: str, *, as_json: bool) -> None:
         print(f"resume   {resume}", file=words)
     if as_json:
         print(json.dumps(suite.as_json(), ensure_ascii=False))
-
-
-def _seconds(text: str) -> float:
-    """`90`, `90s`, `45m`, `2h` as seconds."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
-    if found is None or float(found[1]) <= 0:
-        raise refuse("limit", "a length of time, as 90m or 2h", text)
-    return float(found[1]) * UNITS_S[found[2] or "s"]

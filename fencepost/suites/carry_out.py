@@ -24,7 +24,7 @@ from harness.processes.spawn import Supervisor
 from harness.runner.interrupt import Interrupt
 from harness.settings.options import Options
 from harness.suite import Cell, State
-from harness.telling.words import printable
+from harness.telling.words import length, printable
 
 UP_AFTER_S = 45.0
 """Until then a run has not taken all the memory that it will."""
@@ -168,9 +168,9 @@ class Runs:
         if ended is None:
             log = self._book.log_of(cell).relative_to(self._book.folder)
             if one.ended_after_s is not None:
-                over = f"{telling.length(MOST_OVERHEAD_S)} longer than its time limit"
+                over = f"{length(MOST_OVERHEAD_S)} longer than its time limit"
                 return outcome.failed(
-                    cell, f"ended after {telling.length(one.ended_after_s)}: {over}; {log} says more"
+                    cell, f"ended after {length(one.ended_after_s)}: {over}; {log} says more"
                 )
             return outcome.failed(cell, f"the run's {one.child.ending()}: {log} says more")
         if ended.status != ExitStatus.VALID or run is None:

@@ -10,10 +10,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from fencepost.suites.telling import Standing, length, over_words
+from fencepost.suites.telling import Standing, over_words
 from harness.runner.progress import Tick
 from harness.suite import Cell, State
-from harness.telling.words import printable
+from harness.telling.words import length, printable
 
 MOST_RUNNING = 8
 """Runs that go on, each in a line of the block; of the others the number is told."""

@@ -10,17 +10,9 @@ from typing import Protocol, TextIO
 from fencepost.progress import LineProgress
 from harness.runner.progress import Progress
 from harness.suite import Cell, State, Suite
-from harness.telling.words import listed, printable
+from harness.telling.words import length, listed, printable
 
 STATE_EVERY_S = 20.0
-
-
-def length(seconds: float) -> str:
-    """A length of time for people: `45 s`, `12 min`, `1 h 05 min`."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,12 @@ from harness.cluster import PartitionView, TransactionView
 
 ASK_TIMEOUT_S = 2.0
 NO_ERROR = 0
+NOT_CONTROLLER = 41
 TRANSACTIONAL_ID_NOT_FOUND = 105
 NONE = -1  # no leader, no coordinator
 EARLIEST = -2
 LATEST = -1
+NEWEST = -3  # the record with the largest timestamp, KIP-734
 GROUP = 0
 TRANSACTION = 1
 INTERNAL = ("__consumer_offsets", "__transaction_state")
@@ -43,9 +45,6 @@ class Refused(WireError):
     def __init__(self, what: str, code: int, words: str | None = None) -> None:
         super().__init__(f"{what} was refused with error {code}" + (f": {words}" if words else ""))
         self.code = code
-
-
-NOT_CONTROLLER = 41
 
 
 @dataclass(frozen=True)
@@ -228,6 +227,18 @@ def list_offsets(
     timeout_s: float = ASK_TIMEOUT_S,
 ) -> dict[tuple[str, int], int]:
     """Offsets that a leader knows, EARLIEST or LATEST; raises `Refused` if it does not lead them."""
+    told = listed_offsets(port, partitions, timestamp, isolation, timeout_s).items()
+    return {place: part.offset for place, part in told}
+
+
+def listed_offsets(
+    port: Target,
+    partitions: Sequence[tuple[str, int]],
+    timestamp: int,
+    isolation: int,
+    timeout_s: float = ASK_TIMEOUT_S,
+) -> dict[tuple[str, int], Any]:
+    """What a leader answers of each, with offset and timestamp; raises `Refused` if it does not lead them."""
     kind: Any = ListOffsetsRequest.ListOffsetsTopic
     topics = [
         kind(
@@ -243,13 +254,13 @@ def list_offsets(
         for name in sorted({topic for topic, _ in partitions})
     ]
     request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics, version=7)
-    offsets: dict[tuple[str, int], int] = {}
+    found: dict[tuple[str, int], Any] = {}
     for topic in ask(port, request, timeout_s).topics:
         for part in topic.partitions:
             if part.error_code != NO_ERROR:
                 raise Refused(f"asking for the end of {topic.name}/{part.partition_index}", part.error_code)
-            offsets[topic.name, part.partition_index] = part.offset
-    return offsets
+            found[topic.name, part.partition_index] = part
+    return found
 
 
 def settings_of(

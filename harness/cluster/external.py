@@ -11,16 +11,22 @@ from functools import partial
 from types import TracebackType
 from typing import TypeVar
 
-from harness.clients.client_properties import connect_with
-from harness.clients.security import Security
-from harness.clients.wire import Address, Target, WireError
+from harness.clients.wire import Target, WireError
 from harness.cluster import Ability, Broker, ClusterSpec, PartitionView, admin, topics
-from harness.cluster.admin import NONE, NOT_CONTROLLER, Refused
+from harness.cluster.admin import NONE
 from harness.cluster.client_links import ClientLinks
+from harness.cluster.connecting import (
+    ANSWER_TIMEOUT_S,
+    CLEAN_UP_TIMEOUT_S,
+    allowed,
+    ask_any,
+    reached,
+    servers_of,
+)
 from harness.cluster.coordinators import partition_for
-from harness.cluster.forbidden import Forbidden, explained
+from harness.cluster.forbidden import Forbidden
 from harness.cluster.questions import CONSUMER_OFFSETS, TRANSACTION_STATE, Questions, persist
-from harness.errors import EnvironmentFailure, UsageError
+from harness.errors import EnvironmentFailure
 from harness.network import Network
 from harness.network.none import NoNetwork
 from harness.pipeline import Place, TopicFacts
@@ -28,41 +34,9 @@ from harness.witness.fetch_witness import FetchWitness
 from harness.witness.own_batches import OwnBatches
 from harness.witness.request_log import Heard, Spoken
 
-ANSWER_TIMEOUT_S = 5.0
-CLEAN_UP_TIMEOUT_S = 30.0
 INTERNAL = (TRANSACTION_STATE, CONSUMER_OFFSETS)
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-
-
-def addresses_of(bootstrap: str, security: Security) -> list[Address]:
-    """`HOST:PORT,...` as addresses. Raises `UsageError`."""
-    found = []
-    for one in filter(None, (part.strip() for part in bootstrap.split(","))):
-        host, colon, port = one.rpartition(":")
-        if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise UsageError(f"bootstrap must be HOST:PORT,... and has {one!r}")
-        found.append(Address(host.strip("[]"), int(port), security))
-    if not found:
-        raise UsageError("bootstrap must be HOST:PORT,..., and names no server")
-    return found
-
-
-def first_view(servers: Sequence[Address]) -> admin.View:
-    """What the first server that answers knows, without topics. Raises `EnvironmentFailure`."""
-    refusals: list[str] = []
-    for server in servers:
-        try:
-            return admin.view_of(server, ANSWER_TIMEOUT_S, topics=())
-        except WireError as error:
-            refusals.append(str(error))
-    raise EnvironmentFailure(f"no bootstrap server answers: {'; '.join(refusals)}")
-
-
-def look(bootstrap: str | None, client_config: str | None) -> admin.View:
-    """The cluster that a user means, before anything is made. Raises `FencepostError`."""
-    told = connect_with(client_config)
-    return first_view(addresses_of(bootstrap or told.bootstrap or "", told.security))
 
 
 class ExternalCluster(Questions):
@@ -84,21 +58,10 @@ class ExternalCluster(Questions):
         self.bootstrap = spec.bootstrap or ""
 
     def __enter__(self) -> "ExternalCluster":
-        told = connect_with(self._spec.client_config)
-        servers = addresses_of(self.bootstrap or told.bootstrap or "", told.security)
+        servers = servers_of(self.bootstrap or None, self._spec.client_config)
         self.bootstrap = ",".join(map(str, servers))
-        view = first_view(servers)
-        brokers = {
-            broker: Address(host, port, told.security) for broker, (host, port) in view.listens.items()
-        }
+        brokers = reached(servers)
         self._brokers = brokers
-        for broker, address in brokers.items():
-            try:
-                admin.view_of(address, ANSWER_TIMEOUT_S, topics=())
-            except WireError as error:
-                raise EnvironmentFailure(
-                    f"broker {broker} advertises {address}, which does not answer from here: {error}"
-                ) from error
         if self._links is not None:
             try:
                 self.network = self._links.start(brokers, self._spec.client_config)
@@ -236,30 +199,10 @@ class ExternalCluster(Questions):
         )
 
     def _ask_any(self, question: Callable[[Target], T]) -> T:
-        """The answer of the first broker that has one. Raises `WireError`."""
-        failed: WireError | None = None
-        for address in self._brokers.values():
-            try:
-                return question(address)
-            except Refused as error:
-                if error.code != NOT_CONTROLLER:
-                    raise
-                failed = error  # with ZooKeeper, a broker that is not the controller passes nothing on
-            except WireError as error:
-                failed = error
-        raise failed or WireError("there is no broker to ask")
+        return ask_any(self._brokers, question)
 
     def _allowed(self, question: Callable[[Target], T], operation: str, name: str) -> T:
-        """Ask until it is answered; what ACLs or policies forbid ends it at once. Raises `EnvironmentFailure`."""
-
-        def answer() -> T:
-            try:
-                return self._ask_any(question)
-            except Refused as error:
-                forbidden = explained(error, operation, name, self._spec.tag.rpartition("-")[0])
-                raise (forbidden or error) from error
-
-        return persist(answer, f"{operation} of {name}", CLEAN_UP_TIMEOUT_S)
+        return allowed(lambda: self._ask_any(question), operation, name, self._spec.tag.rpartition("-")[0])
 
     def _coordinator(self, key: str, kind: int) -> int:
         try:

@@ -4,7 +4,7 @@ from harness.cluster.admin import Refused
 from harness.errors import EnvironmentFailure
 
 _TOPIC, _GROUP, _CLUSTER, _ID = 29, 30, 31, 53
-_POLICY, _REPLICATION = 44, 38
+_POLICY, _REPLICATION, _NO_DELETION = 44, 38, 73
 _RIGHTS = {
     "topic": ("Create", "Delete", "Describe", "Read", "Write"),
     "group": ("Read", "Delete"),
@@ -29,4 +29,6 @@ def explained(error: Refused, operation: str, name: str, prefix: str) -> Forbidd
         )
     if error.code in (_POLICY, _REPLICATION):
         return Forbidden(f"the cluster does not take the run's topics: {error}")
+    if error.code == _NO_DELETION:
+        return Forbidden(f"the brokers delete no topics, for they have delete.topic.enable=false ({error})")
     return None

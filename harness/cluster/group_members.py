@@ -6,10 +6,10 @@ does not know the newer ones, and ends the connection of whoever asks: so it is 
 
 from typing import Any
 
-from kafka.protocol.admin.groups import DescribeGroupsRequest
+from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from harness.clients.wire import Connection, Target
+from harness.clients.wire import Connection, Target, ask
 from harness.cluster.admin import ASK_TIMEOUT_S, NO_ERROR, Refused
 from harness.cluster.messages import ConsumerGroupDescribeRequest, StreamsGroupDescribeRequest
 
@@ -25,12 +25,28 @@ def members_of(port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S) -> tu
 
     Stable means in the newer protocols that every member has what was assigned to it. Raises `WireError`.
     """
+    state, members = described(port, group, timeout_s)
+    return members if state in SETTLED else None
+
+
+def groups_of(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> dict[str, str]:
+    """The groups that a broker coordinates, of all protocols, each with its state. Raises `WireError`."""
+    answer = ask(port, ListGroupsRequest(states_filter=[], version=4), timeout_s)
+    if answer.error_code != NO_ERROR:
+        raise Refused("listing the groups", answer.error_code)
+    return {group.group_id: group.group_state for group in answer.groups}
+
+
+def described(port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S) -> tuple[str, tuple[str, ...]]:
+    """A group's state and the ids of its members, asked at its coordinator; Dead: it knows none of that name, or of a
+    protocol that we do not ask in. Raises `WireError`.
+    """
     with Connection(port, timeout_s) as coordinator:
         request = DescribeGroupsRequest(groups=[group], include_authorized_operations=False, version=5)
         state, members = _told(coordinator.ask(request, timeout_s), group)
         if state == NO_SUCH_GROUP:
             state, members = _of_a_newer_protocol(coordinator, group, timeout_s)
-    return members if state in SETTLED else None
+    return state, members
 
 
 def _of_a_newer_protocol(

@@ -61,15 +61,23 @@ def _marked(client: "DockerClient") -> Iterator[tuple[str, Any]]:
 
 
 def sweep(cache: Path) -> list[str]:
-    """Remove what runs have left that are certainly over; returns what went. Without a note Docker is not asked."""
-    notes = [one for one in (cache / "docker").glob("*") if abandoned(one.name)]
-    if not notes:
-        return []
+    """As `remove_abandoned`, at the start of a run: that Docker refuses is logged, and no reason not to run."""
     try:
-        gone = remove_marked(connect(), abandoned)
+        return remove_abandoned(cache)
     except EnvironmentFailure as error:
         _log.warning("an earlier run may have left containers: %s", error)
         return []
+
+
+def remove_abandoned(cache: Path) -> list[str]:
+    """Remove what runs have left that are certainly over; returns what went. Without a note Docker is not asked.
+
+    Raises `EnvironmentFailure` if Docker refuses.
+    """
+    notes = [one for one in (cache / "docker").glob("*") if abandoned(one.name)]
+    if not notes:
+        return []
+    gone = remove_marked(connect(), abandoned)
     for one in notes:
         one.unlink(missing_ok=True)
     return gone

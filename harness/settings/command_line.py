@@ -1,4 +1,4 @@
-"""The command that repeats a run."""
+"""The command that repeats a run, or acts on what it has left."""
 
 import shlex
 from collections.abc import Mapping
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from harness.settings.options import FIELDS, Options
 
 
-def command_line(options: Options) -> str:
-    """The command that repeats a run: what differs from the defaults, and the seed.
+def command_line(options: Options, command: str = "run") -> str:
+    """The command that repeats a run, or another with these options: what differs from the defaults, and the seed.
 
     A placeholder stands for each secret: the user has to fill it in.
     """
     options = options.redacted()
-    words = ["fencepost", "run"]
+    words = ["fencepost", command]
     for key, option in FIELDS.items():
         value = getattr(options, option.name)
         default = getattr(Options(), option.name)

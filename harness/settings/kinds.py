@@ -15,6 +15,9 @@ from harness.errors import UsageError
 from harness.names import on_one_line, unknown
 from harness.secrets import redact_setting, redact_text
 
+_UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LENGTH = "a length of time, as 90m or 2h"
+
 
 class Kind(Protocol):
     """What an option may be."""
@@ -87,6 +90,27 @@ class Number:
 
     def _must_be(self) -> str:
         return f"a number from {self.low:g} to {self.high:g}{' ' + self.unit if self.unit else ''}"
+
+
+@dataclass(frozen=True)
+class Length:
+    """A length of time in seconds: `90`, `90s`, `45m`, `2h`."""
+
+    def parse(self, key: str, text: str) -> float:
+        """From text."""
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+        seconds = float(found[1]) * _UNITS_S[found[2]] if found else 0.0
+        if not 0 < seconds < math.inf:
+            raise refuse(key, _LENGTH, text)
+        return seconds
+
+    def accept(self, key: str, value: object) -> float:
+        """From TOML or Python: a text as well, or a number of seconds."""
+        if isinstance(value, str):
+            return self.parse(key, value)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise refuse(key, _LENGTH, value)
+        return float(value)
 
 
 @dataclass(frozen=True)

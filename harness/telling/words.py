@@ -78,6 +78,17 @@ def seconds(value: float | None) -> str:
     return "unknown" if value is None else f"{value:,.1f} s"
 
 
+def length(seconds: float) -> str:
+    """A length of time for people: `45 s`, `12 min`, `1 h 05 min`, `3 d 04 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours = minutes // 60
+    return f"{hours} h {minutes % 60:02} min" if hours < 48 else f"{number(hours // 24)} d {hours % 24:02} h"
+
+
 def milliseconds(value: float) -> str:
     """A length in milliseconds, in seconds from one second on."""
     return f"{value / 1000:.3g} s" if value >= 1000 else f"{value:.3g} ms"

@@ -15,7 +15,8 @@ from fencepost.api import Result
 from harness.clients.client_properties import connect_with
 from harness.clients.security import Unwelcome
 from harness.cluster import ClusterSpec
-from harness.cluster.external import ExternalCluster, look
+from harness.cluster.connecting import look
+from harness.cluster.external import ExternalCluster
 from harness.cluster.forbidden import Forbidden
 from harness.cluster.local import LocalCluster
 from harness.environment import Prepared

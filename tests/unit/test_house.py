@@ -95,7 +95,7 @@ FLOORS = {
         "judging planning",
         "benchmark judges",
         "sessions",
-        "checking chunks pytest_plugin running sweeping",
+        "checking chunks cleaning pytest_plugin running sweeping",
         "suites",
         "commands",
         "cli",

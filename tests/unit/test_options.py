@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from harness.errors import UnreadableInput, UsageError
 from harness.names import check_name
 from harness.settings.command_line import command_line
+from harness.settings.kinds import Length
 from harness.settings.options import (
     FIELDS,
     Known,
@@ -164,6 +165,22 @@ def test_validation_refuses_what_python_hands_in(options, words):
 def test_none_is_a_nemesis_and_drawn_is_another():
     assert Options(nemesis=("none",)).validated(KNOWN).nemesis == ("none",)
     assert Options().nemesis is None
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("90s", 90), ("45m", 2700), ("2h", 7200), (" 1.5 h", 5400)]
+)
+def test_a_length_of_time_is_a_number_with_a_unit(text: str, seconds: float):
+    assert Length().parse("idle", text) == Length().accept("idle", text) == seconds
+    assert Length().accept("idle", seconds) == seconds
+
+
+@pytest.mark.parametrize(
+    "value", ["soon", "", "0", "0s", "-1m", "1d", "9" * 400, 0, -1.0, math.inf, True, None]
+)
+def test_what_is_no_length_of_time_is_refused(value: object):
+    with pytest.raises(UsageError, match="idle must be a length of time, as 90m or 2h"):
+        Length().accept("idle", value)
 
 
 def test_broker_settings_add_up():

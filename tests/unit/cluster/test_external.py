@@ -6,7 +6,8 @@ from harness.clients.security import Security
 from harness.clients.wire import Address, Target
 from harness.cluster import ClusterSpec, PartitionView, admin
 from harness.cluster.admin import Refused
-from harness.cluster.external import ExternalCluster, addresses_of
+from harness.cluster.connecting import addresses_of
+from harness.cluster.external import ExternalCluster
 from harness.cluster.forbidden import explained
 from harness.errors import FaultFailed, UsageError
 from harness.network import LinkEffect
@@ -73,6 +74,10 @@ def test_options_that_go_together_pass() -> None:
 def test_what_acls_forbid_is_told_with_what_allows_it(code: int, kind: str) -> None:
     told = str(explained(Refused("asking", code), "Create", "team.x-1", "team.x"))
     assert f"--{kind} team.x- --resource-pattern-type prefixed" in told
+
+
+def test_a_cluster_that_deletes_no_topics_is_not_asked_again() -> None:
+    assert "delete.topic.enable=false" in str(explained(Refused("deleting", 73), "Delete", "x", "x"))
 
 
 def test_an_error_that_may_pass_is_no_refusal() -> None:

@@ -7,12 +7,17 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from kafka.protocol.admin.groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kafka.protocol.admin.groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from harness.clients.wire import WireError
 from harness.cluster.admin import Refused
-from harness.cluster.group_members import members_of
+from harness.cluster.group_members import groups_of, members_of
 from harness.cluster.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -22,6 +27,7 @@ from harness.cluster.messages import (
 
 CLASSIC, CONSUMER = DescribeGroupsRequest.API_KEY, ConsumerGroupDescribeRequest.API_KEY
 STREAMS, VERSIONS = StreamsGroupDescribeRequest.API_KEY, ApiVersionsRequest.API_KEY
+LIST = ListGroupsRequest.API_KEY
 NOT_FOUND, NOT_COORDINATOR = 69, 16
 
 
@@ -127,6 +133,19 @@ def test_a_group_that_nobody_knows_has_no_members() -> None:
     missing = {CONSUMER: consumer("", error=NOT_FOUND), STREAMS: streams("", error=NOT_FOUND)}
     with coordinator({CLASSIC: classic("Dead"), VERSIONS: knows(CONSUMER, STREAMS), **missing}) as (port, _):
         assert members_of(port, "g") == ()
+
+
+def test_a_broker_lists_its_groups_with_their_states() -> None:
+    kind: Any = ListGroupsResponse.ListedGroup
+    told = [
+        kind(group_id="g", protocol_type="consumer", group_state="Stable"),
+        kind(group_id="h", group_state="Empty"),
+    ]
+    with coordinator({LIST: ListGroupsResponse(error_code=0, groups=told, version=4)}) as (port, _):
+        assert groups_of(port) == {"g": "Stable", "h": "Empty"}
+    loading = ListGroupsResponse(error_code=NOT_COORDINATOR, groups=[], version=4)
+    with coordinator({LIST: loading}) as (port, _), pytest.raises(Refused):
+        groups_of(port)
 
 
 def test_a_refusal_is_an_error() -> None:

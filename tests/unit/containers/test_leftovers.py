@@ -6,6 +6,7 @@ import pytest
 
 from harness.containers import leftovers
 from harness.containers.daemon import LABEL
+from harness.errors import EnvironmentFailure
 from harness.processes.marks import new_mark
 
 DEAD = "4194000.1.{}.00000000"
@@ -55,6 +56,22 @@ def test_a_sweep_removes_what_dead_runs_left_and_nothing_of_living_ones(
     assert leftovers.sweep(tmp_path) == ["container old", "network net"]
     assert client.gone == ["old", "net"]
     assert [one.name for one in (tmp_path / "docker").iterdir()] == [living]
+
+
+def test_a_docker_that_refuses_keeps_no_run_from_starting_and_is_told_to_who_cleans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise EnvironmentFailure("Docker does not answer")
+
+    monkeypatch.setattr(leftovers, "connect", refuse)
+    note = leftovers.note(tmp_path, DEAD.format(new_mark().split(".")[2]))
+    note.parent.mkdir()
+    note.touch()
+    assert leftovers.sweep(tmp_path) == []
+    with pytest.raises(EnvironmentFailure, match="does not answer"):
+        leftovers.remove_abandoned(tmp_path)
+    assert note.exists()
 
 
 def test_without_a_note_docker_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

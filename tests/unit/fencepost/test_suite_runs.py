@@ -17,7 +17,7 @@ from fencepost.suites.drawing import Index, draw_pages
 from fencepost.suites.folder import Book
 from fencepost.suites.forecast import Forecast
 from fencepost.suites.plan import Asked, Planned
-from fencepost.suites.telling import SuiteLines, length
+from fencepost.suites.telling import SuiteLines
 from harness.errors import ExitStatus, UsageError
 from harness.processes.spawn import Supervisor
 from harness.runner.interrupt import Interrupt, Stage
@@ -247,14 +247,6 @@ def test_two_do_not_carry_out_one_suite(tmp_path: Path) -> None:
         pass
     with folder.alone(book.folder):
         pass
-
-
-@pytest.mark.parametrize(
-    ("seconds", "told"),
-    [(0.4, "0 s"), (89, "89 s"), (90, "2 min"), (3540, "59 min"), (3599, "1 h 00 min"), (7500, "2 h 05 min")],
-)
-def test_lengths_of_time_are_told_in_words(seconds: float, told: str) -> None:
-    assert length(seconds) == told
 
 
 def test_a_signal_while_runs_go_on_asks_the_suite_to_end() -> None:

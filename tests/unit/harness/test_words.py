@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from harness.telling.words import listed, milliseconds, number, printable, several, size
+from harness.telling.words import length, listed, milliseconds, number, printable, several, size
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,20 @@ def test_a_long_list_is_counted_at_its_end() -> None:
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert listed(list("abcdef")) == "a, b, c and 3 more"
     assert listed([]) == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (0.4, "0 s"),
+        (89, "89 s"),
+        (90, "2 min"),
+        (3540, "59 min"),
+        (3599, "1 h 00 min"),
+        (7500, "2 h 05 min"),
+        (172_740, "47 h 59 min"),
+        (273_600, "3 d 04 h"),
+    ],
+)
+def test_lengths_of_time_are_told_in_words(seconds: float, told: str) -> None:
+    assert length(seconds) == told

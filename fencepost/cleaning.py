@@ -1,0 +1,154 @@
+"""Removing what killed runs have left: on this machine, and on a cluster that others use."""
+
+import shlex
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from harness.clients.wire import Target
+from harness.cluster.connecting import reached, servers_of
+from harness.cluster.left_behind import LeftBehind, Removed, found, remove
+from harness.containers.leftovers import remove_abandoned
+from harness.environment.cache import cache_folder
+from harness.errors import EnvironmentFailure, ExitStatus, UsageError, WaitTimeout
+from harness.processes.guardian import sweep_leftovers
+from harness.settings.clusters import IDLE
+from harness.settings.command_line import command_line
+from harness.settings.options import Options
+from harness.telling.words import length, listed, several
+from harness.waiting import wait_for
+
+STARTS_WITHIN_S = 60.0
+"""Between its topics and its first record a run that is starting looks as one that was killed; it takes less."""
+LOOK_EVERY_S = 2.0
+Told = list[dict[str, Any]]
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a user asks to have removed from a cluster."""
+
+    tags: tuple[str, ...]  # none: all
+    delete: bool
+    idle_s: float
+    idle: str  # the same, as it was written
+
+
+def clean_here(say: Say) -> tuple[Told, ExitStatus]:
+    """Remove what runs that are certainly over have left on this machine."""
+    gone, status = sweep_leftovers(), ExitStatus.VALID
+    try:
+        gone += remove_abandoned(cache_folder())
+    except EnvironmentFailure as failure:
+        status = ExitStatus.FAILURE
+        say(f"killed runs may have left containers: {failure}")
+    for one in gone:
+        say(f"removed: {one}")
+    if not gone and status is ExitStatus.VALID:
+        say("nothing was left")
+    return [{"removed": one} for one in gone], status
+
+
+def clean_there(options: Options, asked: Asked, say: Say) -> tuple[Told, ExitStatus]:
+    """List what runs have left on a cluster that others use, and delete what is idle, if asked.
+
+    Raises `FencepostError` for a tag that is not there, and where the cluster does not answer.
+    """
+    brokers = reached(servers_of(options.bootstrap, options.client_config))
+    lefts = found(brokers, options.prefix, asked.tags or None)
+    if missing := sorted(set(asked.tags) - {left.tag for left in lefts}):
+        raise UsageError(
+            f"nothing on the cluster has the tag {missing[0]}: leave out the tag, and see which there are"
+        )
+    if asked.delete:
+        lefts = _once_started(brokers, options.prefix, lefts, asked, say)
+    if not lefts:
+        say("nothing was left")
+    told: Told = []
+    failed = False
+    for left in lefts:
+        now_ms = time.time() * 1000
+        kept = left.kept_because(now_ms, asked.idle_s, asked.idle)
+        removed = remove(brokers, left) if asked.delete and kept is None else None
+        say(f"{left.tag}  {_there(left, now_ms)}; {kept or _removed(left, removed)}")
+        for failure in removed.failures if removed else ():
+            say(f"  {failure}")
+        told.append(_as_json(left, kept, removed))
+        failed = failed or left.unknown is not None or bool(removed and removed.failures)
+    if lefts and not asked.delete:
+        say(f"to delete what is idle: {_deleting(options, asked)}")
+    return told, ExitStatus.FAILURE if failed else ExitStatus.VALID
+
+
+def _once_started(
+    brokers: Mapping[int, Target], prefix: str, lefts: list[LeftBehind], asked: Asked, say: Say
+) -> list[LeftBehind]:
+    """What is there once a run that is only starting would have members or records."""
+    newest = list(lefts)
+
+    def blank() -> list[str]:
+        """The tags that seem idle and whose topics hold nothing that says since when."""
+        now_ms = time.time() * 1000
+        return [
+            left.tag
+            for left in newest
+            if left.topics
+            and left.written_ms is None
+            and left.kept_because(now_ms, asked.idle_s, asked.idle) is None
+        ]
+
+    def none_is_blank() -> bool:
+        newest[:] = found(brokers, prefix, [left.tag for left in lefts])
+        return not blank()
+
+    if tags := blank():
+        for_s = min(STARTS_WITHIN_S, asked.idle_s)
+        say(f"{listed(tags)}: no records; waiting {length(for_s)}, for a run may only be starting")
+        with suppress(WaitTimeout):  # then whoever made them is gone
+            wait_for(none_is_blank, "members or records", for_s, every_s=min(LOOK_EVERY_S, for_s))
+    return newest
+
+
+def _there(left: LeftBehind, now_ms: float) -> str:
+    """`4 topics, 2 groups without members, written 3 h 12 min ago`."""
+    groups = several(len(left.groups), "group")
+    if left.groups and all(group.members == 0 for group in left.groups):
+        groups += " without members"
+    parts = [several(len(left.topics), "topic"), groups]
+    if left.unknown is None:
+        parts.append("no records" if left.written_ms is None else f"written {left.age(now_ms)} ago")
+    return ", ".join(parts)
+
+
+def _removed(left: LeftBehind, removed: Removed | None) -> str:
+    if removed is None:
+        return "idle"
+    if not removed.failures:
+        return "deleted"
+    went = {"topic": (removed.topics, left.topics), "group": (removed.groups, left.groups)}
+    parts = [f"{len(gone)} of {several(len(all_), kind)}" for kind, (gone, all_) in went.items() if all_]
+    return f"deleted {' and '.join(parts)}"
+
+
+def _deleting(options: Options, asked: Asked) -> str:
+    """The command that deletes what was listed; of how to connect it names the file."""
+    idle = [] if asked.idle == IDLE else ["--idle", asked.idle]
+    return f"{command_line(options, 'clean')} {shlex.join(['--delete', *idle, *asked.tags])}"
+
+
+def _as_json(left: LeftBehind, kept: str | None, removed: Removed | None) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "tag": left.tag,
+        "topics": left.topics,
+        "groups": [{"name": group.name, "members": group.members} for group in left.groups],
+        "last_record_ms": left.written_ms,
+        "idle": kept is None,
+        "because": kept,
+    }
+    if removed is not None:
+        told["deleted"] = {"topics": removed.topics, "groups": removed.groups}
+        told["failures"] = removed.failures
+    return told

@@ -1,0 +1,86 @@
+"""A cluster that others use, as its brokers' answers have it: topics, groups, and when each topic was written."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.clients.wire import Target, WireError
+from harness.cluster import PartitionView, admin, group_members, topics
+from harness.cluster.admin import Refused
+
+NO_SUCH_TOPIC, NON_EMPTY = 3, 68
+
+
+@dataclass
+class GuestCluster:
+    """Two brokers: the first coordinates all groups, and each topic has a partition on each."""
+
+    written: dict[str, int] = field(default_factory=dict)  # in ms, by topic; -1: no record
+    members: dict[str, int] = field(default_factory=dict)  # by group
+    forbidden: set[str] = field(default_factory=set)  # what may not be deleted
+    leaderless: set[str] = field(default_factory=set)
+    joining: set[str] = field(default_factory=set)  # groups that have a member once they are to be deleted
+    foreign: set[str] = field(default_factory=set)  # groups of a protocol that nobody asks in
+    silent: set[int] = field(default_factory=set)  # brokers that answer nothing about groups
+    brokers: dict[int, Target] = field(default_factory=lambda: {1: 1, 2: 2})
+
+    def install(self, patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(admin, "view_of", self.view_of)
+        patch.setattr(admin, "listed_offsets", self.listed_offsets)
+        patch.setattr(admin, "find_coordinator", lambda at, key, kind, timeout_s=0.0: 1)
+        patch.setattr(group_members, "groups_of", self.groups_of)
+        patch.setattr(group_members, "described", self.described)
+        patch.setattr(topics, "delete_topics", self.delete_topics)
+        patch.setattr(topics, "delete_group", self.delete_group)
+
+    def view_of(
+        self, at: Target, timeout_s: float = 0.0, topics: Collection[str] | None = None
+    ) -> admin.View:
+        known = {
+            name: {
+                n: PartitionView(-1 if name in self.leaderless else n + 1, (1, 2), (1, 2), "id")
+                for n in (0, 1)
+            }
+            for name in (self.written if topics is None else topics)
+            if name in self.written
+        }
+        refused = {name: NO_SUCH_TOPIC for name in topics or () if name not in known}
+        return admin.View((1, 2), known, {}, {1: ("a", 1), 2: ("b", 2)}, 1, refused)
+
+    def listed_offsets(
+        self, at: int, places: Collection[tuple[str, int]], timestamp: int, *_: Any
+    ) -> dict[tuple[str, int], Any]:
+        assert timestamp == admin.NEWEST
+        assert {number for _, number in places} == {at - 1}, "each leader is asked for what it leads"
+        # Only the first partition was written.
+        told = {(name, n): self.written[name] if n == 0 else -1 for name, n in places}
+        return {place: SimpleNamespace(offset=0, timestamp=written) for place, written in told.items()}
+
+    def groups_of(self, at: int, timeout_s: float = 0.0) -> dict[str, str]:
+        if at in self.silent:
+            raise WireError(f"no answer from port {at}")
+        states = {group: "Stable" if members else "Empty" for group, members in self.members.items()}
+        return states if at == 1 else {}
+
+    def described(self, at: int, group: str, timeout_s: float = 0.0) -> tuple[str, tuple[str, ...]]:
+        assert at == 1, "a group is asked for at its coordinator"
+        if group in self.foreign:
+            return "Dead", ()
+        return "Stable", tuple(f"m{n}" for n in range(self.members[group]))
+
+    def delete_topics(self, at: Target, topics: Collection[str], timeout_s: float) -> None:
+        for name in topics:
+            if name in self.forbidden:
+                raise Refused(f"deleting the topic {name}", 29)
+            del self.written[name]
+
+    def delete_group(self, at: int, group: str, timeout_s: float = 0.0) -> None:
+        assert at == 1, "a group is deleted at its coordinator"
+        if group in self.forbidden:
+            raise Refused(f"deleting the group {group}", 30)
+        if group in self.joining or self.members[group]:
+            raise Refused(f"deleting the group {group}", NON_EMPTY)
+        del self.members[group]
