@@ -69,7 +69,10 @@ def clean_there(options: Options, asked: Asked, say: Say) -> tuple[Told, ExitSta
         say("nothing was left")
     told: Told = []
     failed = False
-    for left in lefts:
+    for listed_before in lefts:
+        left = listed_before
+        if asked.delete:  # whoever uses it may have begun while others were deleted
+            left = next(iter(found(brokers, options.prefix, [left.tag])), left)
         now_ms = time.time() * 1000
         kept = left.kept_because(now_ms, asked.idle_s, asked.idle)
         removed = remove(brokers, left) if asked.delete and kept is None else None

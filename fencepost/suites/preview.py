@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from fencepost.suites import past
 from fencepost.suites.forecast import NO_TIME, Forecast, Outlook
 from fencepost.suites.plan import Planned
-from fencepost.suites.telling import length
 from harness.suite import State, Suite
-from harness.telling.words import several
+from harness.telling.words import length, several
 
 
 @dataclass(frozen=True)
