@@ -87,7 +87,11 @@ class ExternalCluster(Questions):
             try:
                 act()
             except EnvironmentFailure as failure:
-                _log.error("%s of the run are left on the cluster: %s", what, failure)
+                _log.error(
+                    "%s of the run are left on the cluster, for `fencepost clean --cluster external` to delete: %s",
+                    what,
+                    failure,
+                )
 
     def witness(self) -> FetchWitness:
         """What the leaders give; of the internal topics, what is the run's."""
