@@ -32,7 +32,8 @@ from harness.network.proxied import LinkCut, ProxiedNetwork
 from harness.processes.marks import marked, start_time
 from harness.processes.spawn import Supervisor
 from harness.waiting import wait_for
-from tests.support.conformance import MOVE_TIMEOUT_S, SLOT, SYNC_TIMEOUT_S, TOPIC, check_cluster, load
+from tests.support.conformance.means import MOVE_TIMEOUT_S, SLOT, SYNC_TIMEOUT_S, TOPIC, load
+from tests.support.conformance.whole import check_cluster
 
 Make = Callable[..., LocalCluster]
 

@@ -20,7 +20,7 @@ from harness.pipeline import TopicFacts
 from harness.processes.marks import marked
 from harness.processes.spawn import Supervisor
 from tests.support import docker_engine
-from tests.support.conformance import GROUP, SLOT, Footing
+from tests.support.conformance.means import GROUP, SLOT, Footing
 from tests.support.secured_cluster import SecuredCluster
 
 TAG = "fencepost-conformance-"

@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite("tests.support.conformance", "tests.support.conformance_witness")
+pytest.register_assert_rewrite("tests.support.conformance")

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from harness.cluster import Ability
-from tests.support import conformance as checks
 from tests.support.cluster_kinds import Subject, Version, every
-from tests.support.conformance_requests import check_who_speaks_over_a_slot_is_heard
+from tests.support.conformance import brokers, links, means, requests, told, witness
 from tests.support.needs import lacking
 
 pytestmark = pytest.mark.timeout(900)
@@ -26,68 +25,68 @@ def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def test_every_broker_is_registered(subject: Subject) -> None:
-    checks.check_every_broker_is_registered(subject.cluster, subject.footing)
+    told.check_every_broker_is_registered(subject.cluster, subject.footing)
 
 
 def test_topics_are_in_sync_when_they_are_created(subject: Subject) -> None:
-    checks.check_topics_are_in_sync_when_they_are_created(subject.cluster, subject.footing)
+    told.check_topics_are_in_sync_when_they_are_created(subject.cluster, subject.footing)
 
 
 def test_a_transaction_is_read_whole_or_not_at_all(subject: Subject) -> None:
-    checks.check_transactions_are_read_whole_or_not_at_all(subject.cluster, subject.footing)
+    told.check_transactions_are_read_whole_or_not_at_all(subject.cluster, subject.footing)
 
 
 def test_coordinators_are_those_that_the_brokers_name(subject: Subject) -> None:
-    checks.check_coordinators_are_those_that_the_brokers_name(subject.cluster, subject.footing)
+    told.check_coordinators_are_those_that_the_brokers_name(subject.cluster, subject.footing)
 
 
 def test_offsets_and_transactions_are_told(subject: Subject) -> None:
-    checks.check_offsets_are_told(subject.cluster, subject.footing)
+    told.check_offsets_are_told(subject.cluster, subject.footing)
 
 
 def test_features_and_settings_are_told(subject: Subject) -> None:
-    checks.check_features_and_settings_are_told(subject.cluster, subject.footing)
+    told.check_features_and_settings_are_told(subject.cluster, subject.footing)
 
 
 def test_requests_are_recorded_and_then_no_more(subject: Subject) -> None:
-    checks.check_requests_are_recorded_and_then_no_more(subject.cluster, subject.footing)
+    told.check_requests_are_recorded_and_then_no_more(subject.cluster, subject.footing)
 
 
 def test_who_speaks_over_a_slot_is_heard(subject: Subject) -> None:
-    check_who_speaks_over_a_slot_is_heard(subject.cluster, subject.footing)
+    requests.check_who_speaks_over_a_slot_is_heard(subject.cluster, subject.footing)
 
 
 def test_clients_are_sent_to_the_listeners_of_their_slot_alone(subject: Subject) -> None:
-    checks.check_clients_find_no_way_round(subject.cluster, subject.footing)
+    told.check_clients_find_no_way_round(subject.cluster, subject.footing)
 
 
-@pytest.mark.parametrize("check", checks.OF_BROKERS, ids=lambda check: check.name)
-def test_brokers_are_struck_and_come_back(subject: Subject, check: checks.OfBrokers) -> None:
+@pytest.mark.parametrize("check", brokers.OF_BROKERS, ids=lambda check: check.name)
+def test_brokers_are_struck_and_come_back(subject: Subject, check: brokers.OfBrokers) -> None:
     cluster = subject.cluster
     if check.needs not in cluster.can:
-        checks.check_brokers_are_not_to_be_struck(cluster, check.needs)
+        brokers.check_brokers_are_not_to_be_struck(cluster, check.needs)
         return
-    with checks.load(cluster, subject.footing):
+    with means.load(cluster, subject.footing):
         check(cluster, subject.footing)
-        cluster.await_in_sync(checks.SYNC_TIMEOUT_S)
+        cluster.await_in_sync(means.SYNC_TIMEOUT_S)
 
 
 def test_a_clients_link_is_cut_and_healed(subject: Subject) -> None:
     if Ability.LINKS not in subject.cluster.can:
-        checks.check_links_are_not_to_be_struck(subject.cluster)
+        links.check_links_are_not_to_be_struck(subject.cluster)
         return
-    checks.check_a_cut_client_link(subject.cluster, subject.footing)
-    checks.check_lost_answers(subject.cluster, subject.footing)
+    links.check_a_cut_client_link(subject.cluster, subject.footing)
+    links.check_lost_answers(subject.cluster, subject.footing)
 
 
 def test_a_broker_is_cut_off_from_its_peers_and_healed(subject: Subject) -> None:
-    if Ability.LINKS not in subject.cluster.can or not checks.peer_links(subject.cluster):
+    if Ability.LINKS not in subject.cluster.can or not links.peer_links(subject.cluster):
         return  # the test before this one says whether that is right
-    checks.check_a_broker_that_is_cut_off(subject.cluster, subject.footing)
+    links.check_a_broker_that_is_cut_off(subject.cluster, subject.footing)
 
 
 def test_the_witness_has_what_a_consumer_reads_batch_by_batch(subject: Subject) -> None:
-    checks.check_the_witness(subject.cluster, subject.footing, subject.folder)
+    witness.check_the_witness(subject.cluster, subject.footing, subject.folder)
 
 
 def test_once_it_is_left_nothing_is_left(subject: Subject) -> None:

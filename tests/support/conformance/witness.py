@@ -8,9 +8,19 @@ from harness.cluster import Cluster
 from harness.history import Isolation
 from harness.promises import SEGMENTS
 from harness.runner.tabulate import replicas
+from harness.waiting import wait_for
 from harness.witness import Edge
 from harness.witness.records import read_marker, read_records
 from harness.witness.replicas import Replica, find_replicas
+from tests.support.conformance.means import (
+    SEEN,
+    SYNC_TIMEOUT_S,
+    WITHIN_S,
+    Footing,
+    at_rest,
+    producing,
+    records,
+)
 
 Read = tuple[int, bytes | None, bytes]  # offset, key, value
 Told = Mapping[Isolation, Mapping[int, list[Read]]]
@@ -78,3 +88,26 @@ def _read_out(replica: Replica) -> Log:
     assert not any(pending.values()), "a transaction has no marker"
     log.committed.sort()
     return log
+
+
+def check_the_witness(cluster: Cluster, footing: Footing, folder: Path) -> None:
+    """It takes what was written, batch by batch: committed, aborted, compressed."""
+    topic = footing.name(SEEN)
+    for compression in ("none", "lz4"):
+        producer = producing(cluster, footing.name(f"witnessed-{compression}"), compression)
+        for turn, commits in enumerate((True, False, True)):
+            producer.begin_transaction()
+            for number in range(30):
+                value = f"{compression} {turn} {number}".encode()
+                producer.produce(topic, value, key=str(number).encode(), partition=number % 3)
+            assert producer.flush(WITHIN_S) == 0
+            (producer.commit_transaction if commits else producer.abort_transaction)(WITHIN_S)
+    wait_for(lambda: at_rest(cluster, topic), "the last markers", WITHIN_S)
+    cluster.await_in_sync(SYNC_TIMEOUT_S)
+    told = {
+        isolation: {n: records(cluster, topic, n, isolation) for n in range(3)}
+        for isolation in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED)
+    }
+    assert sum(map(len, told[Isolation.READ_UNCOMMITTED].values())) == 180
+    assert sum(map(len, told[Isolation.READ_COMMITTED].values())) == 120
+    check_witness_of(cluster, topic, told, folder)

@@ -6,7 +6,7 @@ from harness.cluster import Cluster
 from harness.history import Isolation
 from harness.waiting import wait_for
 from harness.witness.request_log import Heard
-from tests.support.conformance import GROUP, HOST, SLOT, SMALL, WITHIN_S, Footing, producing, reader
+from tests.support.conformance.means import GROUP, HOST, SLOT, SMALL, WITHIN_S, Footing, producing, reader
 
 
 def check_who_speaks_over_a_slot_is_heard(cluster: Cluster, footing: Footing = HOST) -> None:

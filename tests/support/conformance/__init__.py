@@ -1,0 +1,1 @@
+"""What every kind of cluster must do, asked through the interface alone."""
