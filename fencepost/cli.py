@@ -72,13 +72,13 @@ def run_command_line(arguments: Sequence[str]) -> int:
     if sys.stdout is None:  # whoever started us has closed it
         print(f"{NAME}: standard output is closed: {UNREAD}", file=sys.stderr)
         return ExitStatus.FAILURE
+    if not arguments:
+        print(house.make_context(NAME, [], resilient_parsing=True).get_help(), file=sys.stderr)
+        return ExitStatus.USAGE
     try:
         status = house.main(args=list(arguments), prog_name=NAME, standalone_mode=False)
         sys.stdout.flush()
         return int(status or 0)
-    except click.exceptions.NoArgsIsHelpError as help_wanted:
-        print(help_wanted.format_message(), file=sys.stderr)
-        return ExitStatus.USAGE
     except (click.ClickException, FencepostError, KeyboardInterrupt, click.Abort) as error:
         words, status = _answer(error)
         _say_last(redact_text(words))

@@ -16,7 +16,11 @@ from harness.history_files.names import Decoded, shown
 
 MANY_DIGITS = re.compile(rb"[0-9]{16}")
 SPACES_BEFORE_COLON = (b" :", b"\t:", b"\r:")
-TOO_DEEP = {"depth limit exceeded", "failed to allocate memory"}  # the decoder's words
+TOO_DEEP = {  # the decoder's words, from one of its versions to the next
+    "depth limit exceeded",
+    "failed to allocate memory",
+    "array and object recursion depth exceeded",
+}
 ONE_EACH = "a history has one event a line, and this is part of a list that goes over several lines"
 
 

@@ -41,9 +41,9 @@ def without_repeated_sends(events: pa.RecordBatch) -> tuple[pa.RecordBatch, int 
     line = None if wrong is None else events["line"][wrong].as_py()
     null = pc.or_(pa.array(gone), sends.is_null())
     records = sends.flatten().filter(pc.invert(pa.array(gone).take(pc.list_parent_indices(sends))))
-    ends = pc.cumulative_sum(pc.if_else(null, 0, pc.fill_null(pc.list_value_length(sends), 0)))
-    starts = pa.concat_arrays([pa.array([0], pa.int32()), ends.cast(pa.int32())])
-    kept = pa.ListArray.from_arrays(starts, records, mask=null)
+    lengths = pc.if_else(null, 0, pc.fill_null(pc.list_value_length(sends), 0)).to_numpy(zero_copy_only=False)
+    starts = np.concatenate(([0], np.cumsum(lengths)))
+    kept = pa.ListArray.from_arrays(pa.array(starts, pa.int32()), records, mask=null)
     return events.set_column(events.schema.get_field_index("sends"), EVENTS.field("sends"), kept), line
 
 
