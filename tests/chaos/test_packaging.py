@@ -23,13 +23,15 @@ CONSTRAINTS = {
 }
 
 
-def call(*words: object, cwd: Path, timeout_s: float = 1500) -> subprocess.CompletedProcess[str]:
-    """Run a command that sees nothing of this repository."""
+def call(
+    *words: object, cwd: Path, timeout_s: float = 1500, path: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command that sees nothing of this repository. `path`: from where it and what it starts import first."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(
         [str(word) for word in words],
         cwd=cwd,
-        env=environment,
+        env=environment if path is None else {**environment, "PYTHONPATH": str(path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -95,7 +97,7 @@ def test_the_unit_tests_pass_at_both_ends(installed: Path, tmp_path: Path) -> No
         f"--rootdir={ROOT}",
         "tests/unit",
     )
-    done(call(installed / "python", *words, cwd=ROOT))
+    done(call(installed / "python", *words, cwd=ROOT, path=ROOT))  # what a test starts is the same code
 
 
 TEAM = """
