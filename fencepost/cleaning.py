@@ -2,27 +2,22 @@
 
 import shlex
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from harness.clients.wire import Target
 from harness.cluster.connecting import reached, servers_of
-from harness.cluster.left_behind import LeftBehind, Removed, found, remove
+from harness.cluster.left_behind import Idle, LeftBehind, Removed, found, remove
 from harness.containers.leftovers import remove_abandoned
 from harness.environment.cache import cache_folder
-from harness.errors import EnvironmentFailure, ExitStatus, UsageError, WaitTimeout
+from harness.errors import EnvironmentFailure, ExitStatus, UsageError
 from harness.processes.guardian import sweep_leftovers
 from harness.settings.clusters import IDLE
 from harness.settings.command_line import command_line
 from harness.settings.options import Options
-from harness.telling.words import length, listed, several
-from harness.waiting import wait_for
+from harness.telling.words import several
 
-STARTS_WITHIN_S = 60.0
-"""Between its topics and its first record a run that is starting looks as one that was killed; it takes less."""
-LOOK_EVERY_S = 2.0
 Told = list[dict[str, Any]]
 Say = Callable[[str], None]
 
@@ -33,8 +28,7 @@ class Asked:
 
     tags: tuple[str, ...]  # none: all
     delete: bool
-    idle_s: float
-    idle: str  # the same, as it was written
+    idle: Idle
 
 
 def clean_here(say: Say) -> tuple[Told, ExitStatus]:
@@ -63,56 +57,31 @@ def clean_there(options: Options, asked: Asked, say: Say) -> tuple[Told, ExitSta
         raise UsageError(
             f"nothing on the cluster has the tag {missing[0]}: leave out the tag, and see which there are"
         )
-    if asked.delete:
-        lefts = _once_started(brokers, options.prefix, lefts, asked, say)
     if not lefts:
         say("nothing was left")
     told: Told = []
-    failed = False
-    for listed_before in lefts:
-        left = listed_before
-        if asked.delete:  # whoever uses it may have begun while others were deleted
-            left = next(iter(found(brokers, options.prefix, [left.tag])), left)
+    failed = idle = False
+    for left in _once_more(brokers, options.prefix, lefts) if asked.delete else lefts:
         now_ms = time.time() * 1000
-        kept = left.kept_because(now_ms, asked.idle_s, asked.idle)
+        kept = left.kept_because(now_ms, asked.idle, named=left.tag in asked.tags)
         removed = remove(brokers, left) if asked.delete and kept is None else None
         say(f"{left.tag}  {_there(left, now_ms)}; {kept or _removed(left, removed)}")
         for failure in removed.failures if removed else ():
             say(f"  {failure}")
         told.append(_as_json(left, kept, removed))
-        failed = failed or left.unknown is not None or bool(removed and removed.failures)
-    if lefts and not asked.delete:
+        idle = idle or kept is None
+        failed = failed or (asked.delete and left.unknown is not None) or bool(removed and removed.failures)
+    if idle and not asked.delete:
         say(f"to delete what is idle: {_deleting(options, asked)}")
     return told, ExitStatus.FAILURE if failed else ExitStatus.VALID
 
 
-def _once_started(
-    brokers: Mapping[int, Target], prefix: str, lefts: list[LeftBehind], asked: Asked, say: Say
-) -> list[LeftBehind]:
-    """What is there once a run that is only starting would have members or records."""
-    newest = list(lefts)
-
-    def blank() -> list[str]:
-        """The tags that seem idle and whose topics hold nothing that says since when."""
-        now_ms = time.time() * 1000
-        return [
-            left.tag
-            for left in newest
-            if left.topics
-            and left.written_ms is None
-            and left.kept_because(now_ms, asked.idle_s, asked.idle) is None
-        ]
-
-    def none_is_blank() -> bool:
-        newest[:] = found(brokers, prefix, [left.tag for left in lefts])
-        return not blank()
-
-    if tags := blank():
-        for_s = min(STARTS_WITHIN_S, asked.idle_s)
-        say(f"{listed(tags)}: no records; waiting {length(for_s)}, for a run may only be starting")
-        with suppress(WaitTimeout):  # then whoever made them is gone
-            wait_for(none_is_blank, "members or records", for_s, every_s=min(LOOK_EVERY_S, for_s))
-    return newest
+def _once_more(
+    brokers: Mapping[int, Target], prefix: str, lefts: Sequence[LeftBehind]
+) -> Iterator[LeftBehind]:
+    """Each as it is now: somebody may have begun to use it while others were deleted, or its run has removed it."""
+    for left in lefts:
+        yield from found(brokers, prefix, [left.tag])
 
 
 def _there(left: LeftBehind, now_ms: float) -> str:
@@ -138,7 +107,7 @@ def _removed(left: LeftBehind, removed: Removed | None) -> str:
 
 def _deleting(options: Options, asked: Asked) -> str:
     """The command that deletes what was listed; of how to connect it names the file."""
-    idle = [] if asked.idle == IDLE else ["--idle", asked.idle]
+    idle = [] if asked.idle.words == IDLE else ["--idle", asked.idle.words]
     return f"{command_line(options, 'clean')} {shlex.join(['--delete', *idle, *asked.tags])}"
 
 

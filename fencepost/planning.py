@@ -140,7 +140,7 @@ def draw(options: Options, workload: Planned) -> Schedule:
 
 def tag_for(options: Options) -> str:
     """What a run's own topics, groups and ids begin with; nothing on a cluster of its own."""
-    return new_tag(options.prefix) if CLUSTERS[options.cluster].shared else ""
+    return new_tag(options.prefix, kept=options.keep == "topics") if CLUSTERS[options.cluster].shared else ""
 
 
 def workers_of(facts: PipelineFacts) -> dict[str, tuple[str, ...]]:

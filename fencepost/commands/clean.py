@@ -49,7 +49,8 @@ def command(
 
     With --cluster external: list the topics and groups that runs have left on that cluster, one line for each TAG
     (the prefix, a hyphen and six hex digits). --delete deletes those of the tags that are idle: none of the groups has
-    members, and the last record is older than --idle. Name tags to look at these alone.
+    members, and the last record is older than --idle. Name tags to look at these alone. What a run left on purpose
+    (--keep topics) stays, and so do topics without records: docs/external-clusters.md says how to delete them.
 
     Exit status: 0; 4 if the cluster does not answer or something could not be deleted, 2 for wrong usage.
 
@@ -69,6 +70,7 @@ def command(
     idle_s = Length().parse("idle", idle or IDLE)
 
     from fencepost.cleaning import Asked, clean_here, clean_there
+    from harness.cluster.left_behind import Idle
 
     words = sys.stderr if as_json else sys.stdout
 
@@ -76,7 +78,7 @@ def command(
         print(line, file=words, flush=True)
 
     if there:
-        told, status = clean_there(options, Asked(tags, delete, idle_s, (idle or IDLE).strip()), say)
+        told, status = clean_there(options, Asked(tags, delete, Idle(idle_s, (idle or IDLE).strip())), say)
     else:
         told, status = clean_here(say)
     if as_json:

@@ -30,6 +30,7 @@ from harness.errors import EnvironmentFailure
 from harness.network import Network
 from harness.network.none import NoNetwork
 from harness.pipeline import Place, TopicFacts
+from harness.settings.clusters import prefix_of
 from harness.witness.fetch_witness import FetchWitness
 from harness.witness.own_batches import OwnBatches
 from harness.witness.request_log import Heard, Spoken
@@ -206,7 +207,7 @@ class ExternalCluster(Questions):
         return ask_any(self._brokers, question)
 
     def _allowed(self, question: Callable[[Target], T], operation: str, name: str) -> T:
-        return allowed(lambda: self._ask_any(question), operation, name, self._spec.tag.rpartition("-")[0])
+        return allowed(lambda: self._ask_any(question), operation, name, prefix_of(self._spec.tag))
 
     def _coordinator(self, key: str, kind: int) -> int:
         try:

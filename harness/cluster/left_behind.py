@@ -16,7 +16,7 @@ from harness.cluster.connecting import ANSWER_TIMEOUT_S, CLEAN_UP_TIMEOUT_S, all
 from harness.cluster.group_members import NO_SUCH_GROUP
 from harness.cluster.questions import persist
 from harness.errors import EnvironmentFailure
-from harness.settings.clusters import longest_prefix, tag_of
+from harness.settings.clusters import longest_prefix, prefix_of, tag_of
 from harness.telling.words import length, printable, several
 
 WITHOUT_MEMBERS = ("Empty", NO_SUCH_GROUP)
@@ -32,6 +32,14 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Idle:
+    """For how long nobody must have written. `words`: as the user wrote it."""
+
+    seconds: float
+    words: str
+
+
+@dataclass(frozen=True)
 class LeftBehind:
     """What there is of one tag."""
 
@@ -41,8 +49,8 @@ class LeftBehind:
     written_ms: int | None = None  # when the last record was written; None: there is no record
     unknown: str | None = None  # why one cannot say whether it is in use
 
-    def kept_because(self, now_ms: float, idle_s: float, idle: str) -> str | None:
-        """Why it is not to be removed; None: it is idle. `idle`: that length of time as the user wrote it."""
+    def kept_because(self, now_ms: float, idle: Idle, *, named: bool = False) -> str | None:
+        """Why it is not to be removed; None: it is idle. `named`: by the user, who knows that no run is starting."""
         if self.unknown is not None:
             return f"left alone: {self.unknown}"
         prefix = self.tag.rpartition("-")[0]
@@ -57,8 +65,10 @@ class LeftBehind:
             if group.members != 0:
                 how_many = "members" if group.members is None else several(group.members, "member")
                 return f"still in use: the group {printable(group.name)} has {how_many}"
-        if self.written_ms is not None and now_ms - self.written_ms < idle_s * 1000:
-            return f"less than --idle {idle}"
+        if self.topics and self.written_ms is None and not named:
+            return "left alone: a run may only be starting; if none is, name this tag"
+        if self.written_ms is not None and now_ms - self.written_ms < idle.seconds * 1000:
+            return f"less than --idle {idle.words}"
         return None
 
     def age(self, now_ms: float) -> str:
@@ -95,7 +105,7 @@ def found(
 
 def remove(brokers: Mapping[int, Target], left: LeftBehind) -> Removed:
     """Remove its groups, then its topics: a group that has got a member meanwhile keeps them all."""
-    prefix = left.tag.rpartition("-")[0]
+    prefix = prefix_of(left.tag)
     gone: dict[str, list[str]] = {"topics": [], "groups": []}
     failures: list[str] = []
 
@@ -150,9 +160,11 @@ def _looked_at(
     brokers: Mapping[int, Target], tag: str, names: Sequence[str], states: Mapping[str, str]
 ) -> list[LeftBehind]:
     """What there is of a tag; nothing, if its run has removed it meanwhile."""
-    prefix = tag.rpartition("-")[0]
+    prefix = prefix_of(tag)
     groups = tuple(Group(group, 0 if state in WITHOUT_MEMBERS else None) for group, state in states.items())
     try:
+        # A broker lists the groups that the user may see, and does not say that it leaves others out.
+        allowed(partial(ask_any, brokers, partial(_coordinated, group=tag)), "Describe", tag, prefix)
         groups = tuple(
             one
             if one.members == 0
@@ -165,8 +177,12 @@ def _looked_at(
     return [LeftBehind(tag, there, groups, written_ms)] if there or groups else []
 
 
+def _coordinated(at: Target, group: str) -> int:
+    return admin.find_coordinator(at, group, admin.GROUP, ANSWER_TIMEOUT_S)
+
+
 def _coordinator(brokers: Mapping[int, Target], group: str) -> Target:
-    broker = ask_any(brokers, lambda at: admin.find_coordinator(at, group, admin.GROUP, ANSWER_TIMEOUT_S))
+    broker = ask_any(brokers, partial(_coordinated, group=group))
     return _broker(brokers, broker, f"coordinates the group {group}")
 
 

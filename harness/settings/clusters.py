@@ -16,9 +16,18 @@ IDLE = "10m"
 """How old the last record of a run must be before one takes it for killed, where the user says nothing."""
 
 
-def new_tag(prefix: str) -> str:
+KEPT = "-kept"
+"""What the prefix of a run ends in that leaves its topics on purpose: `fencepost clean` takes them for another's."""
+
+
+def new_tag(prefix: str, *, kept: bool = False) -> str:
     """What all that a run makes on a cluster that others use begins with."""
-    return f"{prefix}-{secrets.token_hex(3)}"
+    return f"{prefix}{KEPT if kept else ''}-{secrets.token_hex(3)}"
+
+
+def prefix_of(tag: str) -> str:
+    """The prefix of a run by its tag, as the user has it."""
+    return tag.rpartition("-")[0].removesuffix(KEPT)
 
 
 def _tagged(prefix: str) -> re.Pattern[str]:

@@ -23,6 +23,7 @@ class GuestCluster:
     forbidden: set[str] = field(default_factory=set)  # what may not be deleted
     leaderless: set[str] = field(default_factory=set)
     joining: set[str] = field(default_factory=set)  # groups that have a member once they are to be deleted
+    hidden: bool = False  # whether ACLs keep all groups from the user
     foreign: set[str] = field(default_factory=set)  # groups of a protocol that nobody asks in
     silent: set[int] = field(default_factory=set)  # brokers that answer nothing about groups
     brokers: dict[int, Target] = field(default_factory=lambda: {1: 1, 2: 2})
@@ -30,7 +31,7 @@ class GuestCluster:
     def install(self, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(admin, "view_of", self.view_of)
         patch.setattr(admin, "listed_offsets", self.listed_offsets)
-        patch.setattr(admin, "find_coordinator", lambda at, key, kind, timeout_s=0.0: 1)
+        patch.setattr(admin, "find_coordinator", self.find_coordinator)
         patch.setattr(group_members, "groups_of", self.groups_of)
         patch.setattr(group_members, "described", self.described)
         patch.setattr(topics, "delete_topics", self.delete_topics)
@@ -59,11 +60,16 @@ class GuestCluster:
         told = {(name, n): self.written[name] if n == 0 else -1 for name, n in places}
         return {place: SimpleNamespace(offset=0, timestamp=written) for place, written in told.items()}
 
+    def find_coordinator(self, at: Target, key: str, kind: int, timeout_s: float = 0.0) -> int:
+        if self.hidden:
+            raise Refused(f"finding the coordinator of {key}", 30)
+        return 1
+
     def groups_of(self, at: int, timeout_s: float = 0.0) -> dict[str, str]:
         if at in self.silent:
             raise WireError(f"no answer from port {at}")
         states = {group: "Stable" if members else "Empty" for group, members in self.members.items()}
-        return states if at == 1 else {}
+        return states if at == 1 and not self.hidden else {}
 
     def described(self, at: int, group: str, timeout_s: float = 0.0) -> tuple[str, tuple[str, ...]]:
         assert at == 1, "a group is asked for at its coordinator"

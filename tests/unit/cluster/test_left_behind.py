@@ -4,8 +4,8 @@ import pytest
 
 from harness.clients.wire import WireError
 from harness.cluster import left_behind
-from harness.cluster.left_behind import Group, LeftBehind, found, remove
-from harness.settings.clusters import longest_prefix, new_tag, tag_of
+from harness.cluster.left_behind import Group, Idle, LeftBehind, found, remove
+from harness.settings.clusters import longest_prefix, new_tag, prefix_of, tag_of
 from tests.support.guest_cluster import GuestCluster
 
 TAG, OTHER = "fencepost-3fa91c", "fencepost-0b1c2d"
@@ -76,7 +76,7 @@ def test_each_tag_is_for_itself_and_one_can_ask_for_some(cluster: GuestCluster) 
 
 
 def kept(left: LeftBehind) -> str | None:
-    return left.kept_because(NOW_MS, 600, "10m")
+    return left.kept_because(NOW_MS, Idle(600, "10m"))
 
 
 LEFT = LeftBehind(TAG, (f"{TAG}-in",), (Group(f"{TAG}-shop", 0),), NOW_MS - 11 * MINUTE_MS)
@@ -84,7 +84,31 @@ LEFT = LeftBehind(TAG, (f"{TAG}-in",), (Group(f"{TAG}-shop", 0),), NOW_MS - 11 *
 
 def test_what_is_old_and_without_members_is_idle() -> None:
     assert kept(LEFT) is None
-    assert kept(LeftBehind(TAG, (f"{TAG}-in",), ())) is None
+    assert kept(LeftBehind(TAG, (), LEFT.groups)) is None
+
+
+def test_topics_without_records_are_kept_unless_the_tag_is_named() -> None:
+    blank = LeftBehind(TAG, (f"{TAG}-in",), ())
+    assert "a run may only be starting" in str(kept(blank))
+    assert blank.kept_because(NOW_MS, Idle(600, "10m"), named=True) is None
+
+
+def test_groups_that_the_user_may_not_see_keep_all(cluster: GuestCluster) -> None:
+    cluster.members[f"{TAG}-shop"] = 3
+    cluster.hidden = True
+    (left,) = found(cluster.brokers, "fencepost")
+    assert left.groups == ()
+    assert "--operation Delete --group fencepost- --resource-pattern-type prefixed" in str(left.unknown)
+    assert kept(left) is not None
+
+
+def test_what_a_run_left_on_purpose_is_of_another_prefix(cluster: GuestCluster) -> None:
+    tag = new_tag("fencepost", kept=True)
+    cluster.written = {f"{tag}-in": NOW_MS - 60 * MINUTE_MS}
+    cluster.members = {}
+    assert found(cluster.brokers, "fencepost") == []
+    assert [one.tag for one in found(cluster.brokers, "fencepost-kept")] == [tag]
+    assert prefix_of(tag) == prefix_of(new_tag("fencepost")) == "fencepost"
 
 
 @pytest.mark.parametrize("written_ms", [NOW_MS - 40_000, NOW_MS - 10 * MINUTE_MS + 1, NOW_MS + MINUTE_MS])

@@ -111,35 +111,54 @@ def test_what_acls_keep_is_told_and_4(cluster: GuestCluster, fencepost: Fencepos
     assert cluster.written.keys() == {f"{TAG}-in", f"{USED}-in"}
 
 
-def test_a_run_that_is_only_starting_keeps_its_topics(
-    cluster: GuestCluster, fencepost: Fencepost, monkeypatch: pytest.MonkeyPatch
+def test_a_run_that_is_only_starting_keeps_its_topics_unless_it_is_named(
+    cluster: GuestCluster, fencepost: Fencepost
 ) -> None:
     """It has topics, and neither records nor members."""
     cluster.written = {f"{TAG}-in": -1}
     cluster.members = {}
-    looks: list[float] = []
-    look = cluster.groups_of
-
-    def and_then_it_has_started(at: int, timeout_s: float = 0.0) -> dict[str, str]:
-        looks.append(timeout_s)
-        if len(looks) > len(cluster.brokers):
-            cluster.members = {f"{TAG}-shop": 3}
-        return look(at, timeout_s)
-
-    monkeypatch.setattr("harness.cluster.group_members.groups_of", and_then_it_has_started)
-    status, told, _ = fencepost(*THERE, "--delete")
-    assert status == 0
-    assert f"{TAG}: no records; waiting 60 s" in told
-    assert "still in use" in told
-    assert f"{TAG}-in" in cluster.written
-
-
-def test_topics_that_nobody_begins_to_use_are_deleted(cluster: GuestCluster, fencepost: Fencepost) -> None:
-    cluster.written = {f"{TAG}-in": -1}
-    cluster.members = {}
-    _, told, _ = fencepost(*THERE, "--delete", "--idle", "0.01s")
-    assert told.splitlines()[-1] == f"{TAG}  1 topic, 0 groups, no records; deleted"
+    status, told, _ = fencepost(*THERE, "--delete", "--idle", "1s")
+    assert (status, told) == (
+        0,
+        f"{TAG}  1 topic, 0 groups, no records; left alone: a run may only be starting; if none is, name this tag\n",
+    )
+    _, told, _ = fencepost(*THERE, "--delete", TAG)
+    assert told == f"{TAG}  1 topic, 0 groups, no records; deleted\n"
     assert not cluster.written
+
+
+def test_each_tag_is_looked_at_again_before_it_is_deleted(
+    cluster: GuestCluster, fencepost: Fencepost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.written = {f"{tag}-in": ago_ms(192) for tag in ("fencepost-000001", "fencepost-000002", TAG)}
+    cluster.members = {}
+    delete = cluster.delete_topics
+
+    def meanwhile(at: int, topics: Sequence[str], timeout_s: float) -> None:
+        cluster.members = {f"{TAG}-shop": 3}  # somebody begins to use one, and another one's run removes it
+        cluster.written.pop("fencepost-000002-in", None)
+        delete(at, topics, timeout_s)
+
+    monkeypatch.setattr("harness.cluster.topics.delete_topics", meanwhile)
+    status, told, _ = fencepost(*THERE, "--delete", "--json")
+    assert status == 0
+    assert [(one["tag"], "deleted" in one) for one in json.loads(told)] == [
+        ("fencepost-000001", True),
+        (TAG, False),
+    ]
+    assert cluster.written.keys() == {f"{TAG}-in"}
+
+
+def test_what_nobody_can_tell_of_is_listed_and_fails_only_where_it_was_to_be_deleted(
+    cluster: GuestCluster, fencepost: Fencepost
+) -> None:
+    cluster.hidden = True
+    status, told, _ = fencepost(*THERE)
+    assert status == 0
+    assert told.count("left alone: the cluster's ACLs do not allow") == 2
+    assert "to delete" not in told
+    assert fencepost(*THERE, "--delete")[0] == 4
+    assert len(cluster.written) == 3
 
 
 @pytest.mark.parametrize(
