@@ -1,7 +1,6 @@
 """A program of a user's: any command, started as it is described."""
 
 import os
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,8 +11,14 @@ from harness.programs import Launch, Seat
 from pipelines.description import Stage
 from pipelines.placeholders import filled
 
-INTERPRETER = re.compile(r"(python|node|ruby|perl|bash|sh)[0-9.]*")
-"""Programs whose first word, if it is no option, is a file."""
+SCRIPTS = {
+    "python": (".py",),
+    "node": (".js", ".mjs", ".cjs"),
+    "ruby": (".rb",),
+    "perl": (".pl",),
+    "java": (".jar",),
+}
+"""By interpreter, how the file's name ends that it is given: a word without that may mean anything else."""
 
 
 @dataclass(frozen=True)
@@ -94,18 +99,21 @@ def require_executable(stage: Stage, folder: Path) -> None:
         )
         raise UsageError(f"the command of stage {stage.name}, {found}, {what}")
     script = script_of(stage.command)
-    if script is not None and not (cwd / script).is_file():
+    if script is not None and not (cwd / script).exists():
         raise UsageError(
-            f"the command of stage {stage.name} is {' '.join(stage.command[:2])}, and {cwd / script} is not there"
+            f"the command of stage {stage.name} gives {found} the file {script}, and {cwd / script} is not there"
         )
 
 
 def script_of(command: Sequence[str]) -> str | None:
-    """The file that an interpreter is to run; None: it has none, or only the run knows which."""
+    """The file that an interpreter is to run; None: it has none, or one cannot tell."""
+    program = Path(command[0])
+    if "/" in command[0] and not program.is_absolute():
+        return None  # a program of the user's own, whatever it is called
     words = list(command[1:3])
-    name = Path(command[0]).name
-    if name == "java":
+    interpreter = program.name.rstrip("0123456789.")
+    if interpreter == "java":
         words = words[1:] if words[:1] == ["-jar"] else []
-    elif not INTERPRETER.fullmatch(name):
-        words = []
-    return None if not words or words[0].startswith("-") or "{" in words[0] else words[0]
+    if not words or words[0].startswith("-") or "{" in words[0]:
+        return None
+    return words[0] if words[0].endswith(SCRIPTS.get(interpreter, ())) else None

@@ -124,10 +124,10 @@ def test_a_command_that_may_not_be_run_is_refused_with_what_helps(tmp_path: Path
 @pytest.mark.parametrize(
     "command",
     [
-        ("python3", "bill.py"),
-        ("/bin/sh", "bill.py", "-x"),
-        ("python3.12", "bill.py"),
-        ("java", "-jar", "bill.py"),
+        ("python3", "bill.py", "-x"),
+        ("/usr/bin/python3.12", "./bill.py"),
+        ("node", "bill.mjs"),
+        ("java", "-jar", "bill.jar"),
     ],
 )
 def test_a_script_that_is_not_there_is_refused(
@@ -135,9 +135,12 @@ def test_a_script_that_is_not_there_is_refused(
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda word: word)
     stage = replace(STAGE, command=command)
-    with pytest.raises(UsageError, match=r"the command of stage bill is .*, and .*/bill\.py is not there"):
+    script = next(word for word in command if "bill" in word)
+    with pytest.raises(
+        UsageError, match=r"the command of stage bill gives .* the file .*, and .*/bill.* is not there"
+    ):
         require_executable(stage, tmp_path)
-    (tmp_path / "bill.py").touch()
+    (tmp_path / script).touch()
     require_executable(stage, tmp_path)
 
 
@@ -151,6 +154,13 @@ def test_a_script_that_is_not_there_is_refused(
         ("java", "Bill.java"),
         ("java", "-jar"),
         ("python3",),
+        ("python3", "-"),
+        ("python3", "folder"),  # with a __main__.py
+        ("node", "server"),
+        ("node", "."),
+        ("bash", "bill.sh"),  # may be on the PATH
+        ("./node", "serve.js"),
+        ("bin/python", "serve.py"),
         ("./python-billing", "x"),
     ],
 )
