@@ -5,6 +5,7 @@ written when the suite begins and after every run, whole or not at all, so that 
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -50,6 +51,11 @@ class State(StrEnum):
     def good(self) -> bool:
         """Whether nobody has to look at it."""
         return self in (State.VALID, State.CAUGHT, State.KNOWN)
+
+    @property
+    def judged(self) -> bool:
+        """Whether there is a verdict."""
+        return self.good or (self.bad and self is not State.FAILED)
 
     @property
     def bad(self) -> bool:
@@ -118,6 +124,11 @@ class Cell:
         for key in _COUNTS:
             if not all(type(count) is int for count in told.get(key, {}).values()):
                 raise TypeError(f"{key} of a cell are counts")
+        for key in ("run", "started"):
+            if not isinstance(told.get(key), str | None):
+                raise TypeError(f"{key} of a cell is a text, or null")
+        _require_length("duration_s of a cell", told.get("duration_s", 0))
+        _require_length("time-limit of a cell", told.get("options", {}).get("time-limit", 0))
         if not _SLUG.fullmatch(told.get("slug", "")):
             raise ValueError(f"slug of a cell is the name of a folder, not {told.get('slug')!r}")
         told["codes"] = tuple(map(str, told.get("codes", ())))
@@ -172,6 +183,14 @@ class Suite:
         if body["schema"] != SCHEMA_VERSION:
             raise ValueError(f"its schema is {body['schema']}, and this version reads {SCHEMA_VERSION}")
         told = {key: body[key] for key in _FIELDS if key in body}
+        for key in ("name", "file", "judge", "started"):
+            if not isinstance(told[key], str):
+                raise TypeError(f"{key} is a text")
+        for key in ("spark", "sets"):
+            if not isinstance(told.get(key, {}), Mapping):
+                raise TypeError(f"{key} is a table")
+        for key in ("took_s", "judging_s"):
+            _require_length(key, told.get(key, 0))
         return cls(**{**told, "cells": [Cell.from_json(cell) for cell in body["cells"]]})
 
     def save(self, folder: Path) -> None:
@@ -196,6 +215,14 @@ class Suite:
             raise UnreadableInput(
                 f"{path} is not as a suite wrote it ({type(error).__name__}: {error})"
             ) from error
+
+
+def _require_length(what: str, value: object) -> None:
+    """Raise TypeError for what is no length of time in seconds, nor null."""
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise TypeError(f"{what} is a length of time, not {value!r}")
 
 
 _FIELDS = tuple(one.name for one in fields(Suite))

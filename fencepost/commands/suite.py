@@ -214,9 +214,11 @@ def _tell_plan(
     from fencepost.suites.folder import earlier
     from fencepost.suites.past import MOST
     from fencepost.suites.preview import preview
+    from harness.environment.doctor import MEMORY_MB
+    from harness.environment.resources import free_memory_mb
 
     past = earlier(store, planned.suite.name, planned.suite.started, MOST)
-    told = preview(planned, past, jobs or _at_once(), limit_s)
+    told = preview(planned, past, jobs or _at_once(), free_memory_mb() // MEMORY_MB, limit_s)
     if as_json:
         print(json.dumps(told.suite.as_json(), ensure_ascii=False, indent=1))
         return ExitStatus.VALID

@@ -23,7 +23,7 @@ from harness.processes.child import Child
 from harness.processes.spawn import Supervisor
 from harness.runner.interrupt import Interrupt
 from harness.settings.options import Options
-from harness.suite import Cell, State
+from harness.suite import Cell
 from harness.telling.words import length, printable
 
 UP_AFTER_S = 45.0
@@ -156,8 +156,7 @@ class Runs:
         """Enter what came of a run."""
         took_s = time.monotonic() - one.began
         cell = self._came_of(replace(one.cell, duration_s=round(took_s, 1)), one)
-        if cell.state is not State.FAILED:
-            self._how.forecast.learn(cell, took_s)
+        self._how.forecast.learn(cell, took_s)
         self._book.enter(cell)
         self._progress.over(cell, took_s)
 
@@ -184,11 +183,7 @@ class Runs:
     def _left_s(self) -> float:
         """Until all runs are over, probably."""
         now = time.monotonic()
-        takes_s = self._how.forecast.takes_s
-        rest = [max(0.0, takes_s(one.cell) - (now - one.began)) for one in self._going]
-        to_come = sum(map(takes_s, self._waiting)) + sum(rest)
-        left_s = max([to_come / self._how.jobs, *rest])
-        if self._how.limit_s is None:
-            return left_s
-        to_begin_s = max(0.0, self._how.limit_s - (now - self._began))
-        return min(left_s, max([to_begin_s, *rest]))
+        forecast, limit_s = self._how.forecast, self._how.limit_s
+        rest_s = [max(0.0, forecast.takes_s(one.cell) - (now - one.began)) for one in self._going]
+        to_begin_s = None if limit_s is None else limit_s - (now - self._began)
+        return forecast.outlook(self._waiting, max(self._how.jobs, len(rest_s)), to_begin_s, rest_s).seconds

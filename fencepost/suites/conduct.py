@@ -112,7 +112,7 @@ def _run(
             name: replace(options, master=how.master, spark_conf=how.spark_conf)
             for name, options in planned.options.items()
         },
-        forecast=Forecast(planned.options, past.overheads(suites)),
+        forecast=Forecast(planned.options, past.overheads(suites), book.suite.cells),
         foreseen=planned.foreseen,
         today=today,
     )

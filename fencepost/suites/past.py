@@ -73,20 +73,26 @@ def least_lately(cells: Sequence[Cell], past: Sequence[Suite]) -> list[Cell]:
 
 
 def overheads(past: Sequence[Suite]) -> dict[str, float]:
-    """By cell, how much longer its latest run took than its time limit, in seconds. `past`: newest first."""
+    """By cell, how much longer its latest run that did not fail took than its time limit, in seconds.
+
+    `past`: newest first.
+    """
     found: dict[str, float] = {}
     for suite in past:
         for cell in suite.cells:
-            if cell.duration_s is not None and cell.run is not None and "time-limit" in cell.options:
-                beside_s = cell.duration_s - float(cell.options["time-limit"])
-                found.setdefault(cell.name, max(0.0, beside_s))  # one that failed may have ended early
+            if (
+                cell.duration_s is not None
+                and cell.state is not State.FAILED
+                and "time-limit" in cell.options
+            ):
+                found.setdefault(cell.name, max(0.0, cell.duration_s - float(cell.options["time-limit"])))
     return found
 
 
 def judging_s(past: Sequence[Suite]) -> float | None:
     """Of one run where all are judged together, as in the latest suite that did so; None: none did."""
     for suite in past:
-        judged = sum(cell.state.good or cell.state.bad for cell in suite.cells)
+        judged = sum(cell.state.judged for cell in suite.cells)
         if suite.judging_s and judged:
             return suite.judging_s / judged
     return None

@@ -17,6 +17,7 @@ class Preview:
     suite: Suite
     outlook: Outlook
     jobs: int
+    cramped: bool  # more were asked for than memory permits
     limited: bool
     judging_s: float | None  # of all that would be judged together; None: nothing was measured
 
@@ -33,24 +34,35 @@ class Preview:
     def _time(self) -> str:
         begun, left_out = len(self.outlook.begun), len(self.outlook.left_out)
         if not begun and not left_out:
-            return "all runs are over"
+            return f"all runs are over{self._judging()}"
         side = f"with {self.jobs} side by side" if self.jobs > 1 else "one at a time"
+        side += ", as many as memory permits" if self.cramped else ""
         runs = several(begun, "run")
         if self.limited:
             runs = f"the limit leaves time for {begun} of {several(begun + left_out, 'run')}"
         told = f"{runs}: about {length(self.outlook.seconds)} {side}" if begun else runs
-        if not begun or self.suite.judge == "each":
-            return told
-        judging = "judging comes after them"
-        return f"{told}; {judging}{f': about {length(self.judging_s)}' if self.judging_s is not None else ''}"
+        return f"{told}{self._judging()}"
+
+    def _judging(self) -> str:
+        over = any(cell.state is State.NOT_JUDGED for cell in self.suite.cells)
+        if not over and (not self.outlook.begun or self.suite.judge == "each"):
+            return ""
+        about = "" if self.judging_s is None else f": about {length(self.judging_s)}"
+        return f"; judging comes after them{about}"
 
 
-def preview(planned: Planned, earlier: Sequence[Suite], jobs: int, limit_s: float | None) -> Preview:
-    """What is left of a suite, foreseen. `earlier`: suites of this name, newest first."""
+def preview(
+    planned: Planned, earlier: Sequence[Suite], jobs: int, room: int, limit_s: float | None
+) -> Preview:
+    """What is left of a suite, foreseen. `earlier`: suites of this name, newest first; `jobs`: runs side by side, at
+    most; `room`: for how many there is memory.
+    """
     waiting = [cell for cell in planned.suite.cells if cell.state is State.NOT_RUN]
     if limit_s is not None:
         waiting = past.least_lately(waiting, earlier)
-    outlook = Forecast(planned.options, past.overheads(earlier)).outlook(waiting, jobs, limit_s)
+    at_once = max(1, min(jobs, room, len(waiting)))
+    forecast = Forecast(planned.options, past.overheads(earlier), planned.suite.cells)
+    outlook = forecast.outlook(waiting, at_once, limit_s)
     out = {cell.name for cell in outlook.left_out}
     cells = [
         replace(cell, reason=NO_TIME if cell.name in out else "") if cell.state is State.NOT_RUN else cell
@@ -59,4 +71,5 @@ def preview(planned: Planned, earlier: Sequence[Suite], jobs: int, limit_s: floa
     over = sum(cell.state is State.NOT_JUDGED for cell in cells)
     each_s = past.judging_s(earlier)
     judging_s = None if each_s is None else each_s * (over + len(outlook.begun))
-    return Preview(replace(planned.suite, cells=cells), outlook, jobs, limit_s is not None, judging_s)
+    suite = replace(planned.suite, cells=cells)
+    return Preview(suite, outlook, at_once, room < min(jobs, len(waiting)), limit_s is not None, judging_s)

@@ -37,7 +37,7 @@ def asked_again(stored: Suite, asked: Asked) -> Asked:
         raise UsageError(
             f"this suite began with a secret in --set {withheld[0]}, which is not stored: give it again"
         )
-    return replace(asked, seed=stored.seed, name=stored.name, sets=sets)
+    return replace(asked, seed=stored.seed, name=stored.name, judge=asked.judge or stored.judge, sets=sets)
 
 
 def going_on(stored: Suite, planned: Planned) -> Planned:
@@ -46,9 +46,14 @@ def going_on(stored: Suite, planned: Planned) -> Planned:
     Raises `UsageError` where the file's cells are no longer those of the suite.
     """
     if changed := next(_changed(stored.cells, planned.suite.cells), ""):
+        secret = any(from_toml(cell.options).withheld for cell in stored.cells)
+        old = (
+            ""
+            if secret
+            else ", or go on with the old cells: `fencepost suite --resume FOLDER` without the file"
+        )
         raise UsageError(
-            f"{planned.suite.file} or --set has changed since the suite began: {changed}; begin a new suite, or go on "
-            "with the old cells: `fencepost suite --resume FOLDER` without the file"
+            f"{planned.suite.file} or --set has changed since the suite began: {changed}; begin a new suite{old}"
         )
     suite = replace(
         stored, judge=planned.suite.judge, known=planned.suite.known, expected=planned.suite.expected

@@ -32,7 +32,8 @@ class Alike:
     @property
     def anomalies(self) -> str:
         """`lost-input 4 to 17, G1c 2`: the fewest and the most of each in one run."""
-        return ", ".join(f"{printable(name, 60)} {self._range(name)}" for name in self.first.anomalies)
+        names = dict.fromkeys(name for cell in self.cells for name in cell.anomalies)
+        return ", ".join(f"{printable(name, 60)} {self._range(name)}" for name in names)
 
     def _range(self, anomaly: str) -> str:
         counts = [cell.anomalies.get(anomaly, 0) for cell in self.cells]

@@ -46,8 +46,14 @@ def last_night(planned: Planned, seconds: float, **more: object) -> Suite:
     return replace(planned.suite, cells=cells, started="2026-11-20", **more)
 
 
-def said(planned: Planned, jobs: int = 1, limit_s: float | None = None, past: tuple[Suite, ...] = ()) -> str:
-    return "\n".join(preview(planned, past, jobs, limit_s).lines())
+def said(
+    planned: Planned,
+    jobs: int = 1,
+    limit_s: float | None = None,
+    past: tuple[Suite, ...] = (),
+    room: int = 9,
+) -> str:
+    return "\n".join(preview(planned, past, jobs, room, limit_s).lines())
 
 
 def test_without_a_past_a_run_takes_its_time_limit_and_what_a_cluster_needs(planned: Planned) -> None:
@@ -95,3 +101,64 @@ def test_the_past_is_that_of_the_store(
     resumed = ["suite", "--resume", str(store / "night" / "latest"), "--plan"]
     assert run_command_line(resumed) == ExitStatus.VALID
     assert "all runs are over" in capfd.readouterr().out
+
+
+def test_no_more_run_side_by_side_than_memory_permits_or_there_are(planned: Planned) -> None:
+    cramped = said(planned, jobs=64, room=2)
+    assert "3 runs: about 4 min with 2 side by side, as many as memory permits;" in cramped
+    assert "3 runs: about 2 min with 3 side by side;" in said(planned, jobs=64)
+    assert "3 runs: about 5 min one at a time, as many as memory permits;" in said(planned, jobs=2, room=0)
+
+
+def test_a_run_that_failed_says_nothing_of_how_long_it_takes(planned: Planned) -> None:
+    good = last_night(planned, 90.0, judging_s=12.0)
+    for seconds in (3.0, 1260.0):
+        cells = [replace(cell, state=State.FAILED, duration_s=seconds) for cell in good.cells]
+        failed = replace(good, cells=cells, started="2026-11-21", judging_s=9.0)
+        assert said(planned, past=(failed, good)) == said(planned, past=(good,))
+
+
+def test_a_suite_that_goes_on_has_learned_from_its_own_runs(planned: Planned) -> None:
+    first, *others = planned.suite.cells
+    over = replace(first, state=State.VALID, duration_s=900.0)
+    going_on = replace(planned, suite=replace(planned.suite, cells=[over, *others]))
+    assert "2 runs: about 30 min one at a time" in said(going_on)
+
+
+def test_what_is_over_and_not_judged_is_still_to_be_judged(planned: Planned) -> None:
+    over = [replace(cell, state=State.NOT_JUDGED) for cell in planned.suite.cells]
+    told = said(replace(planned, suite=replace(planned.suite, cells=over)))
+    assert "all runs are over; judging comes after them\n" in told
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("judging_s", "x"), ("judging_s", -90), ("took_s", True), ("started", 5), ("sets", "x"), ("spark", [])],
+)
+def test_an_earlier_suite_that_is_none_is_left_out(
+    key: str, value: object, planned: Planned, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    book = folder.create(tmp_path / "store", last_night(planned, 660.0))
+    place = book.folder / "suite.json"
+    place.write_text(json.dumps(json.loads(place.read_text()) | {key: value}))
+    told = [
+        "suite",
+        str(tmp_path / "night.toml"),
+        "--store",
+        str(tmp_path / "store"),
+        "--plan",
+        "--jobs",
+        "1",
+    ]
+    assert run_command_line(told) == ExitStatus.VALID
+    assert "3 runs: about 5 min one at a time" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "cell", [{"duration_s": "12"}, {"duration_s": -1}, {"options": {"time-limit": "abc"}}, {"started": 5}]
+)
+def test_a_cell_that_is_none_makes_its_suite_none(cell: dict[str, object], planned: Planned) -> None:
+    body = json.loads(json.dumps(planned.suite.as_json()))
+    body["cells"][0] |= cell
+    with pytest.raises(TypeError):
+        Suite.from_json(body)

@@ -17,6 +17,7 @@ from fencepost.suites.drawing import Index, draw_pages
 from fencepost.suites.folder import Book
 from fencepost.suites.forecast import Forecast
 from fencepost.suites.plan import Asked, Planned
+from fencepost.suites.preview import preview
 from fencepost.suites.telling import SuiteLines
 from harness.errors import ExitStatus, UsageError
 from harness.processes.spawn import Supervisor
@@ -152,17 +153,26 @@ def test_a_run_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.Monk
     assert "longer than its time limit" in cell.reason and "logs/001-cdc" in cell.reason
 
 
-def test_what_is_left_of_a_limit_shrinks(tmp_path: Path) -> None:
-    book, planned = book_of(tmp_path, "echo", "orders")
+def test_what_is_left_is_what_the_plan_foretells_and_less_once_a_limit_leaves_no_time(tmp_path: Path) -> None:
+    book, planned = book_of(tmp_path, "echo", "orders", "txn")
     with Supervisor() as supervisor:
-        slow = Forecast(planned.options, {cell.name: 240.0 for cell in book.suite.cells})
-        told = conditions(planned, limit_s=100.0, forecast=slow)
+        forecast = Forecast(planned.options, {cell.name: 45.0 for cell in book.suite.cells})
+        told = conditions(planned, limit_s=250.0, forecast=forecast)
         runs = Runs(book, book.suite.cells, told, supervisor, SuiteLines(), Index(book.folder, []))
-        assert runs._left_s() == pytest.approx(100, abs=1)
-        runs._began -= 90
-        assert runs._left_s() == pytest.approx(10, abs=1)
-        runs._began -= 90
+        assert runs._left_s() == preview(planned, [], 2, 2, 250.0).outlook.seconds == pytest.approx(210)
+        runs._began -= 60
+        assert runs._left_s() == 105
+        runs._began -= 100
         assert runs._left_s() == 0
+
+
+def test_of_runs_that_go_on_the_rest_is_left(tmp_path: Path) -> None:
+    _, planned = book_of(tmp_path, "echo", "orders", "txn")
+    forecast = Forecast(planned.options, {cell.name: 40.0 for cell in planned.suite.cells})
+    waiting = planned.suite.cells[1:]
+    assert forecast.outlook(waiting, 2, None, [30.0]).seconds == 130
+    assert forecast.outlook(waiting, 1, None, [30.0]).seconds == 230
+    assert forecast.outlook([], 2, None, [30.0, 70.0]).seconds == 70
 
 
 HOW = How(jobs=2, limit_s=None, master="local[1]", spark_conf={})

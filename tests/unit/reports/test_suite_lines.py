@@ -1,6 +1,7 @@
 """What somebody reads of a suite first: what is new, which faults acted, where to begin, and one row for one cause."""
 
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 from harness.suite import Cell, Flake, State, Suite
@@ -128,6 +129,9 @@ def test_a_row_tells_the_fewest_and_the_most_of_each_anomaly_and_whose_example_i
     )
     (row,) = rows(suite(few, many))
     assert "G0 3 to 1,700, G1c 2<br>Seed 1: why" in row
+    none, some = seeds("uu", codes=("not-drained",))
+    (row,) = rows(suite(none, replace(some, anomalies={"lost-input": 9})))
+    assert "lost-input 0 to 9<br>" in row
     (row,) = rows(suite(few))
     assert "G0 3, G1c 2<br>why" in row
 
