@@ -28,9 +28,9 @@ from harness.errors import WaitTimeout
 from harness.processes.marks import VARIABLE, abandoned, end_marked, marked, start_time, words_of_processes
 
 SCRATCH_PREFIX = "fencepost-"
-SPARK_PREFIX = "fencepost-spark-"
-"""Of the folders that `checkers.spark.session` makes; their names bear no mark."""
-SPARK_UNUSED_S = 600.0
+UNMARKED = tuple(f"fencepost-{what}-" for what in ("spark", "judge", "session", "api"))
+"""How the names of folders begin that bear no mark: Spark's, a session's, and those of a call from Python."""
+UNUSED_S = 600.0
 COMMAND_TIMEOUT_S = 120.0
 _IPC_RMID = 0
 _DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # what ends a terminal or a job
@@ -119,22 +119,22 @@ def sweep_leftovers() -> list[str]:
         if abandoned(mark) and folder.stat().st_uid == os.getuid():
             shutil.rmtree(folder, ignore_errors=True)
             gone.append(f"folder {folder}")
-    return gone + _sweep_spark()
+    return gone + _sweep_unmarked()
 
 
-def _sweep_spark() -> list[str]:
-    """Remove Spark's folders that no process names any more, and that are older than its start takes.
+def _sweep_unmarked() -> list[str]:
+    """Remove the folders that no process names any more, and that are older than a start takes.
 
-    A JVM has its folder in its environment or on its command line.
+    Whoever uses one has it in its environment or on its command line.
     """
     gone = []
     named: str | None = None
-    for folder in Path(tempfile.gettempdir()).glob(SPARK_PREFIX + "*"):
+    for folder in (one for prefix in UNMARKED for one in Path(tempfile.gettempdir()).glob(prefix + "*")):
         try:
             found = folder.stat()
         except FileNotFoundError:  # its own process has removed it meanwhile
             continue
-        if found.st_uid != os.getuid() or time.time() - found.st_mtime < SPARK_UNUSED_S:
+        if found.st_uid != os.getuid() or time.time() - found.st_mtime < UNUSED_S:
             continue
         named = named if named is not None else words_of_processes()
         if str(folder) not in named:

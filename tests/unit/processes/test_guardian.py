@@ -12,7 +12,7 @@ import pytest
 
 from harness.processes import marks
 from harness.processes.bounded_log import BoundedLog
-from harness.processes.guardian import SCRATCH_PREFIX, SPARK_PREFIX, sweep_leftovers
+from harness.processes.guardian import SCRATCH_PREFIX, UNMARKED, sweep_leftovers
 from harness.processes.marks import abandoned, new_mark, start_time
 from harness.processes.spawn import Supervisor
 from harness.waiting import wait_for
@@ -108,9 +108,10 @@ def test_folders_of_others_are_left_alone(tmp_path: Path, monkeypatch: pytest.Mo
     assert foreign.exists()
 
 
-def test_a_spark_folder_that_a_killed_command_left_is_swept(tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize("prefix", UNMARKED)
+def test_a_folder_that_a_killed_command_left_is_swept(prefix: str, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    left, used, new = (tmp_path / f"{SPARK_PREFIX}{name}" for name in ("left", "used", "new"))
+    left, used, new = (tmp_path / f"{prefix}{name}" for name in ("left", "used", "new"))
     for folder in (left, used, new):
         (folder / "local").mkdir(parents=True)
     for folder in (left, used):
