@@ -41,7 +41,7 @@ def _clients(text: str) -> tuple[str, ...]:
     return names
 
 
-@click.command("bench")
+@click.command("bench", short_help="Measure what exactly-once costs.")
 @click.option("--rounds", metavar="N", help="how often everything is measured, in turn  [default: 3]")
 @click.option("--quick", is_flag=True, help="fewer sizes, one client: under three minutes")
 @click.option(

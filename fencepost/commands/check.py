@@ -16,7 +16,7 @@ from harness.names import check_name
 from harness.verdict import worst_status
 
 
-@click.command("check")
+@click.command("check", short_help="Judge stored runs and external histories.")
 @click.argument("histories", metavar="STORE|HISTORY...", nargs=-1, required=True)
 @click.option("--allow", metavar="NAME,...", default="", help="anomalies that do not make a history invalid")
 @click.option("--update", is_flag=True, help="write verdict.json and the report of stored runs anew")

@@ -7,7 +7,7 @@ import click
 from harness.errors import ExitStatus
 
 
-@click.command("doctor")
+@click.command("doctor", short_help="Say what is here and what is missing.")
 @click.option("--pipeline", metavar="FILE", help="look at a pipeline.toml of your own instead")
 def command(pipeline: str | None) -> ExitStatus:
     """Say what is here, what is missing, and how to get it.

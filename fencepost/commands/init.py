@@ -10,7 +10,7 @@ from harness.errors import ExitStatus, UsageError
 NAMES = ("pipeline.toml", "expect.py")
 
 
-@click.command("init")
+@click.command("init", short_help="Begin to describe a pipeline of your own.")
 @click.argument("folder", metavar="[DIR]", default=".", required=False)
 def command(folder: str) -> ExitStatus:
     """Write a commented pipeline.toml, and expect.py, for a pipeline of your own.

@@ -16,7 +16,7 @@ Entry = Mapping[str, Any]
 """`name` and `summary`, and what else this kind tells of each."""
 
 
-@click.command("list")
+@click.command("list", short_help="List workloads, faults, defects, anomalies, ...")
 @click.argument("kind", metavar="|".join(KINDS))
 @click.argument("names", metavar="[NAME...]", nargs=-1)
 @click.option(

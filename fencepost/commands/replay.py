@@ -24,7 +24,7 @@ SETTABLE = frozenset({"mirror", "broker", "spark-conf"})
 """Settings that may hold a secret, which the run did not store."""
 
 
-@click.command("replay")
+@click.command("replay", short_help="Run a stored run again, on a new cluster.")
 @click.argument("store", metavar="STORE")
 @asking.option_flags("master", "spark-conf")
 @click.option(

@@ -8,7 +8,7 @@ from harness.facts import Facts
 from harness.verdict import Validity, Verdict
 
 
-@click.command("report")
+@click.command("report", short_help="Draw a stored run's report again.")
 @click.argument("store", metavar="STORE")
 def command(store: str) -> ExitStatus:
     """Draw a stored run's report again, from its verdict and its tables. It is not judged again: that is

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SPARK = ("master", "spark-conf")
 
 
-@click.command("suite")
+@click.command("suite", short_help="Carry out a matrix of runs, on one page.")
 @click.argument("file", metavar="SUITE.toml", required=False)
 @click.option("--resume", metavar="FOLDER", help="resume a suite that was interrupted or killed")
 @click.option("--jobs", metavar="N", help="runs side by side, at most  [default: as memory and cores permit]")

@@ -16,7 +16,7 @@ OWN = frozenset({"workload", "nemesis", "defect", "time-limit"})
 """What a sweep chooses by itself, or has an option for."""
 
 
-@click.command("sweep")
+@click.command("sweep", short_help="Strike a worker at each step of its loop.")
 @click.option(
     "--workload", metavar="NAMES", help=f"workloads, with commas between them  [default: {WORKLOADS}]"
 )

@@ -22,7 +22,7 @@ MOST_WORDS = 600
 """Characters of one step."""
 
 
-@click.command("trace")
+@click.command("trace", short_help="Tell what happened to one record or operation.")
 @click.argument("store", metavar="STORE")
 @click.option("--op", metavar="NAME", help="an operation, such as shop-2.1:10")
 @click.option("--record", metavar="TOPIC/P@OFFSET", help="a record, input or output, such as invoices/2@33")
