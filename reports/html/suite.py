@@ -93,7 +93,8 @@ def _colour(suite: Suite) -> str:
 def _title(suite: Suite) -> str:
     bad = sum(cell.state.bad for cell in suite.cells)
     if bad:
-        return f"✕ {bad} of {len(suite.cells)} runs need a look"
+        mark = MARKS[State.UNKNOWN if _colour(suite) == OPEN else State.INVALID]
+        return f"{mark} {bad} of {words.several(len(suite.cells), 'run')} {'needs' if bad == 1 else 'need'} a look"
     if _colour(suite) == OPEN:
         return "? Not all runs have a verdict"
     return "✓ No run needs a look"

@@ -1,6 +1,7 @@
 """What is told of a suite: JUnit, Markdown, and the page."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -121,3 +122,17 @@ def test_a_thousand_cells_are_drawn_in_seconds() -> None:
     assert (
         draw(suite(*(cell(nemesis=f"n{n}") for n in range(1000)))).count('<li class="run-of-suite"') == 1000
     )
+
+
+@pytest.mark.parametrize(
+    ("states", "title"),
+    [
+        ((State.UNKNOWN, State.VALID), "? 1 of 2 runs needs a look"),
+        ((State.INVALID, State.UNKNOWN, State.VALID), "✕ 2 of 3 runs need a look"),
+        ((State.VALID,), "✓ No run needs a look"),
+        ((State.NOT_RUN,), "? Not all runs have a verdict"),
+    ],
+)
+def test_the_head_says_how_many_runs_need_a_look(states: Sequence[State], title: str) -> None:
+    made = draw(suite(*(cell(f"w{n}", state=state) for n, state in enumerate(states))))
+    assert f">{title}</h1>" in made
