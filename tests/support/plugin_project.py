@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from fencepost.judges.lifetime import VARIABLE
+
 COMMAND = """
 import json, os, sys
 from pathlib import Path
@@ -55,6 +57,7 @@ class Project:
         command = pytester.path / "stand in.py"
         command.write_text(COMMAND)
         monkeypatch.setenv("ASKED", str(self.asked_file))
+        monkeypatch.delenv(VARIABLE, raising=False)  # the judge that the tests around this one may share
         self.command = f"{sys.executable} '{command}'"
 
     def run(self, code: str, *words: str) -> pytest.RunResult:
