@@ -9,7 +9,7 @@ from fencepost.suites.matrix import set_now, told
 from fencepost.suites.plan import Asked, Planned
 from harness.errors import UsageError
 from harness.names import on_one_line
-from harness.settings.options import FIELDS, from_toml
+from harness.settings.options import from_toml
 from harness.suite import Cell, Suite
 
 
@@ -70,6 +70,7 @@ def _changed(before: Sequence[Cell], now: Sequence[Cell]) -> Iterator[str]:
         elif name not in old:
             yield f'the cell "{name}" is new'
         else:
-            for key in (key for key in FIELDS if old[name].get(key) != new[name].get(key)):
+            keys = dict.fromkeys((*old[name], *new[name]))
+            for key in (key for key in keys if old[name].get(key) != new[name].get(key)):
                 was, is_now = (on_one_line(str(told(key, cells[name].get(key)))) for cells in (old, new))
                 yield f'{key} of the cell "{name}" was {was}, and is {is_now} now'

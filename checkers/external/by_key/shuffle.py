@@ -63,9 +63,7 @@ def deal(batches: Batches) -> Batches:
 
 
 def _dealt(held: list[pa.RecordBatch]) -> pa.RecordBatch:
-    (rows,) = (
-        pa.Table.from_batches(held).combine_chunks().to_batches()
-    )  # `concat_batches` came with pyarrow 19
+    (rows,) = pa.Table.from_batches(held).combine_chunks().to_batches()  # pyarrow 18 has no `concat_batches`
     group = _group_of(rows["run"].to_numpy(), rows["key"].to_numpy())
     order = np.argsort(group, kind="stable")
     rows, group = rows.take(pa.array(order)), group[order]
