@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from checkers.external.tables import ExternalTables
     from checkers.findings.form import Finding
-    from checkers.findings.rules import Rule
+    from checkers.findings.rules import Rule, Suspect
     from checkers.findings.told import Told
     from checkers.stored.tables import Tables
 
@@ -52,6 +52,11 @@ class Checker:
         """What it asks of single rows of these tables: of those of stored runs, its RULES."""
         rules: Sequence[Rule] = () if tables.suffix else getattr(self._module, "RULES", ())
         return rules
+
+    def suspects(self, tables: "Tables | ExternalTables") -> Sequence["Suspect"]:
+        """One of which must be there if `look` is to find anything in these tables; empty: nobody knows."""
+        suspects: Sequence[Suspect] = () if tables.suffix else getattr(self._module, "SUSPECTS", ())
+        return suspects
 
     def look(self, tables: "Tables | ExternalTables") -> "DataFrame | None":
         """What it finds by more than a row, lazily: see `checkers.findings.build`. None: its rules are all."""

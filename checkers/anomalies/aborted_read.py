@@ -18,11 +18,11 @@ Reference: Adya 1999, G1a; Jepsen's Kafka checker, `G1a`; Jepsen on Bufstream 0.
 """
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from checkers.external.tables import FAIL, OK, ExternalTables
 from checkers.findings.build import finding, operation, reader, record
 from checkers.findings.told import Told
+from checkers.spark.gather import beside
 from checkers.stored.tables import Tables
 from harness.history import Isolation
 from harness.telling.example import Example
@@ -37,7 +37,7 @@ def aborted_read(t: Tables) -> DataFrame:
     )
     polls = t.polls.where(f"promised = '{Isolation.READ_COMMITTED.value}'")
     return finding(
-        polls.join(F.broadcast(failed), on=["run", "value"], how="inner"),
+        polls.join(beside(failed), on=["run", "value"], how="inner"),
         NAME,
         order=["tp", "offset", "op", "n"],
         ops="array(writer, op)",

@@ -25,23 +25,29 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.findings.build import NOBODY, finding, place
+from checkers.findings.rules import Suspect
 from checkers.findings.told import Told
+from checkers.spark.gather import beside
 from checkers.stored.tables import Tables
 from harness.telling.example import CONTENT, Example
 from harness.telling.words import printable
+
+ADDING = "visible and size(adds) > 0"
+SUMMED = "found and visible and state is not null and not sentinel"
+SUSPECTS = (Suspect("inputs", ADDING), Suspect("positions", SUMMED))
 
 
 def aggregate_mismatch(t: Tables) -> DataFrame:
     """One row for each key."""
     added = (
-        t.inputs.where("visible and size(adds) > 0")
+        t.inputs.where(ADDING)
         .selectExpr("run", "tp", "offset", "inline(adds)")
-        .join(F.broadcast(t.groups), on=["run", "group", "tp"], how="inner")
+        .join(beside(t.groups), on=["run", "group", "tp"], how="inner")
         .where("offset >= first and offset < final")
         .selectExpr("run", "topic", "key", "adds", "struct(offset, tp) as input")
     )
     sums = (
-        t.positions.where("found and visible and state is not null and not sentinel")
+        t.positions.where(SUMMED)
         .groupBy("run", "topic", "key", "tp")
         .agg(F.expr("max(struct(offset, tp, state, acks)) as last"))
     )
@@ -55,7 +61,7 @@ def aggregate_mismatch(t: Tables) -> DataFrame:
             F.expr("max(last) as last"),
             F.expr("collect_list(last.state) as states"),
         )
-        .join(F.broadcast(t.topics), on=["run", "topic"], how="inner")
+        .join(beside(t.topics), on=["run", "topic"], how="inner")
     )
     whole = "topic_ru_end and (topic_logged or topic_rc_end)"
     wrong = "if(last is null, due != 0, not array_contains(states, due))"

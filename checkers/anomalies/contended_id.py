@@ -21,10 +21,10 @@ Reference: KIP-98, "transactional.id"; KIP-447.
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from checkers.findings.build import finding, operation
 from checkers.findings.told import Told
+from checkers.spark.gather import beside
 from checkers.stored.tables import Tables
 from harness.telling.example import Example, named_operation
 
@@ -47,9 +47,7 @@ def contended_id(t: Tables) -> DataFrame:
     )
     moved = found["call_ns"] >= t.losses["time_ns"]
     here = (found["run"] == t.losses["run"]) & (found["journal"] == t.losses["journal"])
-    found = found.join(
-        F.broadcast(t.losses), here & moved & (found["own_ns"] <= t.losses["time_ns"]), "left_anti"
-    )
+    found = found.join(beside(t.losses), here & moved & (found["own_ns"] <= t.losses["time_ns"]), "left_anti")
     return finding(
         found,
         "contended-id",

@@ -23,6 +23,7 @@ from checkers.external.tables import ExternalTables
 from checkers.findings.build import SHOWN, finding, operation, operations, record
 from checkers.findings.rules import Rule
 from checkers.findings.told import Told
+from checkers.spark.gather import beside
 from harness.history import Role
 from harness.telling.example import Example, named_place
 from harness.telling.words import listed, printable
@@ -54,7 +55,7 @@ def duplicate_external(t: ExternalTables) -> DataFrame:
     """One row for each record of an external history that stands at several offsets."""
     several = t.values.where("lowest < highest").select("run", "key", "value")
     places = (
-        t.steps.join(F.broadcast(several), on=["run", "key", "value"], how="inner")
+        t.steps.join(beside(several), on=["run", "key", "value"], how="inner")
         .groupBy("run", "key", "value")
         .agg(F.expr("array_sort(collect_set(offset)) as offsets"), F.expr("collect_set(op) as ops"))
     )

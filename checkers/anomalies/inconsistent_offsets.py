@@ -22,12 +22,14 @@ from pyspark.sql import functions as F
 
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import SHOWN, finding, operations, place, record
+from checkers.findings.rules import Suspect
 from checkers.findings.told import Told
 from checkers.stored.tables import Tables
 from harness.telling.example import Example, named_place
 from harness.telling.words import listed, printable
 
 NAME = "inconsistent-offsets"
+SUSPECTS = (Suspect("positions", "differ"),)
 
 
 def inconsistent_offsets(t: Tables) -> DataFrame:

@@ -29,7 +29,9 @@ from pyspark.sql import functions as F
 from checkers.findings.build import SHOWN, finding, place
 from checkers.findings.form import Finding
 from checkers.findings.lookup import asked
+from checkers.findings.rules import Suspect
 from checkers.findings.told import Told
+from checkers.spark.gather import beside
 from checkers.stored.tables import Tables
 from harness.telling.example import NOBODY, Example, named_operation
 from harness.telling.words import listed, printable
@@ -46,6 +48,7 @@ LACKING = f"""filter(expected, e -> size(array_distinct(transform({THERE}, o -> 
 DONE = """if(e.via is null, struct(tp, offset), array_min(transform(
     filter(outputs, o -> o.visible and o.topic = e.via), o -> struct(o.tp as tp, o.offset as offset))))"""
 """The place that the group of the stage must have gone past."""
+SUSPECTS = (Suspect("inputs", f"visible and size({LACKING}) > 0"),)
 
 
 def lost_input(t: Tables) -> DataFrame:
@@ -61,9 +64,9 @@ def lost_input(t: Tables) -> DataFrame:
     )
     groups = t.groups.withColumnRenamed("tp", "done_tp")
     found = (
-        due.join(F.broadcast(groups), on=["run", "group", "done_tp"], how="left")
+        due.join(beside(groups), on=["run", "group", "done_tp"], how="left")
         .where("marked or (done.offset >= first and done.offset < final)")
-        .join(F.broadcast(t.topics), on=["run", "topic"], how="inner")
+        .join(beside(t.topics), on=["run", "topic"], how="inner")
         .where("topic_ru_end and (topic_logged or topic_rc_end) and topic_whole")
         .selectExpr("*", "filter(outputs, o -> o.slot = slot and o.topic = topic) as tried")
     )
@@ -90,7 +93,7 @@ def explain(t: Tables, findings: Mapping[int, list[Finding]]) -> None:
     passed = (
         t.positions.where("commit is not null and fate in ('commit', 'plain')")
         .selectExpr("run", "commit.tp as of", "commit.group", f"{by} as by")
-        .join(F.broadcast(asked(t.positions.sparkSession, LOST[:3], inputs)), on=["run", "of"])
+        .join(beside(asked(t.positions.sparkSession, LOST[:3], inputs)), on=["run", "of"])
         .where("by.committed > input")
         .groupBy(*LOST)
         .agg(F.min("by").alias("by"))

@@ -33,6 +33,7 @@ from pyspark.sql import functions as F
 from checkers.findings.build import SHOWN, SPAN_OPS, finding, operation, place, record, records, span
 from checkers.findings.rules import Rule
 from checkers.findings.told import Told
+from checkers.spark.gather import beside
 from checkers.stored.tables import Tables
 from harness.telling.example import Example, fate, named_offset, named_place, named_record
 from harness.telling.words import listed, printable
@@ -160,7 +161,7 @@ def offset_output_mismatch(t: Tables) -> DataFrame | None:
         t.spans.where("decided = 'commit'")
         .selectExpr("run", "explode(records.tp) as tp")
         .distinct()
-        .join(F.broadcast(t.tps.select("run", "tp", "topic")), on=["run", "tp"])
+        .join(beside(t.tps.select("run", "tp", "topic")), on=["run", "tp"])
         .select("run", "topic")
         .distinct()
     )
@@ -186,7 +187,7 @@ def offset_output_mismatch(t: Tables) -> DataFrame | None:
     due = (
         t.inputs.where("visible and size(adds) > 0")
         .selectExpr("run", "tp", "offset", "inline(adds)")
-        .join(F.broadcast(within), on=["run", "topic"], how="left_semi")
+        .join(beside(within), on=["run", "topic"], how="left_semi")
         .select("run", "group", "tp", "offset")
         .distinct()
     )

@@ -17,10 +17,10 @@ Reference: KIP-98, "ordering"; Kleppmann, Designing Data-Intensive Applications,
 """
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from checkers.findings.build import finding, place
 from checkers.findings.told import Told
+from checkers.spark.gather import beside
 from checkers.stored.tables import Tables
 from harness.telling.example import Example
 from harness.telling.words import printable
@@ -44,7 +44,7 @@ def order_violation(t: Tables) -> DataFrame:
             "get(inputs, 0).offset as input",
         )
         .join(
-            F.broadcast(t.tps.where("ordered").selectExpr("run", "tp as in_tp")),
+            beside(t.tps.where("ordered").selectExpr("run", "tp as in_tp")),
             on=["run", "in_tp"],
             how="left_semi",
         )

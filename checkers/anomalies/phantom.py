@@ -25,8 +25,9 @@ from pyspark.sql import functions as F
 
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import finding, operation, record
-from checkers.findings.rules import Rule
+from checkers.findings.rules import Rule, Suspect
 from checkers.findings.told import Told
+from checkers.spark.gather import beside
 from checkers.stored.tables import Tables
 from harness.telling.example import FATES, Example
 from harness.telling.words import printable
@@ -63,12 +64,14 @@ RULES = (
     ),
 )
 """One finding for each record and invisible input; or for each record that is joined to no input."""
+UNANNOUNCED = "send is null and exists(places, p -> p.visible)"
+SUSPECTS = (Suspect("values", UNANNOUNCED),)
 
 
 def phantom(t: Tables) -> DataFrame:
     """One row for each record that nobody announced."""
     visible = (
-        t.values.where("send is null and exists(places, p -> p.visible)")
+        t.values.where(UNANNOUNCED)
         .select("run", "value", F.explode("places").alias("place"))
         .where("place.visible")
         .select(
@@ -76,8 +79,8 @@ def phantom(t: Tables) -> DataFrame:
         )
     )
     found = (
-        visible.join(F.broadcast(t.journals), on=["run", "journal"], how="left")
-        .join(F.broadcast(t.topics), on=["run", "topic"], how="left")
+        visible.join(beside(t.journals), on=["run", "journal"], how="left")
+        .join(beside(t.topics), on=["run", "topic"], how="left")
         .where(f"if(value is null or journal = '', announced or {STRAY}, coalesce(intact, false))")
     )
     return finding(

@@ -16,12 +16,14 @@ from pyspark.sql import DataFrame
 
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import finding, operation, place
+from checkers.findings.rules import Suspect
 from checkers.findings.told import Told
 from checkers.stored.tables import Tables
 from harness.history import Isolation
 from harness.telling.example import Example
 
 NAME = "precommitted-read"
+SUSPECTS = (Suspect("moves", "move = 'mixed'"),)
 
 
 def precommitted_read(t: Tables) -> DataFrame:

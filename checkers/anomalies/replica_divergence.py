@@ -26,6 +26,7 @@ from pyspark.sql import functions as F
 
 from checkers.findings.build import finding, place
 from checkers.findings.told import Told
+from checkers.spark.gather import beside
 from checkers.stored.tables import Tables
 from harness.telling.example import Example, named_place
 from harness.telling.words import listed, printable
@@ -38,7 +39,7 @@ def replica_divergence(t: Tables) -> DataFrame:
     """One row for each place at which they do not all hold the same."""
     held = "struct(broker, leader, last_offset, crc, leader_epoch, count, producer_id, epoch)"
     places = (
-        t.headers.join(F.broadcast(_in_step(t)), on=["run", "tp"], how="inner")
+        t.headers.join(beside(_in_step(t)), on=["run", "tp"], how="inner")
         .where(f"exists(replicas, one -> one.broker = broker and {HOLDS})")
         .groupBy("run", "tp", "base_offset")
         .agg(
@@ -69,13 +70,13 @@ def _in_step(t: Tables) -> DataFrame:
     judged = t.tps.where("logged and not compacted and followers > 0").select("run", "tp")
     return (
         t.replicas.where("high_watermark is not null")
-        .join(F.broadcast(last), on=["run", "tp", "broker"], how="inner")
+        .join(beside(last), on=["run", "tp", "broker"], how="inner")
         .groupBy("run", "tp")
         .agg(
             F.expr("max(if(leader, last_epoch, null)) as led"),
             F.expr(f"collect_list({replica}) as replicas"),
         )
-        .join(F.broadcast(judged), on=["run", "tp"], how="left_semi")
+        .join(beside(judged), on=["run", "tp"], how="left_semi")
         .selectExpr("run", "tp", "filter(replicas, one -> one.last_epoch = led) as replicas")
     )
 

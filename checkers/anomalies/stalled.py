@@ -27,6 +27,7 @@ from pyspark.sql import functions as F
 
 from checkers.findings.build import finding, operation, place
 from checkers.findings.told import Told
+from checkers.spark.gather import beside
 from checkers.stored.tables import Tables
 from harness.history import Outcome
 from harness.telling.example import Example
@@ -50,7 +51,7 @@ def stalled(t: Tables) -> DataFrame:
         .select("run", "record.tp", "record.offset", "writer", "there_ns")
     )
     lags = (
-        there.join(F.broadcast(places), on=["run", "tp"], how="inner")
+        there.join(beside(places), on=["run", "tp"], how="inner")
         .selectExpr("*", "greatest(from_ns, there_ns) as since_ns")
         .where("offset >= place.offset and to_ns - since_ns > bound_ns")
     )
@@ -106,10 +107,10 @@ def _gaps(t: Tables) -> DataFrame:
             "min(call_ns) over (partition by run, stage, journal) as began_ns",
         )
         .where("ends")
-        .join(F.broadcast(bounds), on="run", how="inner")
+        .join(beside(bounds), on="run", how="inner")
         .selectExpr("*", "greatest(healed_ns, last_ns) as from_ns")
         .where("healed_ns is not null and to_ns - from_ns > bound_ns and began_ns <= from_ns")
-        .join(F.broadcast(reached), on=["run", "group"], how="left")
+        .join(beside(reached), on=["run", "group"], how="left")
         .selectExpr(*KEYS, "if(committed, claimed, reached) as places")
     )
 

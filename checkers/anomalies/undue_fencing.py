@@ -21,10 +21,11 @@ ends.
 """
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from checkers.findings.build import finding, operation
+from checkers.findings.rules import Suspect
 from checkers.findings.told import Told
+from checkers.spark.gather import beside
 from checkers.stored.tables import Tables
 from harness.history import Outcome
 from harness.telling.example import Example
@@ -44,6 +45,7 @@ EXCUSED = "unanswered > 0 or called - own.returned > 1 or coalesce(aborted_ns >=
 
 An initialisation without an answer may come at any time. Of those with one, `called` had begun when the producer
 was told that it is fenced, and `own.returned` had ended when its own began: its own is the one that is left."""
+SUSPECTS = (Suspect("operations", "operation.transactional_id is not null and operation.fenced"),)
 
 
 def undue_fencing(t: Tables) -> DataFrame:
@@ -111,7 +113,7 @@ def _aborts(t: Tables) -> DataFrame:
     at_ns = "cast(1000000 * (update_ms - wall_ms{by}) as long)"
     return (
         t.states.where("state = 'PrepareAbort' and update_ms >= start_ms + timeout_ms")
-        .join(F.broadcast(t.runs.select("run", "wall_ms")), on="run", how="left")
+        .join(beside(t.runs.select("run", "wall_ms")), on="run", how="left")
         .selectExpr(
             *ID,
             f"coalesce({at_ns.format(by=f' - {CLOCKS_MS}')}, {EARLIEST_NS}) as at_ns",

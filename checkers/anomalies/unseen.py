@@ -21,35 +21,36 @@ Reference: Jepsen's Kafka checker, `unseen`.
 """
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import finding, operation, record
+from checkers.findings.rules import Suspect
 from checkers.findings.told import Told
+from checkers.spark.gather import beside
 from checkers.stored.tables import Tables
 from harness.telling.example import Example
 
 NAME = "unseen"
+UNPOLLED = "send.acked and send.told = 'committed' and not exists(places, p -> p.polled)"
+SUSPECTS = (Suspect("values", UNPOLLED),)
 
 
 def unseen(t: Tables) -> DataFrame:
     """One row for each record."""
-    acked = t.values.where(
-        "send.acked and send.told = 'committed' and not exists(places, p -> p.polled)"
-    ).select("run", "value", "send", "send.topic", "send.tp")
+    acked = t.values.where(UNPOLLED).select("run", "value", "send", "send.topic", "send.tp")
     ends = t.tps.select("run", "tp", "rc_end", "rc_first", "compacted")
     found = (
-        acked.join(F.broadcast(ends), on=["run", "tp"], how="left")
-        .join(F.broadcast(t.topics), on=["run", "topic"], how="left")
+        acked.join(beside(ends), on=["run", "tp"], how="left")
+        .join(beside(t.topics), on=["run", "topic"], how="left")
         .where(
             "if(tp is not null, rc_end and not compacted and coalesce(send.offset, 0) >= rc_first, "
             "topic_rc_end and topic_whole)"
         )
     )
     seen = t.polls.select("run", "value").join(
-        F.broadcast(found.select("run", "value")), on=["run", "value"], how="left_semi"
+        beside(found.select("run", "value")), on=["run", "value"], how="left_semi"
     )
-    found = found.join(F.broadcast(seen.distinct()), on=["run", "value"], how="left_anti")
+    found = found.join(beside(seen.distinct()), on=["run", "value"], how="left_anti")
     return finding(
         found,
         NAME,

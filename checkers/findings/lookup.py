@@ -7,6 +7,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from checkers.spark.gather import beside
+
 
 def objects(thing: Any) -> Iterable[dict[str, Any]]:
     """Every object in an example, however deep."""
@@ -28,7 +30,7 @@ def lookup(
     types = {field.name: field.dataType for field in frame.schema.fields}
     named = asked(frame.sparkSession, keys, wanted)
     named = named.select(*(F.col(key).cast(types[key]) for key in keys))
-    rows = frame.join(F.broadcast(named), on=list(keys), how="inner").toArrow().to_pylist()
+    rows = frame.join(beside(named), on=list(keys), how="inner").toArrow().to_pylist()
     return {tuple(row[key] for key in keys): row for row in rows}
 
 

@@ -1,7 +1,8 @@
 """Rules: what one row of a shared table must be like to be a finding, and what is then told of it.
 
 Most anomalies are rules. All rules that look at one table are asked together, while it is read once: see
-`ask`. What needs more than a row (a join, a window) is a function of its checker instead.
+`ask`. What needs more than a row (a join, a window) is a function of its checker instead; most of them begin with rows
+that a right run does not have, its suspects.
 """
 
 from collections.abc import Sequence
@@ -52,6 +53,16 @@ class Rule:
         if not self.each:
             return f"if({self.where}, array({one}), {NONE})"
         return f"coalesce(transform(filter({self.each}, it -> {self.where}), it -> {one}), {NONE})"
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A row of a shared table without which a checker that needs more than a row finds nothing: see SUSPECTS of the
+    files in `checkers.anomalies`. Where there is no such row it is not asked.
+    """
+
+    table: str  # of `checkers.stored.tables.Tables`
+    where: str  # null counts as no
 
 
 def ask(table: DataFrame, rules: Sequence[Rule]) -> DataFrame:

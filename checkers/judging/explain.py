@@ -21,7 +21,6 @@ Beside them stands what the checker adds in plain words and numbers (slot, group
 `tp` in a finding bears its topic and partition here.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -29,6 +28,7 @@ from pyspark.sql import functions as F
 
 from checkers.findings.form import Finding
 from checkers.findings.lookup import lookup, objects
+from checkers.judging.gathered import Fact
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
 
@@ -48,7 +48,7 @@ def explain(
     s: Sources,
     t: Tables,
     rows: Mapping[tuple[int, str, bool], Finding],
-    facts: Mapping[int, list[tuple[str, str]]],
+    facts: Mapping[int, list[Fact]],
     contents: bool = False,
 ) -> None:
     """Add names and circumstances to the examples, in place. `contents`: what records hold is kept of a run."""
@@ -89,10 +89,9 @@ def _contents(s: Sources, places: set[tuple[int, ...]]) -> dict[tuple[int, ...],
     return {at: {**held.get(at, {}), **found.get(at, {})} for at in held.keys() | found.keys()}
 
 
-def _names(facts: Iterable[tuple[str, str]]) -> Iterable[tuple[int, tuple[str, int]]]:
-    for kind, detail in facts:
+def _names(facts: Iterable[Fact]) -> Iterable[tuple[int, tuple[str, int]]]:
+    for kind, body in facts:
         if kind == "partition":
-            body = json.loads(detail)
             yield body["tp"], (body["topic"], body["partition"])
 
 

@@ -1,56 +1,155 @@
-"""Small facts of each run, counted in the job of the findings, that say whether the evidence is whole.
+"""Small facts of each run, that say whether the evidence is whole.
 
-`checkers.judging.completeness` holds them against each other.
+`checkers.judging.completeness` holds them against each other. Most are counted in the one pass of
+`checkers.judging.tally`; what needs a join is asked only where the counts say that there is something to find.
 """
 
+import json
+from collections import defaultdict
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from checkers.judging.gathered import Fact
+from checkers.spark.checkpoint import collected
+from checkers.spark.gather import beside
 from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.producers import COMPLETE
 from checkers.stored.sources import Sources
 from checkers.stored.spans import FROM_THE_START
 from checkers.stored.tables import Tables
+from checkers.stored.tally import Counted, Tally
 from harness.history import Fate
 
-Row = Mapping[str, Any]
+ENDS = ("committed", "aborted", "open")
+"""What may have become of a transaction whose client was not told; else nobody knows."""
 
 
-def evidence(s: Sources, t: Tables) -> DataFrame:
-    """Small facts of each run: run, kind, detail (JSON)."""
-    parts = [
-        _rows(_partitions(s, t), "partition"),
-        _rows(t.journals, "journal"),
-        _rows(
-            s["ends"].select("run", "journal", "isolation", "tp", "next", "read", "sentinel_offset", "role"),
-            "end",
-        ),
-        _rows(s["stages"], "stage"),
-        _rows(_groups(s, t), "group"),
-        _rows(s["expected"].select("run", "stage").distinct(), "due"),
-        _rows(_operations(t), "operations"),
-        *([] if t.spans is None else [_rows(_spans(t), "spans"), _rows(_left(s, t), "left")]),
-        _rows(_values(t), "values"),
-        _rows(_inputs(t), "inputs"),
-        *(
-            _rows(s[table].groupBy("run").agg(F.expr(f"count(1) as {table}")), table)
-            for table in ("transactions", "claims")
-        ),
-        _rows(s["assignments"].groupBy("run").agg(*_counts(ASSIGNED)), "assignments"),
-        _rows(_read_within(s, t), "within"),
-        _rows(_several_topics(t), "shapes"),
-        _rows(_timed_out(t), "shapes"),
-        _rows(
-            s["offsets"].groupBy("run").agg(F.expr("count(if(transactional, 1, null)) as within")), "offsets"
-        ),
-    ]
-    united = parts[0]
-    for part in parts[1:]:
-        united = united.unionByName(part)
-    return united
+TIMED_OUT = "state = 'PrepareAbort' and update_ms >= start_ms + timeout_ms"
+"""A transaction that its coordinator has aborted because it had been open for too long."""
+_IN_REACH = "offset >= ru_first and offset < ru_next and not compacted"
+POSITIONS = {
+    "found": "found",
+    "held": "held",
+    "given": "given",
+    "read": "given and not sentinel",
+    "consumed": "consumed",
+    "visible": "visible and not sentinel",
+    "unread": f"held and not found and {_IN_REACH}",
+    "beyond": "held and ru_end and offset >= ru_next",
+    "read_not_in_log": "found and not held and covered",
+    "commits": "commit is not null",
+    "untold_offsets": f"held and covered and topic = '{OFFSETS_TOPIC}' and fate != '{Fate.PLAIN.value}' "
+    "and commit is null",
+    "inputs": "visible and is_input and not sentinel",
+    "outputs": "visible and size(inputs) > 0",
+}
+"""What is counted of each partition."""
+_TXN = "operation.f = 'txn'"
+_WHOLE = f"{_TXN} and settled = 'committed'"
+_WRITES = "operation.f != 'poll' and settled = 'committed'"
+_NO_RECORDS, _NO_OFFSETS = "size(records) = 0", "(size(claims) = 0 and size(commits) = 0)"
+OPERATIONS = {
+    "ops": "true",
+    **{outcome: f"operation.outcome = '{outcome}'" for outcome in ("ok", "fail", "info")},
+    "committed": _WHOLE,
+    "aborted": f"{_TXN} and settled = 'aborted'",
+    **{f"info_{end}": f"operation.outcome = 'info' and {_TXN} and settled = '{end}'" for end in ENDS},
+    "empty": f"{_WHOLE} and {_NO_RECORDS} and {_NO_OFFSETS}",
+    "offsets_only": f"{_WHOLE} and {_NO_RECORDS} and not {_NO_OFFSETS}",
+    "outputs_only": f"{_WHOLE} and not {_NO_RECORDS} and {_NO_OFFSETS}",
+    "effective": _WRITES,
+    "effective_of_stages": f"{_WRITES} and operation.stage is not null",
+    "acknowledged": f"{_TXN} and told = 'committed'",
+    "claiming": "told = 'committed' and exists(claims, c -> c.group is not null)",
+    "fenced": "operation.fenced",
+    "polls_within": "operation.txn is not null",
+    "of_several": f"{_WHOLE} and size(claims) > 1",
+}
+"""What is counted of the operations, but for initialisations."""
+VALUES = {"sent": "send is not null", "stray": "send is null and value is not null"}
+"""What is counted of the values: those that were announced, and those that nobody had."""
+
+
+def counted(t: Tables, table: str) -> Counted | None:
+    """What is counted of a shared table; None: nothing."""
+    if table == "positions":
+        ends = t.tps.select("run", "tp", "ru_first", "ru_next", "ru_end", "compacted")
+        placed = t.positions.join(beside(ends), on=["run", "tp"], how="inner")
+        return Counted(table, placed, POSITIONS, by_tp="tp", sums={"observed": "observed"})
+    if table == "operations":
+        held = {name: f"operation.f != 'init' and ({held})" for name, held in OPERATIONS.items()}
+        return Counted(table, t.operations, held)
+    if table == "values":
+        return Counted(table, t.values, VALUES)
+    if table == "inputs":
+        return Counted(table, t.inputs, {}, sums={"expected": "size(expected)", "sums": "size(adds)"})
+    return Counted(table, t.states, {"timed_out": TIMED_OUT}) if table == "states" else None
+
+
+def told(s: Sources, t: Tables, counts: Tally) -> dict[int, list[Fact]]:
+    """By run: pairs of kind and body. What is null is left out of a body."""
+    facts: dict[int, list[Fact]] = defaultdict(list)
+    for kind, rows in {**t.facts, "group": collected(_groups(s, t))}.items():
+        for row in rows:
+            more = _of_partition(row, t.raw, counts) if kind == "partition" else {}
+            facts[row["run"]].append((kind, _without_nulls({**row, **more})))
+    for run in {run for run, _ in (*t.raw.counts, *counts.counts)}:
+        facts[run].append(("numbers", _numbers(run, t.raw, counts)))
+        facts[run] += [("due", {"stage": stage}) for stage in sorted(t.raw.texts(run, "expected"))]
+    if joined := _joined(s, t, counts):
+        for found in reduce(DataFrame.unionByName, joined).collect():
+            facts[found["run"]].append((found["kind"], json.loads(found["detail"])))
+    return dict(facts)
+
+
+def _without_nulls(thing: Any) -> Any:
+    if isinstance(thing, Mapping):
+        return {name: _without_nulls(value) for name, value in thing.items() if value is not None}
+    return [_without_nulls(one) for one in thing] if isinstance(thing, list) else thing
+
+
+def _of_partition(row: Mapping[str, Any], raw: Tally, counts: Tally) -> dict[str, int]:
+    """What is counted of one partition."""
+    run, tp = row["run"], row["tp"]
+    here, states = counts.in_tp(run, "positions", tp), raw.in_tp(run, "transactions", tp)
+    found = {} if here is None else {name: here[name] for name in (*POSITIONS, "observed")}
+    return found if states is None else {**found, "states": states["rows"]}
+
+
+def _numbers(run: int, raw: Tally, counts: Tally) -> dict[str, int]:
+    """What is counted of the whole run."""
+    operations, values = counts.of(run, "operations"), counts.of(run, "values")
+    inputs, assignments = counts.of(run, "inputs"), raw.of(run, "assignments")
+    return {
+        **{name: operations[name] for name in OPERATIONS},
+        "sent": values["sent"],
+        "values": values["rows"],
+        "expected": inputs["expected"],
+        "sums": inputs["sums"],
+        "timed_out": counts.of(run, "states")["timed_out"],
+        "assignments": assignments["rows"],
+        "given_up": assignments["given_up"],
+        "within": raw.of(run, "offsets")["within"],
+        **{table: raw.of(run, table)["rows"] for table in ("transactions", "claims")},
+    }
+
+
+def _joined(s: Sources, t: Tables, counts: Tally) -> list[DataFrame]:
+    """What needs a join, where there is something to find: run, kind, detail (JSON)."""
+    parts = []
+    if counts.there("operations", "polls_within"):
+        parts.append(_rows(_read_within(s, t), "within"))
+    if counts.there("operations", "of_several"):
+        parts.append(_rows(_several_topics(t), "shapes"))
+    if counts.there("values", "stray"):
+        parts.append(_rows(_unknown_journals(t), "values"))
+    if t.spans is not None:
+        parts += [_rows(_spans(t), "spans"), _rows(_left(s, t), "left")]
+    return parts
 
 
 def _rows(frame: DataFrame, kind: str) -> DataFrame:
@@ -58,53 +157,14 @@ def _rows(frame: DataFrame, kind: str) -> DataFrame:
     return frame.selectExpr("run", f"'{kind}' as kind", f"to_json(struct({body})) as detail")
 
 
-def _partitions(s: Sources, t: Tables) -> DataFrame:
-    in_reach = "offset >= ru_first and offset < ru_next and not compacted"
-    counts = {
-        "found": "found",
-        "held": "held",
-        "given": "given",
-        "read": "given and not sentinel",
-        "consumed": "consumed",
-        "visible": "visible and not sentinel",
-        "unread": f"held and not found and {in_reach}",
-        "beyond": "held and ru_end and offset >= ru_next",
-        "read_not_in_log": "found and not held and covered",
-        "commits": "commit is not null",
-        "untold_offsets": f"held and covered and topic = '{OFFSETS_TOPIC}' and fate != '{Fate.PLAIN.value}' "
-        "and commit is null",
-        "inputs": "visible and is_input and not sentinel",
-        "outputs": "visible and size(inputs) > 0",
-    }
-    ends = t.tps.select("run", "tp", "ru_first", "ru_next", "ru_end", "compacted")
-    counted = (
-        t.positions.join(F.broadcast(ends), on=["run", "tp"], how="inner")
-        .groupBy("run", "tp")
-        .agg(*_counts(counts), F.expr("sum(observed) as observed"))
-    )
-    states = s["transactions"].groupBy("run", F.col("log_tp").alias("tp")).agg(F.expr("count(1) as states"))
-    return t.tps.join(counted, on=["run", "tp"], how="left").join(
-        F.broadcast(states), on=["run", "tp"], how="left"
-    )
-
-
-def _inputs(t: Tables) -> DataFrame:
-    return t.inputs.groupBy("run").agg(
-        F.expr("sum(size(expected)) as expected"), F.expr("sum(size(adds)) as sums")
-    )
-
-
 def _groups(s: Sources, t: Tables) -> DataFrame:
     """Groups of stages that have committed offsets of a partition, and of which nobody saw where they began."""
     of_stages = s["stages"].selectExpr("run", "group", "in_topic")
     read = t.tps.selectExpr("run", "tp", "topic as in_topic").join(
-        F.broadcast(of_stages), on=["run", "in_topic"], how="inner"
+        beside(of_stages), on=["run", "in_topic"], how="inner"
     )
     unseen = t.groups.where("first is null and final > 0").select("run", "group", "tp", "final")
-    return unseen.join(F.broadcast(read), on=["run", "group", "tp"], how="left_semi")
-
-
-ASSIGNED = {"assignments": "true", "given_up": "not gained"}
+    return unseen.join(beside(read), on=["run", "group", "tp"], how="left_semi")
 
 
 def _read_within(s: Sources, t: Tables) -> DataFrame:
@@ -124,32 +184,6 @@ def _read_within(s: Sources, t: Tables) -> DataFrame:
     )
 
 
-ENDS = ("committed", "aborted", "open")
-"""What may have become of a transaction whose client was not told; else nobody knows."""
-
-
-def _operations(t: Tables) -> DataFrame:
-    txn, writes = "operation.f = 'txn'", "operation.f != 'poll' and settled = 'committed'"
-    whole = f"{txn} and settled = 'committed'"
-    no_records, no_offsets = "size(records) = 0", "(size(claims) = 0 and size(commits) = 0)"
-    counts = {
-        "ops": "true",
-        **{outcome: f"operation.outcome = '{outcome}'" for outcome in ("ok", "fail", "info")},
-        "committed": f"{txn} and settled = 'committed'",
-        "aborted": f"{txn} and settled = 'aborted'",
-        **{f"info_{end}": f"operation.outcome = 'info' and {txn} and settled = '{end}'" for end in ENDS},
-        "empty": f"{whole} and {no_records} and {no_offsets}",
-        "offsets_only": f"{whole} and {no_records} and not {no_offsets}",
-        "outputs_only": f"{whole} and not {no_records} and {no_offsets}",
-        "effective": writes,
-        "effective_of_stages": f"{writes} and operation.stage is not null",
-        "acknowledged": f"{txn} and told = 'committed'",
-        "claiming": "told = 'committed' and exists(claims, c -> c.group is not null)",
-        "fenced": "operation.fenced",
-    }
-    return t.operations.where("operation.f != 'init'").groupBy("run").agg(*_counts(counts))
-
-
 def _spans(t: Tables) -> DataFrame:
     """Transactions of which no journal tells; of how many is known which markers are theirs, how many there are, in
     how many an output is joined to an input, and of how many the log of every partition is here from its beginning.
@@ -163,7 +197,7 @@ def _spans(t: Tables) -> DataFrame:
     }
     here = t.tps.where(f"logged and {FROM_THE_START}").groupBy("run").agg(F.expr("collect_set(tp) as here"))
     ended = t.states.where(f"state in {COMPLETE} and size(before.tps) > 0").join(
-        F.broadcast(here), on="run", how="left"
+        beside(here), on="run", how="left"
     )
     ends = {"spans_ended": "true", "spans_here": "size(array_except(before.tps, here)) = 0"}
     return (
@@ -184,18 +218,12 @@ def _left(s: Sources, t: Tables) -> DataFrame:
         t.inputs.where(f"visible and size({NOT_THERE}) > 0")
         .selectExpr("run", "tp", "offset", f"explode({NOT_THERE}) as e")
         .selectExpr("run", "tp", "offset", "e.stage", "e.group")
-        .join(F.broadcast(stages), on=["run", "stage"], how="left_semi")
-        .join(F.broadcast(t.groups), on=["run", "group", "tp"], how="left")
+        .join(beside(stages), on=["run", "stage"], how="left_semi")
+        .join(beside(t.groups), on=["run", "group", "tp"], how="left")
         .where("final is null or offset >= final")
         .groupBy("run", "stage")
         .agg(F.expr("count(distinct tp, offset) as inputs"))
     )
-
-
-def _timed_out(t: Tables) -> DataFrame:
-    """Transactions that their coordinator has aborted because they had been open for too long."""
-    late = "state = 'PrepareAbort' and update_ms >= start_ms + timeout_ms"
-    return t.states.groupBy("run").agg(*_counts({"timed_out": late}))
 
 
 def _several_topics(t: Tables) -> DataFrame:
@@ -204,24 +232,23 @@ def _several_topics(t: Tables) -> DataFrame:
         t.operations.where("operation.f = 'txn' and settled = 'committed' and size(claims) > 1")
         .selectExpr("run", "op", "explode(claims) as claim")
         .selectExpr("run", "op", "claim.tp")
-        .join(F.broadcast(t.tps.select("run", "tp", "topic")), on=["run", "tp"], how="inner")
+        .join(beside(t.tps.select("run", "tp", "topic")), on=["run", "tp"], how="inner")
     )
     each = inputs.groupBy("run", "op").agg(F.expr("count(distinct topic) as topics"))
     return each.groupBy("run").agg(*_counts({"several_topics": "topics > 1"}))
 
 
-def _values(t: Tables) -> DataFrame:
+def _unknown_journals(t: Tables) -> DataFrame:
+    """Journals by which records are named, and of which nothing is here."""
     stray = t.values.where("send is null").select(
         "run", F.regexp_extract("value", r"^(.+):\d+:\d+$", 1).alias("journal")
     )
-    unknown = (
+    return (
         stray.where("journal != ''")
-        .join(F.broadcast(t.journals.select("run", "journal")), on=["run", "journal"], how="left_anti")
+        .join(beside(t.journals.select("run", "journal")), on=["run", "journal"], how="left_anti")
         .groupBy("run")
         .agg(F.expr("slice(array_sort(collect_set(journal)), 1, 5) as unknown_journals"))
     )
-    sent = t.values.groupBy("run").agg(*_counts({"sent": "send is not null", "values": "true"}))
-    return sent.join(unknown, on="run", how="left")
 
 
 def _counts(of: Mapping[str, str]) -> list[Column]:

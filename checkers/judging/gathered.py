@@ -1,6 +1,5 @@
 """What is gathered of one run: the small facts that the job has counted, and what they lack."""
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,8 @@ from harness.reasons import Reason
 INCOMPLETE = "incomplete-evidence"
 """The code of the reasons for which absence proves nothing."""
 Row = Mapping[str, Any]
+Fact = tuple[str, Row]
+"""Its kind, and what it says."""
 REPEAT = "repeat the run; if evidence is missing again, report it"
 
 
@@ -31,11 +32,10 @@ class Facts:
     numbers: dict[str, Any] = field(default_factory=lambda: defaultdict(int))
 
     @classmethod
-    def gather(cls, rows: Sequence[tuple[str, str]]) -> "Facts":
-        """From pairs of kind and detail."""
+    def gather(cls, rows: Sequence[Fact]) -> "Facts":
+        """From pairs of kind and body."""
         facts = cls()
-        for kind, detail in rows:
-            body = json.loads(detail)
+        for kind, body in rows:
             if kind == "partition":
                 facts.partitions[body["tp"]] = body
             elif kind in ("journal", "end", "stage", "group"):

@@ -23,7 +23,9 @@ from checkers.external.tables import ExternalTables
 from checkers.findings.form import FINDING, Finding
 from checkers.findings.rules import Rule, ask
 from checkers.judging.explain import explain
-from checkers.judging.facts import evidence
+from checkers.judging.facts import told
+from checkers.judging.gathered import Fact
+from checkers.judging.hints import EVERYTHING, Hints, count
 from checkers.judging.ranking import causes_of_few, first_of_few
 from checkers.spark.checkpoint import keep
 from checkers.spark.errors import SPARK_ERRORS, has_ended
@@ -52,7 +54,7 @@ class Materialised:
     """All that the job brought home."""
 
     findings: dict[tuple[int, str, bool], Finding]  # by run, anomaly, absence
-    facts: dict[int, list[tuple[str, str]]]  # by run: kind and detail of `evidence`
+    facts: dict[int, list[Fact]]  # by run
     crashed: dict[str, Reason]  # by anomaly: the first line of what went wrong
     caused: set[
         tuple[int, str, str]
@@ -88,17 +90,23 @@ def materialise(
     phase: Phase = in_silence,
     contents: bool = False,
 ) -> Materialised:
-    """Run all checkers, and beside them the facts of `evidence`; keep the first findings of each. `contents`: what
+    """Run all checkers, and beside them gather the facts of each run; keep the first findings of each. `contents`: what
     records hold is kept of a run.
     """
-    phase("checks")
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="facts") as pool:
-        facts = pool.submit(lambda: _facts(evidence(s, t).toArrow()))
-        found = collect(t, checkers, examples)
-        told = facts.result()
+    with ThreadPoolExecutor(max_workers=2, thread_name_prefix="facts") as pool:
+        counting = pool.submit(lambda: count(t, checkers))
+        telling = pool.submit(lambda: told(s, t, counting.result()[0]))
+
+        def hints() -> Hints:
+            t.wait()
+            phase("checks")
+            return counting.result()[1]
+
+        found = collect(t, checkers, examples, hints)
+        facts = telling.result()
     phase("examples")
-    explain_all(s, t, checkers, found, told, contents)
-    return Materialised(found.rows, told, found.crashed, found.caused)
+    explain_all(s, t, checkers, found, facts, contents)
+    return Materialised(found.rows, facts, found.crashed, found.caused)
 
 
 def explain_all(
@@ -106,7 +114,7 @@ def explain_all(
     t: Tables,
     checkers: Sequence[Checker],
     found: Collected,
-    facts: Mapping[int, list[tuple[str, str]]],
+    facts: Mapping[int, list[Fact]],
     contents: bool = False,
 ) -> None:
     """Add to the examples, in place: what each checker alone knows, then names and circumstances. What a
@@ -121,15 +129,29 @@ def explain_all(
     explain(s, t, found.rows, facts, contents)
 
 
-def collect(t: Tables | ExternalTables, checkers: Sequence[Checker], examples: int) -> Collected:
-    """Run all checkers on the shared tables; keep the first findings of each."""
+def collect(
+    t: Tables | ExternalTables,
+    checkers: Sequence[Checker],
+    examples: int,
+    hints: Callable[[], Hints] = lambda: EVERYTHING,
+) -> Collected:
+    """Run all checkers on the shared tables; keep the first findings of each. `hints` is asked which of the rules, and
+    of the checkers that have suspects, are worth it: after the others have begun, for it may take its time.
+    """
     crashed: dict[str, Reason] = {}
-    asks: list[Callable[[], list[Found]]] = [
-        partial(_by_rules, t, table, of, crashed) for table, of in _rules(t, checkers).items()
-    ]
-    asks += [partial(_looked, t, checker, crashed) for checker in checkers]
+    suspicious = [checker for checker in checkers if checker.suspects(t)]
     with ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="checkers") as pool:
-        parts = [part for parts in pool.map(lambda act: act(), asks) for part in parts]
+        begun = [
+            pool.submit(_looked, t, checker, crashed) for checker in checkers if checker not in suspicious
+        ]
+        there = hints()
+        begun += [
+            pool.submit(_by_rules, t, table, of, crashed)
+            for table, of in _rules(t, checkers).items()
+            if there.rules(table)
+        ]
+        begun += [pool.submit(_looked, t, checker, crashed) for checker in suspicious if there.look(checker)]
+        parts = [part for one in begun for part in one.result()]
     few = [row for part in parts for row in part.few]
     many = [part.many for part in parts if part.many is not None]
     if not many:
@@ -198,14 +220,6 @@ def _guarded(checker: Checker, act: Callable[[], T], crashed: dict[str, Reason])
             text = f"the check of {anomaly} crashed: {cause(str(error))}"
             crashed[anomaly] = Reason("check-crashed", text, anomaly, BUG)
         return None
-
-
-def _facts(table: pa.Table) -> dict[int, list[tuple[str, str]]]:
-    """By run: pairs of kind and detail."""
-    facts: dict[int, list[tuple[str, str]]] = defaultdict(list)
-    for run, kind, detail in zip(*(column.to_pylist() for column in table.columns), strict=True):
-        facts[run].append((kind, detail))
-    return dict(facts)
 
 
 def _first(findings: DataFrame, examples: int) -> dict[tuple[int, str, bool], Finding]:

@@ -23,7 +23,7 @@ from checkers.spark.partitions import partitioned
 from checkers.stored.blind import blinded
 from checkers.stored.identity import identified
 from checkers.stored.sources import StoredRun, count_rows, read_sources
-from checkers.stored.tables import make_tables
+from checkers.stored.tables import making_tables
 from harness.errors import FencepostError
 from harness.history import Premise
 from harness.reasons import EXTERNAL_ONLY, Reason
@@ -63,11 +63,12 @@ def _bring(spark: SparkSession, runs: Sequence[StoredRun], examples: int, phase:
     """All checks of these runs, in one job; raises only errors of ours."""
     with errors_of_ours(), freed_at_the_end(spark):
         phase("shared tables")
-        sources = identified(blinded(read_sources(spark, runs), runs), runs)
+        unjournaled = any(run.blind or run.unjournaled for run in runs)
+        contents = any(run.unjournaled for run in runs)
         with partitioned(spark, lambda: count_rows(runs)):
-            tables = make_tables(sources, any(run.blind or run.unjournaled for run in runs))
-            contents = any(run.unjournaled for run in runs)
-            return materialise(sources, tables, (*STORE_CHECKERS, UNSETTLED), examples, phase, contents)
+            sources = identified(blinded(read_sources(spark, runs), runs), runs)
+            with making_tables(sources, unjournaled) as tables:
+                return materialise(sources, tables, (*STORE_CHECKERS, UNSETTLED), examples, phase, contents)
 
 
 def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgement:

@@ -4,10 +4,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from checkers.spark.errors import has_ended
+from checkers.spark.gather import whole
+from checkers.spark.partitions import read_in_one
+
+FEW = 1_000
+"""Rows of a table that is brought here."""
 
 
 def keep(frame: DataFrame) -> DataFrame:
@@ -16,7 +22,31 @@ def keep(frame: DataFrame) -> DataFrame:
     Not `persist`: Spark tells its listeners of every plan with all that is cached below it, and five tables
     that build on each other fill a driver's memory with descriptions.
     """
-    return frame.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK_DESER)
+    return whole(frame).localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK_DESER)
+
+
+def brought(frame: DataFrame) -> DataFrame:
+    """The same for a table that is small, however large a run was: it is brought here, and goes with each query that
+    looks at it. Spark then needs no job to send it on, and leaves out of a plan what comes of an empty one.
+    """
+    return here(frame.sparkSession, frame.toArrow())
+
+
+def collected(frame: DataFrame) -> list[dict[str, Any]]:
+    """The rows of a small table, here."""
+    return [row.asDict(recursive=True) for row in frame.collect()]
+
+
+def keep_or_bring(frame: DataFrame) -> DataFrame:
+    """The same for a table that is small in most runs: as `keep`, or as `brought` if it has few rows."""
+    kept = keep(frame)
+    few = kept.limit(FEW + 1).toArrow()
+    return kept if few.num_rows > FEW else here(frame.sparkSession, few)
+
+
+def here(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """A small table that is here, for queries."""
+    return read_in_one(spark.createDataFrame(table))
 
 
 @contextmanager

@@ -26,6 +26,8 @@ def spark_conf(settings: SparkSettings, folder: Path, here: str | None = None) -
         "spark.sql.execution.useObjectHashAggregateExec": "false",
         "spark.sql.autoBroadcastJoinThreshold": str(32 << 20),
         "spark.sql.maxPlanStringLength": "2000",
+        # Spark would shuffle what it takes for larger: it reckons a join as large as its sides multiplied.
+        "spark.sql.maxSinglePartitionBytes": str(2**63 - 1),
         # An analysis makes some 150 classes: Spark keeps 100, and would compile each again at each run.
         "spark.sql.codegen.cache.maxEntries": "4000",
         "spark.python.sql.dataFrameDebugging.enabled": "false",
@@ -48,7 +50,7 @@ def spark_conf(settings: SparkSettings, folder: Path, here: str | None = None) -
             ours["spark.python.daemon.module"] = settings.worker_daemon
     elif small:
         ours["spark.executor.defaultJavaOptions"] = " ".join(SMALL_HEAP)
-    if not small and PARTITIONS not in settings.conf:
+    if PARTITIONS not in settings.conf:
         ours[BY_ROWS] = "yes"
     if not settings.direct:
         ours["spark.driver.memory"] = settings.heap

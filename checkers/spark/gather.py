@@ -1,6 +1,9 @@
 """Bringing rows together by a key."""
 
 from pyspark.sql import DataFrame, GroupedData
+from pyspark.sql import functions as F
+
+from checkers.spark.partitions import in_one
 
 
 def gathered(frame: DataFrame, *keys: str) -> GroupedData:
@@ -9,4 +12,21 @@ def gathered(frame: DataFrame, *keys: str) -> GroupedData:
     Spark would aggregate each input partition first, which sorts it, and sort again what it has then shuffled.
     Where nearly every row has a key of its own the first time brings nothing: so the rows are shuffled as they are.
     """
-    return frame.repartition(*keys).groupBy(*keys)
+    return (frame if in_one(frame.sparkSession) else frame.repartition(*keys)).groupBy(*keys)
+
+
+def beside(frame: DataFrame) -> DataFrame:
+    """A table that fits into memory, to be joined by equal keys: sent to every task; or, where there is but one, looked
+    up in it, which needs no job of its own.
+    """
+    return together(frame) if in_one(frame.sparkSession) else F.broadcast(frame)
+
+
+def whole(frame: DataFrame) -> DataFrame:
+    """What an inner join has given, for what comes after it: Spark does not see that it is one partition still."""
+    return frame.coalesce(1) if in_one(frame.sparkSession) else frame
+
+
+def together(frame: DataFrame) -> DataFrame:
+    """The same of a table that may be too large to be sent to every task: Spark decides."""
+    return frame.coalesce(1).hint("shuffle_hash") if in_one(frame.sparkSession) else frame

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from checkers.spark.gather import beside
 from checkers.stored.sources import Sources, StoredRun
 from harness.history import Role
 
@@ -38,7 +39,7 @@ def _outputs(s: Sources) -> DataFrame:
     return (
         s["records"]
         .where("about is not null")
-        .join(F.broadcast(s["partitions"].select("run", "tp", "topic")), on=["run", "tp"])
+        .join(beside(s["partitions"].select("run", "tp", "topic")), on=["run", "tp"])
         .join(_visible(s), on=["run", "tp", "offset"], how="left")
         .selectExpr(
             *("run", "tp", "offset", "topic", "about", "digest", "coalesce(visible, false) as visible"),

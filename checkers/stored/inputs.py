@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.gather import gathered
+from checkers.spark.gather import beside, gathered
 from checkers.stored.sources import Sources
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -51,7 +51,7 @@ def make_groups(
             F.expr("max(next) as next"),
             F.expr("max(led) as led"),
         )
-        .join(F.broadcast(runs.select("run", "commits_logged")), on="run", how="left")
+        .join(beside(runs.select("run", "commits_logged")), on="run", how="left")
         .selectExpr(
             *("run", "group", "tp", "first"),
             "coalesce(led, if(commits_logged, commit.committed, next)) as final",
@@ -80,7 +80,7 @@ def _unjournaled(s: Sources, tps: DataFrame) -> DataFrame:
     )
     return (
         tps.select("run", "tp", "topic")
-        .join(F.broadcast(named), on=["run", "topic"])
+        .join(beside(named), on=["run", "topic"])
         .select("run", "stage", "group", "tp")
     )
 
@@ -92,10 +92,10 @@ def _followed(s: Sources, positions: DataFrame, unjournaled: DataFrame) -> DataF
     return (
         positions.where("visible and size(inputs) > 0")
         .selectExpr("run", "topic", "inline(inputs)")
-        .join(F.broadcast(makes), on=["run", "topic"])
+        .join(beside(makes), on=["run", "topic"])
         .groupBy("run", "stage", "tp")
         .agg(F.expr("max(offset) + 1 as led"))
-        .join(F.broadcast(followed), on=["run", "stage", "tp"])
+        .join(beside(followed), on=["run", "stage", "tp"])
         .select("run", "group", "tp", "led")
     )
 
@@ -144,7 +144,7 @@ def make_inputs(
     operations: DataFrame,
     unjournaled: bool = False,
 ) -> DataFrame:
-    """run, tp, offset, in_topic; each, lenient (see `checkers.stored.partitions.make_tps`); expected [group, stage,
+    """run, tp, offset, in_topic; each, lenient (see `checkers.stored.partitions.rows_of_tps`); expected [group, stage,
     slot, topic, digest, via (the topic whose record, made of the input, the stage takes; null: the input itself)];
     adds [group, topic, key, adds]; outputs [slot, topic, tp, offset, name, op, visible, digest, sole (it names no
     other input), claims (its operation claims inputs)]; claims [op, group, settled, transactional, writes]; judgeable
@@ -178,7 +178,7 @@ def make_inputs(
             F.expr("array_sort(collect_list(output)) as outputs"),
             F.expr("array_sort(collect_list(claim)) as claims"),
         )
-        .join(F.broadcast(edges), on=["run", "tp"], how="left")
+        .join(beside(edges), on=["run", "tp"], how="left")
         .selectExpr(
             *("run", "tp", "offset", "in_topic", "each", "lenient"),
             "coalesce(here.visible, false) as visible",
@@ -202,11 +202,11 @@ def _named(s: Sources) -> DataFrame:
     """`expected`, with a name for each stage that commits for no group and keeps no journals. Of one that was stopped
     with inputs left nobody knows how far it was: it may take them in any order.
     """
-    drained = F.broadcast(s["runs"].where("drained").select("run"))
+    drained = beside(s["runs"].where("drained").select("run"))
     followed = s["stages"].where("journaled = false and group is null").join(drained, on="run")
     followed = followed.select("run", "stage").distinct()
     named = followed.selectExpr("run", "stage", f"concat('{FOLLOWED}', stage) as goes_by")
-    rows = s["expected"].join(F.broadcast(named), on=["run", "stage"], how="left")
+    rows = s["expected"].join(beside(named), on=["run", "stage"], how="left")
     return rows.withColumn("group", F.expr("coalesce(group, goes_by)"))
 
 

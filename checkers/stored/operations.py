@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.gather import gathered
+from checkers.spark.gather import beside, gathered
 from checkers.stored.partitions import effective
 from checkers.stored.sources import Sources
 from harness.history import Fate, Outcome
@@ -48,8 +48,8 @@ def make_operations(
     return (
         grouped.where("operation is not null")
         .selectExpr("*", "operation.journal")
-        .join(F.broadcast(runs.select("run", "commits_logged", "commits_whole")), on="run", how="left")
-        .join(F.broadcast(sound), on=["run", "journal"], how="left")
+        .join(beside(runs.select("run", "commits_logged", "commits_whole")), on="run", how="left")
+        .join(beside(sound), on=["run", "journal"], how="left")
         .selectExpr(
             *("run", "op", "operation", "records", "commits", "claims", "commits_logged", "commits_whole"),
             "coalesce(unbroken, false) as sound",
@@ -62,9 +62,7 @@ def make_operations(
 
 def _operations(s: Sources) -> DataFrame:
     """What its client told of each."""
-    columns = (
-        "journal, f, stage, fenced, group, transactional_id, outcome, asked, call_ns, commit_ns, return_ns"
-    )
+    columns = "journal, f, stage, fenced, group, transactional_id, txn, outcome, asked, call_ns, commit_ns, return_ns"
     return s["ops"].selectExpr("run", "op", f"struct({columns}, {TOLD} as told) as operation")
 
 

@@ -1,10 +1,42 @@
-"""By partition and offset: what the log holds in each place, and what became of it."""
+"""By partition: what the log holds of it, how far it was read, and what its readers promise; by topic the same."""
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from checkers.stored.sources import Sources
+import pyarrow as pa
+
+from checkers.stored.tally import Tally
 from harness.history import Fate, Guarantee, Isolation, Positions, Role
+
+Row = Mapping[str, Any]
+Place = tuple[int, int]
+"""A run, and a partition of it."""
+_i64 = pa.int64()
+TPS = pa.schema(
+    [
+        ("run", _i64),
+        ("tp", pa.int32()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        *((name, pa.bool_()) for name in ("internal", "compacted", "is_input", "ordered", "each", "logged")),
+        ("lenient", pa.list_(pa.string())),
+        *((name, _i64) for name in ("log_start", "log_end", "high_watermark", "followers")),
+        ("unreadable", pa.struct([("broker", pa.int32()), ("log_end", _i64), ("high_watermark", _i64)])),
+        *((name, _i64) for name in ("rc_first", "rc_next")),
+        ("rc_end", pa.bool_()),
+        *((name, _i64) for name in ("ru_first", "ru_next")),
+        ("ru_end", pa.bool_()),
+    ]
+)
+TOPICS = pa.schema(
+    [
+        ("run", _i64),
+        ("topic", pa.string()),
+        *((f"topic_{name}", pa.bool_()) for name in ("rc_end", "ru_end", "logged", "whole")),
+        *((name, pa.bool_()) for name in ("announced", "named")),
+    ]
+)
 
 
 def effective(fate: str) -> str:
@@ -12,7 +44,9 @@ def effective(fate: str) -> str:
     return f"if({fate} = '{Fate.PLAIN.value}', '{Fate.COMMIT.value}', {fate})"
 
 
-def make_tps(s: Sources) -> DataFrame:
+def rows_of_tps(
+    partitions: Iterable[Row], replicas: Iterable[Row], ends: Iterable[Row], stages: Iterable[Row]
+) -> list[Row]:
     """run, tp, topic, partition, internal, compacted, is_input; ordered (every stage that reads it promises
     order); each (a stage takes its records in any order, and marks each as done); lenient [stage] (of the run: those
     that promise an effect at least once); logged (the leader's log is here and whole), log_start, log_end,
@@ -21,81 +55,115 @@ def make_tps(s: Sources) -> DataFrame:
     ru: rc_first (where they began, or where the log begins, if that is higher), rc_next, rc_end (came to the
     sentinel), ru_first, ru_next, ru_end.
     """
-    start = "if(logged, log_start, null)"
-    return (
-        s["partitions"]
-        .join(F.broadcast(_leaders(s)), on=["run", "tp"], how="left")
-        .join(F.broadcast(_readers(s)), on=["run", "tp"], how="left")
-        .join(F.broadcast(_input_topics(s)), on=["run", "topic"], how="left")
-        .join(F.broadcast(_lenient(s)), on="run", how="left")
-        .selectExpr(
-            *("run", "tp", "topic", "partition", "internal", "compacted"),
-            *(f"coalesce({flag}, false) as {flag}" for flag in ("is_input", "ordered", "each", "logged")),
-            "lenient",
-            *("log_start", "log_end", "high_watermark"),
-            "coalesce(followers, 0) as followers",
-            "unreadable",
-            f"greatest(rc.first, {start}) as rc_first",
-            "rc.next as rc_next",
-            "rc.sentinel_offset is not null as rc_end",
-            f"greatest(ru.first, {start}) as ru_first",
-            "ru.next as ru_next",
-            "ru.sentinel_offset is not null as ru_end",
-        )
-    )
+    logs, readers = _by_place(replicas), _by_place(ends)
+    read, lenient = _input_topics(stages), _lenient(stages)
+    rows: list[Row] = []
+    for one in partitions:
+        place = (one["run"], one["tp"])
+        log = _log(logs.get(place, ()))
+        edges = _reach(readers.get(place, ()), log["log_start"] if log["logged"] else None)
+        of_topic = read.get((one["run"], one["topic"]), {"is_input": False, "ordered": False, "each": False})
+        rows.append({**one, **log, **edges, **of_topic, "lenient": lenient.get(one["run"])})
+    return rows
 
 
-def _leaders(s: Sources) -> DataFrame:
-    """By partition, how far the log of its one leader goes, and a follower that cannot be read to the end."""
-    # A torn tail above the high watermark is what a killed broker may leave: Kafka cuts it off.
-    short = "damaged is not null and coalesce(log_end < high_watermark, true)"
-    log = "struct(damaged is null as logged, log_start, log_end, high_watermark)"
-    told = (
-        f"min(if(leader, {log}, null)) as log",
-        "count(if(not leader, 1, null)) as followers",
-        f"min(if(not leader and {short}, struct(broker, log_end, high_watermark), null)) as unreadable",
-    )
-    found = s["replicas"].groupBy("run", "tp").agg(*map(F.expr, told))
-    return found.select("run", "tp", "log.*", "followers", "unreadable")
+def _by_place(rows: Iterable[Row]) -> Mapping[Place, list[Row]]:
+    found: dict[Place, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row["run"], row["tp"]].append(row)
+    return found
 
 
-def _readers(s: Sources) -> DataFrame:
-    """By partition, how far the final readers came, one of each isolation level: rc, ru."""
-    levels = (("rc", Isolation.READ_COMMITTED), ("ru", Isolation.READ_UNCOMMITTED))
-    return (
-        s["ends"]
-        .where(f"coalesce(role != '{Role.OBSERVER.value}', true)")
-        .groupBy("run", "tp")
-        .agg(
-            *(
-                F.expr(
-                    f"min(if(isolation = '{level.value}', struct(first, next, sentinel_offset), null)) as {name}"
-                )
-                for name, level in levels
-            )
-        )
-    )
+LOG = ("log_start", "log_end", "high_watermark")
 
 
-def _input_topics(s: Sources) -> DataFrame:
+def _log(replicas: Iterable[Row]) -> Row:
+    """How far the log of the one leader goes, and a follower that cannot be read to the end."""
+    leaders: list[Row] = [{"logged": one["damaged"] is None, **_part(one, LOG)} for one in replicas if one["leader"]]
+    followers = [one for one in replicas if not one["leader"]]
+    short = [_part(one, ("broker", "log_end", "high_watermark")) for one in followers if _is_short(one)]
+    log = min(leaders or [{"logged": False, **dict.fromkeys(LOG)}], key=_order)
+    return {
+        **log,
+        "followers": len(followers),
+        "unreadable": min(short, key=_order, default=None),
+    }
+
+
+def _is_short(replica: Row) -> bool:
+    """A torn tail above the high watermark is what a killed broker may leave: Kafka cuts it off."""
+    end, mark = replica["log_end"], replica["high_watermark"]
+    return replica["damaged"] is not None and (end is None or mark is None or end < mark)
+
+
+def _reach(ends: Iterable[Row], start: int | None) -> Row:
+    """How far the final readers came, one of each isolation level."""
+    found: dict[str, Any] = {}
+    for name, level in (("rc", Isolation.READ_COMMITTED), ("ru", Isolation.READ_UNCOMMITTED)):
+        own = [one for one in ends if one["role"] != Role.OBSERVER.value and one["isolation"] == level.value]
+        came = min((_part(one, ("first", "next", "sentinel_offset")) for one in own), key=_order, default={})
+        firsts = [first for first in (came.get("first"), start) if first is not None]
+        found[f"{name}_first"] = max(firsts, default=None)
+        found[f"{name}_next"] = came.get("next")
+        found[f"{name}_end"] = came.get("sentinel_offset") is not None
+    return found
+
+
+def _part(row: Row, names: Iterable[str]) -> Row:
+    return {name: row[name] for name in names}
+
+
+def _order(row: Row) -> list[tuple[bool, Any]]:
+    """By the columns in their order, null first."""
+    return [(value is not None, value if value is not None else 0) for value in row.values()]
+
+
+def _input_topics(stages: Iterable[Row]) -> Mapping[tuple[int, str], Row]:
     """By topic that a stage reads, what its stages promise."""
-    return (
-        s["stages"]
-        .selectExpr("run", "in_topic as topic", "coalesce(ordered, false) as ordered", "positions")
-        .groupBy("run", "topic")
-        .agg(
-            F.expr("true as is_input"),
-            F.expr("every(ordered) as ordered"),
-            F.expr(f"coalesce(some(positions = '{Positions.EACH.value}'), false) as each"),
-        )
-    )
+    readers: dict[tuple[int, str], list[Row]] = defaultdict(list)
+    for stage in stages:
+        readers[stage["run"], stage["in_topic"]].append(stage)
+    return {
+        topic: {
+            "is_input": True,
+            "ordered": all(stage["ordered"] for stage in of),
+            "each": any(stage["positions"] == Positions.EACH.value for stage in of),
+        }
+        for topic, of in readers.items()
+    }
 
 
-def _lenient(s: Sources) -> DataFrame:
+def _lenient(stages: Iterable[Row]) -> Mapping[int, list[str]]:
     """By run, the stages whose own guarantee permits that an input takes effect more than once."""
-    return (
-        s["stages"]
-        .where(f"guarantee = '{Guarantee.AT_LEAST_ONCE.value}'")
-        .groupBy("run")
-        .agg(F.expr("collect_set(stage) as lenient"))
-    )
+    found: dict[int, set[str]] = defaultdict(set)
+    for stage in stages:
+        if stage["guarantee"] == Guarantee.AT_LEAST_ONCE.value:
+            found[stage["run"]].add(stage["stage"])
+    return {run: sorted(names) for run, names in found.items()}
+
+
+def rows_of_topics(tps: Iterable[Row], raw: Tally) -> list[Row]:
+    """run, topic; of all its partitions together: topic_rc_end, topic_ru_end, topic_logged,
+    topic_whole (none of them is compacted, or begins above 0);
+    announced (somebody has announced a send to it); named (outputs that name their inputs are due in it, of stages
+    without journals).
+    """
+    of: dict[tuple[int, str], list[Row]] = defaultdict(list)
+    for tp in tps:
+        if not tp["internal"]:
+            of[tp["run"], tp["topic"]].append(tp)
+    return [
+        {
+            "run": run,
+            "topic": topic,
+            **{f"topic_{name}": all(tp[name] for tp in its) for name in ("rc_end", "ru_end", "logged")},
+            "topic_whole": all(not tp["compacted"] and not _begins_late(tp) for tp in its),
+            "announced": topic in raw.texts(run, "sends"),
+            "named": topic in raw.texts(run, "named"),
+        }
+        for (run, topic), its in of.items()
+    ]
+
+
+def _begins_late(tp: Row) -> bool:
+    return any(tp[first] for first in ("rc_first", "ru_first"))

@@ -16,6 +16,7 @@ is said either. Where inputs may be taken in any order nothing is said at all.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from checkers.spark.gather import beside, together
 from checkers.stored.sources import Sources
 from harness.history import Role
 
@@ -42,7 +43,7 @@ def make_moves(s: Sources, tps: DataFrame, positions: DataFrame, operations: Dat
     group, gained_ns: of a start; first, given_to: of a commit, its first input, and the last record that its
     process had been given.
     """
-    unordered = F.broadcast(tps.where("each").select(*PLACE))
+    unordered = beside(tps.where("each").select(*PLACE))
     united = _points(s, unordered).unionByName(_events(s, operations), allowMissingColumns=True)
     rows = _indexed(united, positions.where("given and not sentinel").select(*PLACE, "offset"))
     by_process = "partition by run, tp, journal, sent order by time_ns, kind, op, n"
@@ -129,7 +130,7 @@ def _points(s: Sources, unordered: DataFrame) -> DataFrame:
     # The order of polls within a transaction is that of its micro-operations, which the clients' own history has.
     apart = s["ops"].where("txn is null").select("run", "op", "f", "journal", "call_ns", "return_ns")
     return (
-        inside.join(apart, on=["run", "op"])
+        inside.join(together(apart), on=["run", "op"])
         .selectExpr("*", f"explode({ends}) as point")
         .selectExpr(
             *(*PLACE, "journal", "sent", "point.kind", "op", "point.n", "point.offset", "role", "call_ns"),

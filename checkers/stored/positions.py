@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.gather import gathered
+from checkers.spark.gather import beside, gathered
 from checkers.stored.sources import Sources
 from harness.history import Fate, Isolation, Role
 
@@ -46,8 +46,8 @@ def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
     takes_effect = (
         "coalesce(log.fate in ('commit', 'plain') and coalesce(offset < high_watermark, true), false)"
     )
-    placed = grouped.join(F.broadcast(tps), on=["run", "tp"], how="inner")
-    return placed.join(F.broadcast(first_open), on=["run", "tp"], how="left").selectExpr(
+    opened = grouped.join(beside(first_open), on=["run", "tp"], how="left")
+    return opened.join(beside(tps), on=["run", "tp"], how="inner").selectExpr(
         *("run", "tp", "offset", "topic", "internal", "is_input", "logged", "high_watermark", "rc_end"),
         "log is not null as held",
         *(
@@ -115,7 +115,7 @@ def _name(value: str) -> str:
     return f"if({value} is not null, xxhash64({value}), null)"
 
 
-def make_deliveries(s: Sources, positions: DataFrame) -> DataFrame:
+def make_deliveries(s: Sources, positions: DataFrame, runs: DataFrame) -> DataFrame:
     """Every delivery of a record of which some delivery may be wrong; few, in most runs none.
 
     run, tp, offset, op, n, value, role, promised, return_ns; of the position: stored (the value in the final
@@ -127,7 +127,7 @@ def make_deliveries(s: Sources, positions: DataFrame) -> DataFrame:
     uncommitted = f"coalesce({here} and fate in ('abort', 'open'), false)"
     early = f"coalesce({here} and fate = 'commit' and wall_ms + promised_ns / 1e6 < marker_ms, false)"
     suspects = (
-        positions.join(F.broadcast(s["runs"].select("run", "wall_ms")), on="run", how="left")
+        positions.join(beside(runs.select("run", "wall_ms")), on="run", how="left")
         .selectExpr(
             *("run", "tp", "offset"),
             "if(found, value, null) as stored",
@@ -139,4 +139,4 @@ def make_deliveries(s: Sources, positions: DataFrame) -> DataFrame:
         .where("differ or uncommitted or above or vanished")
     )
     columns = ["run", "tp", "offset", "op", "n", "value", "role", "promised", "return_ns"]
-    return s["polls"].select(*columns).join(F.broadcast(suspects), on=["run", "tp", "offset"], how="inner")
+    return s["polls"].select(*columns).join(beside(suspects), on=["run", "tp", "offset"], how="inner")

@@ -3,6 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from checkers.spark.gather import beside, whole
 from checkers.stored.sources import Sources
 from harness.history import Fate
 
@@ -33,8 +34,8 @@ def make_batches(s: Sources, tps: DataFrame, runs: DataFrame) -> DataFrame:
     state = "struct(transactional_id, state, state_epoch, tps) as state"
     return (
         _fated(s, tps)
-        .join(F.broadcast(_last_states(s)), on=["run", "producer_id"], how="left")
-        .join(F.broadcast(runs.select(*QUIET)), on="run", how="left")
+        .join(beside(_last_states(s)), on=["run", "producer_id"], how="left")
+        .join(beside(runs.select(*QUIET)), on="run", how="left")
         .selectExpr(
             *("run", "tp", "base_offset", "last_offset", "producer_id", "epoch", "base_sequence"),
             *("transactional", "fate"),
@@ -61,10 +62,9 @@ def _fated(s: Sources, tps: DataFrame) -> DataFrame:
     here = tps.where(f"logged and topic != '{TRANSACTIONS_TOPIC}'").select(
         "run", "tp", "internal", "compacted", "log_start", "high_watermark"
     )
+    entries = s["batches"].where("leader").join(beside(here), on=["run", "tp"], how="inner")
     return (
-        s["batches"]
-        .where("leader")
-        .join(F.broadcast(here), on=["run", "tp"], how="inner")
+        whole(entries)
         .selectExpr(
             "*",
             f"last({marker}, true) over {above} as decided",
@@ -107,7 +107,7 @@ def make_states(s: Sources, runs: DataFrame) -> DataFrame:
             f"lag({row}, 3) over {by_id} as before_3",
             f"lead(true) over {by_id} is null as last",
         )
-        .join(F.broadcast(runs.select(*QUIET)), on="run", how="left")
+        .join(beside(runs.select(*QUIET)), on="run", how="left")
         .selectExpr(
             *("run", "log_tp", "log_offset", "transactional_id", "producer_id", "epoch", "state", "tps"),
             *("timeout_ms", "start_ms", "update_ms", "before", "before_2", "before_3", "last"),
@@ -123,27 +123,4 @@ def _last_states(s: Sources) -> DataFrame:
     return last.selectExpr(
         *("run", "producer_id", "last.transactional_id", "last.state", "last.epoch as state_epoch"),
         *("last.tps", "last.timeout_ms", "last.start_ms"),
-    )
-
-
-def make_quiet(s: Sources, tps: DataFrame) -> DataFrame:
-    """By run: judgeable (the run came to its end, and the whole transaction log is here), end_ms (wall),
-    longest_ms (the longest time-out of its transactions).
-    """
-    whole = (
-        tps.where(f"topic = '{TRANSACTIONS_TOPIC}'").groupBy("run").agg(F.expr("every(logged) as log_whole"))
-    )
-    told = (
-        s["transactions"].groupBy("run").agg(F.expr("max(timeout_ms) as longest_ms"), F.expr("true as told"))
-    )
-    ended = s["records"].where("sentinel").groupBy("run").agg(F.expr("max(timestamp_ms) as end_ms"))
-    return (
-        s["runs"]
-        .join(whole, on="run", how="left")
-        .join(told, on="run", how="left")
-        .join(ended, on="run", how="left")
-        .selectExpr(
-            *("run", "coalesce(end_ms, rested_ms) as end_ms", "longest_ms"),
-            "whole and coalesce(log_whole, false) and coalesce(told, false) as judgeable",
-        )
     )

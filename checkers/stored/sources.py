@@ -10,11 +10,17 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from checkers.spark.checkpoint import here
+from checkers.spark.partitions import read_in_one
 from harness.errors import UnreadableInput
 from harness.history import Premise
 from harness.promises import Promises
 from harness.record.schema import HISTORY, LOG, unfit
 
+HERE_ROWS = 2_000
+"""A table of at most so many rows, of all runs together, is read here and goes with each query that looks at it: Spark
+needs no job to read it or to send it on, and leaves out of a plan what comes of an empty one.
+"""
 CLOCK_MARGIN_MS = 50.0
 """How far two readings of one clock may stand apart before a delivery counts as too early."""
 
@@ -89,25 +95,34 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
             "drained": pa.array([run.drained for run in runs], pa.bool_()),
         }
     )
-    return {**sources, "runs": spark.createDataFrame(rows)}
+    return {**sources, "runs": here(spark, rows)}
 
 
 def count_rows(runs: Sequence[StoredRun]) -> int:
     """Of all their tables, by the files' own count."""
     rooms = (("history", HISTORY), ("log", LOG))
     paths = {run.folder / room / f"{table}.parquet" for run in runs for room, of in rooms for table in of}
-    return sum(pq.read_metadata(path).num_rows for path in paths if path.exists())
+    return sum(_footer(path).num_rows for path in paths if path.exists())
 
 
 def _scan(spark: SparkSession, folders: Sequence[Path], table: str, schema: pa.Schema) -> DataFrame:
     """One table from all folders, with the schema that it must have."""
     wanted = from_arrow_schema(schema)
     paths = [folder / f"{table}.parquet" for folder in folders]
+    if sum(_checked(path, table).num_rows for path in paths) <= HERE_ROWS:
+        return here(spark, _read_here(paths, schema))
+    return read_in_one(spark.read.schema(wanted).parquet(*map(literal, paths)))
+
+
+def _read_here(paths: Sequence[Path], schema: pa.Schema) -> pa.Table:
+    """One table from all files, with a null for what an earlier version did not write; raises `UnreadableInput`."""
+    parts = [schema.empty_table()]
     for path in paths:
-        _check(path, table)
-    if not paths:
-        return spark.createDataFrame(schema.empty_table())
-    return spark.read.schema(wanted).parquet(*map(literal, paths))
+        try:
+            parts.append(pq.read_table(path, page_checksum_verification=True))
+        except (OSError, pa.ArrowException) as error:
+            raise UnreadableInput(f"{path} is damaged: a part of it cannot be read") from error
+    return pa.concat_tables(parts, promote_options="default").select(schema.names)
 
 
 def literal(path: Path | str) -> str:
@@ -115,13 +130,19 @@ def literal(path: Path | str) -> str:
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path))
 
 
-def _check(path: Path, table: str) -> None:
-    """Read the file's footer, so that a damaged file is named before any job starts."""
-    try:
-        column = unfit(table, pq.read_schema(path))
-    except (OSError, pa.ArrowException) as error:
-        raise UnreadableInput(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+def _checked(path: Path, table: str) -> pq.FileMetaData:
+    """The file's footer, so that a damaged file is named before any job starts; raises `UnreadableInput`."""
+    footer = _footer(path)
+    column = unfit(table, footer.schema.to_arrow_schema())
     if column is not None:
         raise UnreadableInput(
             f"{path} is no {table} table: column {column} is missing, of another type, or unknown"
         )
+    return footer
+
+
+def _footer(path: Path) -> pq.FileMetaData:
+    try:
+        return pq.read_metadata(path)
+    except (OSError, pa.ArrowException) as error:
+        raise UnreadableInput(f"{path} cannot be read: {str(error).splitlines()[0]}") from error

@@ -9,6 +9,7 @@ before them are left out. Where the numbers differ all the same, nothing is said
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from checkers.spark.gather import beside
 from checkers.stored.producers import COMPLETE, TRANSACTIONS_TOPIC
 from checkers.stored.sources import Sources
 
@@ -60,7 +61,7 @@ def make_spans(
             F.expr("array_sort(collect_list(commit)) as commits"),
         )
         .join(_whole(of), on=[*SPAN], how="left")
-        .join(F.broadcast(_reads(s, runs, tps, positions)), on="run", how="left")
+        .join(beside(_reads(s, runs, tps, positions)), on="run", how="left")
     )
 
 
@@ -104,7 +105,7 @@ def _markers(s: Sources, tps: DataFrame) -> DataFrame:
     return (
         s["batches"]
         .where("leader and producer_id >= 0")
-        .join(F.broadcast(here), on=["run", "tp"])
+        .join(beside(here), on=["run", "tp"])
         .selectExpr("*", f"coalesce({before} = struct(marker, epoch), false) as again")
         .where("control and marker is not null")
         .selectExpr(
@@ -128,7 +129,7 @@ def _completions(tps: DataFrame, states: DataFrame) -> DataFrame:
     )
     return (
         states.where(f"state in {COMPLETE}")
-        .join(F.broadcast(whole), on="run", how="left_semi")
+        .join(beside(whole), on="run", how="left_semi")
         .selectExpr(
             *SPAN,
             "transactional_id",
@@ -158,7 +159,7 @@ def _commits(tps: DataFrame, positions: DataFrame) -> DataFrame:
             "*", f"coalesce(max(if(effect != 'abort', committed, null)) over {EARLIER}, 0L) as first"
         )
         .where("marker_offset is not null")
-        .join(F.broadcast(tps.select("run", "tp", "log_end")), on=["run", "tp"], how="left")
+        .join(beside(tps.select("run", "tp", "log_end")), on=["run", "tp"], how="left")
         .selectExpr(
             *("run", "log_tp as in_tp", "marker_offset"),
             "struct(tp, committed, first, log_end as end, group, log_tp, log_offset, effect) as commit",
@@ -173,28 +174,28 @@ def _reads(s: Sources, runs: DataFrame, tps: DataFrame, positions: DataFrame) ->
     hands records on to itself, and an output comes in another transaction than the offset of its input. So is what a
     stage reads that keeps its offsets elsewhere.
     """
-    whole = F.broadcast(runs.where("offsets_whole").select("run"))
+    whole = beside(runs.where("offsets_whole").select("run"))
     named = s["stages"].where("journaled = false and group is not null")
     taken = (
         positions.where("commit is not null")
         .selectExpr("run", "commit.group", "commit.tp")
         .distinct()
-        .join(F.broadcast(tps.selectExpr("run", "tp", "topic as in_topic")), on=["run", "tp"])
+        .join(beside(tps.selectExpr("run", "tp", "topic as in_topic")), on=["run", "tp"])
         .select("run", "group", "in_topic")
         .distinct()
     )
     read = named.select("run", "group", "in_topic")
-    on_its_own = taken.join(F.broadcast(read), on=["run", "group", "in_topic"], how="left_anti")
+    on_its_own = taken.join(beside(read), on=["run", "group", "in_topic"], how="left_anti")
     handing_on = named.join(
-        F.broadcast(on_its_own.select("run", "group").distinct()), on=["run", "group"], how="left_semi"
+        beside(on_its_own.select("run", "group").distinct()), on=["run", "group"], how="left_semi"
     )
     elsewhere = s["stages"].where("journaled = false and group is null").unionByName(handing_on)
     stages = named.join(whole, on="run").join(
-        F.broadcast(elsewhere.select("run", "in_topic").distinct()), on=["run", "in_topic"], how="left_anti"
+        beside(elsewhere.select("run", "in_topic").distinct()), on=["run", "in_topic"], how="left_anti"
     )
     return (
         tps.selectExpr("run", "tp", "topic as in_topic")
-        .join(F.broadcast(stages.select("run", "in_topic").distinct()), on=["run", "in_topic"])
+        .join(beside(stages.select("run", "in_topic").distinct()), on=["run", "in_topic"])
         .groupBy("run")
         .agg(F.expr("collect_set(tp) as reads"))
     )

@@ -19,29 +19,37 @@ run. A checker filters them and takes their lists apart; it makes no shuffle of 
 `losses`      the moments at which partitions were taken from a worker
 """
 
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from checkers.spark.checkpoint import keep
-from checkers.stored.inputs import OFFSETS_TOPIC, make_groups, make_inputs, make_ranges
+from checkers.spark.checkpoint import brought, keep, keep_or_bring
+from checkers.stored.inputs import make_groups, make_inputs, make_ranges
 from checkers.stored.operations import make_operations
-from checkers.stored.partitions import make_tps
+from checkers.stored.partitions import Row
 from checkers.stored.position_events import make_moves
 from checkers.stored.positions import make_deliveries, make_positions
-from checkers.stored.producers import make_batches, make_quiet, make_states
+from checkers.stored.producers import make_batches, make_states
+from checkers.stored.small import Small, make_small
 from checkers.stored.sources import Sources
 from checkers.stored.spans import make_spans
+from checkers.stored.tally import Tally
 from checkers.stored.values import make_values
 from harness.history import Outcome
+
+TOGETHER = 2
+"""Tables that are under way together: more of them would only wait for those before them."""
 
 
 @dataclass(frozen=True)
 class Tables:
-    """The shared tables; the columns of each stand at the function that makes it."""
+    """The shared tables; the columns of each stand at the function that makes it. One that is still being made may
+    stand here as a `Future`: who asks for it waits until it is there.
+    """
 
     suffix: ClassVar = ""
     """Of the functions that look at them."""
@@ -66,129 +74,87 @@ class Tables:
     polls: DataFrame  # as recorded: to be joined with a few records that are suspected
     headers: DataFrame  # as recorded: every replica's batches
     replicas: DataFrame
+    raw: Tally  # what is counted of the recorded tables
+    facts: Mapping[str, Sequence[Row]]  # by kind, small tables of which each row is a fact of its run
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        return value.result() if isinstance(value, Future) else value
+
+    def wait(self) -> None:
+        """Until all of them are there; raises what came of the first that could not be made."""
+        for field in fields(self):
+            getattr(self, field.name)
 
 
-def make_tables(sources: Sources, unjournaled: bool = False) -> Tables:
-    """The shared tables, each computed once; the small ones while the large ones are under way. `unjournaled`: a stage
-    of these runs keeps no journals.
+@contextmanager
+def making_tables(
+    sources: Sources, unjournaled: bool = False, small: Small | None = None
+) -> Iterator[Tables]:
+    """The shared tables, each computed once, at their places while they are still being made: a check may begin as soon
+    as those are there that it looks at. `unjournaled`: a stage of these runs keeps no journals; `small`: tables that
+    are there already.
     """
-    with ThreadPoolExecutor(max_workers=2, thread_name_prefix="tables") as pool:
-        journals = pool.submit(lambda: keep(_journals(sources)))
-        tps = keep(make_tps(sources))
-        topics = pool.submit(lambda: keep(_topics(sources, tps)))
-        runs = keep(_runs(sources, tps))
+    known = small or make_small(sources)
+    runs, tps, journals = known.runs, known.tps, known.journals
+    with ThreadPoolExecutor(max_workers=TOGETHER, thread_name_prefix="tables") as pool:
+        batches = pool.submit(lambda: keep(make_batches(sources, tps, runs)))
         states = pool.submit(lambda: keep(make_states(sources, runs)))
-        batches = keep(make_batches(sources, tps, runs))
-        positions = keep(make_positions(sources, tps, batches))
-        deliveries = pool.submit(lambda: keep(make_deliveries(sources, positions)))
-        values = keep(make_values(sources, positions))
-        operations = keep(make_operations(sources, runs, journals.result(), positions, values))
-        moves = keep(make_moves(sources, tps, positions, operations))
-        ranges = pool.submit(lambda: keep(make_ranges(operations, moves)))
-        groups = pool.submit(
-            lambda: keep(make_groups(sources, runs, tps, positions, operations, unjournaled))
+        positions = pool.submit(lambda: keep(make_positions(sources, tps, batches.result())))
+        values = pool.submit(lambda: keep(make_values(sources, positions.result())))
+        deliveries = pool.submit(lambda: keep_or_bring(make_deliveries(sources, positions.result(), runs)))
+        operations = pool.submit(
+            lambda: keep(make_operations(sources, runs, journals, positions.result(), values.result()))
         )
-        inputs = keep(make_inputs(sources, tps, positions, values, operations, unjournaled))
-        spans = keep(make_spans(sources, runs, tps, states.result(), positions)) if unjournaled else None
-        return Tables(
-            runs=runs,
-            tps=tps,
-            topics=topics.result(),
-            batches=batches,
-            states=states.result(),
-            positions=positions,
-            deliveries=deliveries.result(),
-            values=values,
-            operations=operations,
-            inputs=inputs,
-            groups=groups.result(),
-            moves=moves,
-            ranges=ranges.result(),
+        inputs = pool.submit(
+            lambda: keep(
+                make_inputs(
+                    sources, tps, positions.result(), values.result(), operations.result(), unjournaled
+                )
+            )
+        )
+        moves = pool.submit(
+            lambda: keep_or_bring(make_moves(sources, tps, positions.result(), operations.result()))
+        )
+        groups = pool.submit(
+            lambda: brought(
+                make_groups(sources, runs, tps, positions.result(), operations.result(), unjournaled)
+            )
+        )
+        ranges = pool.submit(lambda: keep(make_ranges(operations.result(), moves.result())))
+        spans = pool.submit(
+            lambda: (
+                keep(make_spans(sources, runs, tps, states.result(), positions.result()))
+                if unjournaled
+                else None
+            )
+        )
+        coming: dict[str, Any] = {  # futures: see `Tables`
+            "batches": batches,
+            "states": states,
+            "positions": positions,
+            "values": values,
+            "deliveries": deliveries,
+            "operations": operations,
+            "inputs": inputs,
+            "moves": moves,
+            "groups": groups,
+            "ranges": ranges,
+            "spans": spans,
+        }
+        yield Tables(
+            **vars(known),
+            **coming,
             inits=sources["ops"].where(f"f = 'init' and outcome = '{Outcome.OK.value}'"),
-            spans=spans,
             losses=sources["assignments"].where("not gained").select("run", "journal", "time_ns"),
-            journals=journals.result(),
             polls=sources["polls"],
             headers=sources["batches"],
             replicas=sources["replicas"],
         )
 
 
-def _topics(s: Sources, tps: DataFrame) -> DataFrame:
-    """run, topic; of all its partitions together: topic_rc_end, topic_ru_end, topic_logged,
-    topic_whole (none of them is compacted, or begins above 0);
-    announced (somebody has announced a send to it); named (outputs that name their inputs are due in it, of stages
-    without journals).
-    """
-    announced = s["sends"].select("run", "topic").distinct().selectExpr("*", "true as announced")
-    named = (
-        s["expected"]
-        .where("slot is not null and about is null")
-        .join(F.broadcast(s["stages"].where("journaled = false")), on=["run", "stage"], how="left_semi")
-        .select("run", "topic")
-        .distinct()
-        .selectExpr("*", "true as named")
-    )
-    whole = "not compacted and coalesce(greatest(rc_first, ru_first), 0) = 0"
-    told = (
-        "every(rc_end) as topic_rc_end",
-        "every(ru_end) as topic_ru_end",
-        "every(logged) as topic_logged",
-        f"every({whole}) as topic_whole",
-    )
-    return (
-        tps.where("not internal")
-        .groupBy("run", "topic")
-        .agg(*map(F.expr, told))
-        .join(announced, on=["run", "topic"], how="left")
-        .join(named, on=["run", "topic"], how="left")
-        .fillna(False, ["announced", "named"])
-    )
-
-
-def _runs(s: Sources, tps: DataFrame) -> DataFrame:
-    """run, wall_ms, whole, healed_ns, session_ms; commits_logged (the whole log of offset commits is
-    here), offsets_whole (and is not compacted), commits_whole (and each of a group of the pipeline's is
-    transactional and names its operation); and the columns of `checkers.stored.producers.make_quiet`.
-    """
-    topic = (
-        tps.where(f"topic = '{OFFSETS_TOPIC}'")
-        .groupBy("run")
-        .agg(
-            F.expr("every(logged) as commits_logged"),
-            F.expr("every(logged and not compacted) as offsets_whole"),
-        )
-    )
-    commits = (
-        s["offsets"]
-        .join(F.broadcast(s["stages"].select("run", "group")), on=["run", "group"], how="left_semi")
-        .groupBy("run")
-        .agg(F.expr("every(op is not null and transactional) as commits_named"))
-    )
-    return (
-        s["runs"]
-        .join(topic, on="run", how="left")
-        .join(commits, on="run", how="left")
-        .join(make_quiet(s, tps), on="run", how="left")
-        .selectExpr(
-            *("run", "judgeable", "end_ms", "longest_ms", "wall_ms", "whole", "healed_ns", "session_ms"),
-            "coalesce(commits_logged, false) as commits_logged",
-            "coalesce(offsets_whole, false) as offsets_whole",
-            "coalesce(offsets_whole and coalesce(commits_named, true), false) as commits_whole",
-        )
-    )
-
-
-def _journals(s: Sources) -> DataFrame:
-    """run, journal, role, ended, intact (all that it ever held is here), unbroken (the last line aside)."""
-    counted = s["ops"].groupBy("run", "journal").agg(F.expr("count(1) as counted"))
-    whole = "(missing_lines = 0 and coalesce(counted, 0) = ops)"
-    return (
-        s["journals"]
-        .join(counted, on=["run", "journal"], how="left")
-        .selectExpr(
-            *("missing_lines", "ops", "coalesce(counted, 0) as counted", "run", "journal", "role", "ended"),
-            f"{whole} as unbroken",
-            f"{whole} and torn_lines = 0 as intact",
-        )
-    )
+def make_tables(sources: Sources, unjournaled: bool = False, small: Small | None = None) -> Tables:
+    """The same, when all of them are there."""
+    with making_tables(sources, unjournaled, small) as tables:
+        tables.wait()
+        return tables

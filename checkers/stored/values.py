@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.gather import gathered
+from checkers.spark.gather import beside, gathered, together
 from checkers.stored.operations import TOLD
 from checkers.stored.sources import Sources
 
@@ -30,18 +30,18 @@ def _writers(s: Sources) -> DataFrame:
     claiming = s["claims"].select("run", "op").distinct().selectExpr("*", "true as claims")
     ops = (
         s["ops"]
-        .join(F.broadcast(journals), on=["run", "journal"], how="left")
+        .join(beside(journals), on=["run", "journal"], how="left")
         .selectExpr(
             *("run", "op", "role", "outcome", "transactional_id is not null as transactional", "commit_ns"),
             f"{TOLD} as told",
         )
-        .join(claiming, on=["run", "op"], how="left")
+        .join(together(claiming), on=["run", "op"], how="left")
     )
     columns = (
         "op, n, topic, tp, offset, acked, slot, inputs, digest, role, outcome, transactional, commit_ns, told"
     )
     return (
         s["sends"]
-        .join(ops, on=["run", "op"], how="left")
+        .join(together(ops), on=["run", "op"], how="left")
         .selectExpr("run", "value", f"struct({columns}, coalesce(claims, false) as claims) as send")
     )

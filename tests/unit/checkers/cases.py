@@ -1,7 +1,7 @@
 """A case: a history of a few lines, and what must be said of it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -41,6 +41,11 @@ class Case:
         history = History(**self.options)  # type: ignore[arg-type]
         self.draw(history)
         return history
+
+    def alone(self, folder: Path, run: StoredRun) -> StoredRun:
+        """The run of this case, in a store of its own."""
+        write(folder, [(run.run, self.history)], log=self.history.log)
+        return replace(run, folder=folder)
 
     def differs(self, judgement: Judgement) -> str | None:
         """What is said of it otherwise than it should be."""

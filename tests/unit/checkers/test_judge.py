@@ -1,7 +1,8 @@
 """What judging promises beside the anomalies: crashes, damaged tables, and what an example holds."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from checkers.checker import Checker
-from checkers.findings.rules import Rule
+from checkers.findings.rules import Rule, Suspect
 from checkers.judging import stored_runs as judging
 from checkers.judging.stored_runs import StoredRun, judge, judge_each
+from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
 from harness.errors import UnreadableInput
 from harness.verdict import Judgement
@@ -26,6 +28,9 @@ class Crashing(Checker):
     def rules(self, tables: Tables) -> Sequence[Rule]:
         return ()
 
+    def suspects(self, tables: Tables) -> Sequence[Suspect]:
+        return ()
+
     def look(self, tables: Tables) -> DataFrame:
         return tables.tps.select(
             "run",
@@ -35,6 +40,13 @@ class Crashing(Checker):
             F.array(F.lit(0).cast("bigint")).alias("ops"),
             F.raise_error(F.lit("out of cheese")).cast("string").alias("detail"),
         )
+
+
+class WithCrashingSuspects(Crashing):
+    """A checker of which already the condition fails by which it is seen whether it has anything to look at."""
+
+    def suspects(self, tables: Tables) -> Sequence[Suspect]:
+        return (Suspect("values", "raise_error('out of milk')"),)
 
 
 class CrashingOnRunFour(Crashing):
@@ -63,6 +75,16 @@ def test_a_checker_that_crashes_is_told_and_the_others_count(
 ) -> None:
     few = tuple(c for c in judging.STORE_CHECKERS if c.module in ("reprocessed_input", "lost_write"))
     monkeypatch.setattr(judging, "STORE_CHECKERS", (Crashing("no_such_anomaly"), *few))
+    judgement = judge(spark, [StoredRun(3, wrong)])[3]
+    assert "out of cheese" in judgement.broken["no-such-anomaly"].text
+    assert judgement.anomalies["reprocessed-input"].count == 1
+
+
+def test_a_condition_that_crashes_is_told_as_its_checkers_crash_and_the_others_count(
+    spark: SparkSession, wrong: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = tuple(c for c in judging.STORE_CHECKERS if c.module in ("reprocessed_input", "unseen"))
+    monkeypatch.setattr(judging, "STORE_CHECKERS", (WithCrashingSuspects("no_such_anomaly"), *few))
     judgement = judge(spark, [StoredRun(3, wrong)])[3]
     assert "out of cheese" in judgement.broken["no-such-anomaly"].text
     assert judgement.anomalies["reprocessed-input"].count == 1
@@ -163,14 +185,16 @@ def test_nothing_is_kept_of_a_run_that_was_judged(
         return set(dict(spark.sparkContext._jsc.getPersistentRDDs()))
 
     before, seen = kept(), []
-    made = judging.make_tables
+    making = judging.making_tables
 
-    def looking(sources: object, unjournaled: bool) -> Tables:
-        tables = made(sources, unjournaled)  # type: ignore[arg-type]
-        seen.append(kept() - before)
-        return tables
+    @contextmanager
+    def looking(sources: Sources, unjournaled: bool) -> Iterator[Tables]:
+        with making(sources, unjournaled) as tables:
+            tables.wait()
+            seen.append(kept() - before)
+            yield tables
 
-    monkeypatch.setattr(judging, "make_tables", looking)
+    monkeypatch.setattr(judging, "making_tables", looking)
     run = StoredRun(3, wrong)
     judge(spark, [run])
     assert seen[0]

@@ -1,14 +1,17 @@
 """What Spark keeps is freed at the end, and shuffles have as many partitions as there is to shuffle."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from checkers.spark.checkpoint import freed_at_the_end, keep
 from checkers.spark.conf import spark_conf
+from checkers.spark.gather import beside, gathered
 from checkers.spark.jvm import SparkSettings
-from checkers.spark.partitions import BY_ROWS, PARTITIONS, needed, partitioned
+from checkers.spark.partitions import BY_ROWS, PARTITIONS, in_one, needed, partitioned, read_in_one
 
 
 def kept(spark: SparkSession) -> set[int]:
@@ -26,35 +29,59 @@ def test_what_was_kept_is_freed_and_what_was_there_before_stays(spark: SparkSess
 
 
 @pytest.mark.parametrize(
-    ("rows", "partitions"), [(0, 2), (1_200_000, 2), (1_200_001, 3), (9_700_000, 17), (10**9, 256)]
+    ("rows", "partitions"),
+    [(0, 1), (600_000, 1), (600_001, 2), (1_200_001, 3), (9_700_000, 17), (10**9, 256)],
 )
 def test_there_are_as_many_partitions_as_the_rows_need(rows: int, partitions: int) -> None:
     assert needed(rows, 256) == partitions
 
 
-def test_they_are_set_back_at_the_end_and_left_alone_where_the_user_says_how_many(
-    spark: SparkSession,
-) -> None:
-    said = spark.conf.get(PARTITIONS)
-    with partitioned(spark, lambda: 10**9):
-        assert spark.conf.get(PARTITIONS) == said
-    spark.conf.set(BY_ROWS, "yes")
-    spark.conf.set(PARTITIONS, "256")
-    try:
-        with pytest.raises(KeyError), partitioned(spark, lambda: 10**7):
-            assert spark.conf.get(PARTITIONS) == "17"
-            raise KeyError
-        assert spark.conf.get(PARTITIONS) == "256"
-    finally:
-        spark.conf.set(PARTITIONS, said or "")
-        spark.conf.unset(BY_ROWS)
+@pytest.fixture
+def settings(spark: SparkSession) -> Iterator[SparkSession]:
+    """Settings that a test may change."""
+    before = {key: spark.conf.get(key, None) for key in (BY_ROWS, PARTITIONS)}
+    yield spark
+    for key, value in before.items():
+        if value is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, value)
+
+
+def test_they_are_left_alone_where_the_user_says_how_many(settings: SparkSession) -> None:
+    settings.conf.unset(BY_ROWS)
+    settings.conf.set(PARTITIONS, "7")
+    with partitioned(settings, lambda: 10**9):
+        assert settings.conf.get(PARTITIONS) == "7"
+        assert not in_one(settings)
+
+
+def test_they_are_set_back_at_the_end(settings: SparkSession) -> None:
+    settings.conf.set(BY_ROWS, "yes")
+    settings.conf.set(PARTITIONS, "256")
+    with pytest.raises(KeyError), partitioned(settings, lambda: 10**7):
+        assert settings.conf.get(PARTITIONS) == "17"
+        raise KeyError
+    assert settings.conf.get(PARTITIONS) == "256"
+
+
+def test_in_one_partition_nothing_is_shuffled(settings: SparkSession) -> None:
+    settings.conf.set(BY_ROWS, "yes")
+    for rows, shuffled in ((10, False), (10**7, True)):
+        with partitioned(settings, lambda rows=rows: rows):  # type: ignore[misc]
+            numbers = read_in_one(settings.range(100)).selectExpr("id", "id % 3 as run")
+            sums = gathered(numbers.unionByName(numbers), "run").agg(F.expr("sum(id) as summed"))
+            found = numbers.join(beside(sums), on=["run"], how="left").where("id < summed")
+            plan = found._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
+            assert ("Exchange" in plan) is shuffled
+            assert found.count() == 100
 
 
 @pytest.mark.parametrize(
     ("size", "conf", "by_rows"),
-    [("small", {}, False), ("large", {}, True), ("large", {PARTITIONS: "256"}, False)],
+    [("small", {}, True), ("large", {}, True), ("large", {PARTITIONS: "256"}, False)],
 )
-def test_the_rows_decide_for_a_large_history_unless_the_user_does(
+def test_the_rows_decide_unless_the_user_does(
     size: str, conf: dict[str, str], by_rows: bool, tmp_path: Path
 ) -> None:
     assert (BY_ROWS in spark_conf(SparkSettings(size=size, conf=conf), tmp_path)) is by_rows  # type: ignore[arg-type]

@@ -1,0 +1,99 @@
+"""Which rules find anything, and which checkers have anything to look at: asked in the pass that counts the facts.
+
+In most runs hardly any rule and no suspect holds for any row. So the conditions alone are asked first, of all tables in
+one query, and only what they point at is asked for findings.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from checkers.checker import Checker
+from checkers.judging.facts import counted
+from checkers.spark.errors import SPARK_ERRORS, has_ended
+from checkers.stored.tables import Tables
+from checkers.stored.tally import Counted, Tally, tally
+
+log = logging.getLogger(__name__)
+
+RULES = "a rule holds"
+"""The name under which the rows are counted for which one does."""
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What is to be asked. None: everything."""
+
+    tables: frozenset[str] | None = None  # in which a rule holds for a row
+    modules: frozenset[str] | None = None  # of the checkers of which a suspect is there
+
+    def rules(self, table: str) -> bool:
+        """Whether the rules over a table find anything."""
+        return self.tables is None or table in self.tables
+
+    def look(self, checker: Checker) -> bool:
+        """Whether a checker that has suspects can find anything."""
+        return self.modules is None or checker.module in self.modules
+
+
+EVERYTHING = Hints()
+
+
+SOONER = ("batches", "states", "positions", "values", "operations")
+"""The tables that are there first: they are asked while the others are still being made."""
+LATER = ("deliveries", "inputs", "moves", "ranges", "spans")
+
+
+def count(t: Tables, checkers: Sequence[Checker]) -> tuple[Tally, Hints]:
+    """Count the facts, and see what the checkers have to look at. If one of their conditions crashes, everything is
+    asked, so that the crash is told as that checker's.
+    """
+    wanted = _conditions(t, checkers)
+    try:
+        counts = _tallied(t, wanted)
+    except SPARK_ERRORS as error:
+        if has_ended():
+            raise
+        log.warning("a condition crashed: every checker is asked", exc_info=error)
+        return _tallied(t, {}), EVERYTHING
+    return counts, Hints(
+        tables=frozenset(table for table in wanted if counts.there(table, RULES)),
+        modules=frozenset(
+            name for table, of in wanted.items() for name in of if name != RULES and counts.there(table, name)
+        ),
+    )
+
+
+def _tallied(t: Tables, wanted: Mapping[str, Mapping[str, str]]) -> Tally:
+    """The facts, and of how many rows the wanted conditions hold."""
+    asked = ([one for table in tables if (one := _asked(t, table, wanted))] for tables in (SOONER, LATER))
+    return reduce(Tally.__or__, map(tally, asked))
+
+
+def _asked(t: Tables, table: str, wanted: Mapping[str, Mapping[str, str]]) -> Counted | None:
+    """What is asked of one table; None: nothing."""
+    facts, more = counted(t, table), wanted.get(table, {})
+    if facts is not None:
+        return replace(facts, conditions={**facts.conditions, **more})
+    frame = getattr(t, table) if more else None
+    return Counted(table, frame, more) if frame is not None else None
+
+
+def _conditions(t: Tables, checkers: Sequence[Checker]) -> dict[str, dict[str, str]]:
+    """By table and name: whether any rule holds for a row of it, and whether it is a suspect of a checker."""
+    holds: dict[str, list[str]] = defaultdict(list)
+    suspects: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for checker in checkers:
+        for rule in checker.rules(t):
+            holds[rule.table].append(rule.holds)
+        for suspect in checker.suspects(t):
+            suspects[suspect.table][checker.module].append(f"({suspect.where})")
+    return {
+        table: {
+            **({RULES: " or ".join(holds[table])} if table in holds else {}),
+            **{module: " or ".join(of) for module, of in suspects[table].items()},
+        }
+        for table in {*holds, *suspects}
+    }

@@ -1,0 +1,126 @@
+"""One pass over several tables: of how many rows each of many conditions holds.
+
+Whatever is to be counted of tables that are there together is asked in one query. Most rows of a table are of the same
+few kinds, a kind being which conditions hold; so the kinds are counted, as numbers with a bit for each condition.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+NO_TP = -1
+"""In the place of a partition where rows are not counted by partition."""
+MOST = 62
+"""Conditions of one table: the bits of a long, without its sign."""
+SUMS = ("summed", "summed_too")
+"""Columns for what is added up of each table."""
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What is asked of the rows of one table."""
+
+    name: str  # of the table, or of that part of it
+    frame: DataFrame
+    conditions: Mapping[str, str]  # by name, in SQL; null counts as no
+    by_tp: str = ""  # the column with the partition by which they are counted; empty: by none
+    sums: Mapping[str, str] = field(
+        default_factory=dict
+    )  # by name, numbers of each row that are added up as well
+    most: str = "cast(null as long)"  # a number of each row, of which the greatest is kept
+    text: str = "''"  # a text by which they are counted as well
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The answer: counts by run and table. Those of a table are how many `rows` it has, of how many each condition
+    holds, and its sums.
+    """
+
+    counts: Mapping[tuple[int, str], Counter[str]]
+    by_tp: Mapping[tuple[int, str], Mapping[int, Counter[str]]]
+    by_text: Mapping[tuple[int, str], Mapping[str, Counter[str]]]
+    most: Mapping[tuple[int, str], int]
+
+    def __or__(self, other: "Tally") -> "Tally":
+        """Both, of different tables."""
+        return Tally(*({**getattr(self, one.name), **getattr(other, one.name)} for one in fields(self)))
+
+    def of(self, run: int, table: str) -> Counter[str]:
+        """The counts of one table of a run."""
+        return self.counts.get((run, table), Counter())
+
+    def texts(self, run: int, table: str) -> Mapping[str, Counter[str]]:
+        """The same, by text."""
+        return self.by_text.get((run, table), {})
+
+    def in_tp(self, run: int, table: str, tp: int) -> Counter[str] | None:
+        """The same of one partition; None: there are no rows of it."""
+        return self.by_tp.get((run, table), {}).get(tp)
+
+    def there(self, table: str, condition: str) -> bool:
+        """Whether it holds for any row of the table, whatever its run."""
+        return any(count[condition] for (_, name), count in self.counts.items() if name == table)
+
+
+def tally(tables: Sequence[Counted]) -> Tally:
+    """Ask it, of one table at least."""
+    spark = tables[0].frame.sparkSession
+    frames: dict[str, Any] = {f"part_{n}": _masked(one) for n, one in enumerate(tables)}
+    united = " union all ".join(f"select * from {{{name}}}" for name in frames)
+    rows = spark.sql(
+        "select run, name, tp, text, mask, count(1) as rows, max(most) as most, "
+        f"{', '.join(f'sum({one}) as {one}' for one in SUMS)} "
+        f"from ({united}) group by run, name, tp, text, mask",
+        **frames,
+    )
+    return _read(tables, rows.toArrow().to_pylist())
+
+
+def _masked(one: Counted) -> DataFrame:
+    """run, name, tp, text, mask, most, and SUMS."""
+    if len(one.conditions) > MOST or len(one.sums) > len(SUMS):
+        raise ValueError(
+            f"{one.name}: of one table {MOST} conditions and {len(SUMS)} sums are counted at most"
+        )
+    summed = [*one.sums.values(), "0L", "0L"]
+    bits = (f"if({condition}, {1 << n}L, 0L)" for n, condition in enumerate(one.conditions.values()))
+    return one.frame.selectExpr(
+        "run",
+        f"'{one.name}' as name",
+        f"cast({one.by_tp or NO_TP} as long) as tp",
+        f"{one.text} as text",
+        f"{' | '.join(bits) or '0L'} as mask",
+        f"cast({one.most} as long) as most",
+        *(f"cast({number} as long) as {name}" for name, number in zip(SUMS, summed, strict=False)),
+    )
+
+
+def _read(tables: Sequence[Counted], rows: Iterable[Row]) -> Tally:
+    asked = {one.name: one for one in tables}
+    counts: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
+    by_tp: dict[tuple[int, str], dict[int, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    by_text: dict[tuple[int, str], dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    most: dict[tuple[int, str], int] = {}
+    for row in rows:
+        one, key = asked[row["name"]], (row["run"], row["name"])
+        here = _counts(one, row)
+        counts[key].update(here)
+        by_text[key][row["text"]].update(here)
+        if row["tp"] != NO_TP:
+            by_tp[key][row["tp"]].update(here)
+        if row["most"] is not None:
+            most[key] = max(row["most"], most.get(key, row["most"]))
+    return Tally(counts, by_tp, by_text, most)
+
+
+def _counts(one: Counted, row: Row) -> Counter[str]:
+    """What one kind of row adds to the counts of its table."""
+    here = Counter({name: row["rows"] for n, name in enumerate(one.conditions) if row["mask"] >> n & 1})
+    here.update({name: row[column] or 0 for name, column in zip(one.sums, SUMS, strict=False)})
+    here["rows"] = row["rows"]
+    return here

@@ -1,0 +1,83 @@
+"""A checker is asked only where there is a suspect: then a finding without one would be lost."""
+
+from pathlib import Path
+
+import pytest
+from cases import CASES, store
+from pyspark.sql import SparkSession
+
+from checkers.checker import Checker
+from checkers.judging.stored_runs import judge
+from checkers.registry import STORE_CHECKERS
+from checkers.spark.partitions import BY_ROWS, PARTITIONS
+from checkers.stored.sources import read_sources
+from checkers.stored.tables import Tables, make_tables
+from harness.verdict import Judgement
+
+SUSPICIOUS = [
+    "undue_fencing",
+    "inconsistent_offsets",
+    "precommitted_read",
+    "unseen",
+    "phantom",
+    "lost_input",
+    "aggregate_mismatch",
+]
+"""The checkers that have suspects."""
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    """Of all cases."""
+    return make_tables(read_sources(spark, store(tmp_path_factory.mktemp("store"))))
+
+
+def test_these_have_suspects(tables: Tables) -> None:
+    assert [one.module for one in STORE_CHECKERS if one.suspects(tables)] == SUSPICIOUS
+
+
+@pytest.mark.parametrize(
+    "checker", [one for one in STORE_CHECKERS if one.module in SUSPICIOUS], ids=lambda one: one.module
+)
+def test_every_run_with_a_finding_has_a_suspect(checker: Checker, tables: Tables) -> None:
+    looked = checker.look(tables)
+    assert looked is not None
+    found = {row["run"] for row in looked.select("run").distinct().collect()}
+    there = {
+        row["run"]
+        for suspect in checker.suspects(tables)
+        for row in getattr(tables, suspect.table).where(suspect.where).select("run").distinct().collect()
+    }
+    assert found, "no case has a finding of it"
+    assert found <= there
+    assert there < set(range(len(CASES))), "every run has a suspect: asking for them saves nothing"
+
+
+def test_a_run_is_judged_alone_as_it_is_among_others(
+    spark: SparkSession, judged: dict[str, Judgement], tmp_path: Path
+) -> None:
+    """Alone a run has tables that are empty, of which Spark plans nothing, and checkers that are not asked."""
+    names = {name: judgement for name, judgement in judged.items() if judgement.anomalies}
+    of_each = {next(iter(judgement.anomalies)): name for name, judgement in names.items()}
+    runs = store(tmp_path)
+    assert len(of_each) > 20
+    for run, case in enumerate(CASES):
+        if case.name in sorted(of_each.values())[::4]:
+            folder = tmp_path / f"run-{run}"
+            alone = judge(spark, [case.alone(folder, runs[run])])[run]
+            assert case.differs(alone) is None
+
+
+def test_in_several_partitions_the_same_is_said(
+    spark: SparkSession, judged: dict[str, Judgement], tmp_path: Path
+) -> None:
+    before = {key: spark.conf.get(key, None) for key in (BY_ROWS, PARTITIONS)}
+    spark.conf.unset(BY_ROWS)
+    spark.conf.set(PARTITIONS, "3")
+    try:
+        judgements = judge(spark, store(tmp_path))
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value or "")
+    differences = [case.differs(judgements[run]) for run, case in enumerate(CASES)]
+    assert [one for one in differences if one is not None] == []
