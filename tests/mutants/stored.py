@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from checkers.checker import Checker
     from checkers.findings.form import Finding
+    from checkers.judging.gathered import Fact
     from checkers.judging.run_checks import Collected, Materialised
     from checkers.stored.sources import Sources, StoredRun
     from checkers.stored.tables import Tables
@@ -39,11 +40,19 @@ EXAMPLES = 20
 """As many as are looked for in a run with plants."""
 WHOLE = (
     "checkers/stored/tables.py",
+    "checkers/stored/small.py",
+    "checkers/stored/raw.py",
+    "checkers/stored/runs.py",
+    "checkers/stored/partitions.py",
+    "checkers/stored/tally.py",
+    "checkers/judging/hints.py",
     "checkers/judging/run_checks.py",
     "checkers/judging/ranking.py",
     "checkers/judging/explain.py",
 )
 """What everything depends on."""
+FACTS, OF_FACTS = "facts", ("checkers/judging/facts.py",)
+"""What is gathered of each run, and the file that says what."""
 RULES = ("checkers/findings/rules.py", "checkers/findings/build.py")
 """What every rule depends on."""
 
@@ -109,7 +118,6 @@ class Part:
 
     def _judge_all(self, *, keep: bool) -> list[Judgement]:
         from checkers.judging import stored_runs as judge
-        from checkers.judging.facts import evidence
         from checkers.judging.run_checks import materialise
         from checkers.registry import STORE_CHECKERS, UNSETTLED
         from checkers.stored.sources import read_sources
@@ -120,20 +128,19 @@ class Part:
         brought = materialise(sources, tables, (*STORE_CHECKERS, UNSETTLED), EXAMPLES)
         if keep:
             looks = {c.module: _looked_at(partial(_look, c), tables) for c in (*STORE_CHECKERS, UNSETTLED)}
-            looks["evidence"] = _looked_at(lambda t: evidence(sources, t), tables)
+            looks[FACTS] = _looked_at(partial(_facts, sources), tables)
             self._kept = Kept(sources, tables, brought, looks)
         return [judge._judgement(run, brought, EXAMPLES) for run in self._runs]
 
     def _judge_again(self, file: str, kept: Kept) -> Iterator[list[Judgement]]:
         """After each few of the checkers, the others saying what they said; and then after all of them."""
-        from checkers.judging.facts import evidence
-        from checkers.judging.run_checks import _facts, collect, explain_all
+        from checkers.judging.run_checks import collect, explain_all
 
         tables, anew = _remade(file, kept)
         asked = _asked(file, kept, anew)
         facts = kept.brought.facts
-        if _depends(evidence, file) or anew & kept.looks["evidence"]:
-            facts = _facts(evidence(kept.sources, tables).toArrow())
+        if _depends(_facts, file) or file in OF_FACTS or anew & kept.looks[FACTS]:
+            facts = _facts(kept.sources, tables)
         asked.sort(key=lambda checker: -self._catches[checker.module])
         for first in range(0, len(asked), FEW) if len(asked) > FEW else ():
             some = asked[first : first + FEW]
@@ -163,7 +170,7 @@ def _otherwise(checker: Checker, found: Collected, kept: Kept) -> bool:
 
 
 def _replaced(
-    asked: Sequence[Checker], found: Collected, facts: dict[int, list[tuple[str, str]]], kept: Kept
+    asked: Sequence[Checker], found: Collected, facts: dict[int, list[Fact]], kept: Kept
 ) -> Materialised:
     """What was brought, with these checkers' findings instead of what they had found."""
     names = {name for checker in asked for name in checker.anomalies}
@@ -181,10 +188,13 @@ def _replaced(
 def _remade(file: str, kept: Kept) -> tuple[Tables, frozenset[str]]:
     """The shared tables, and the names of those that are not the kept ones."""
     from checkers.stored import tables as shared
+    from checkers.stored.small import Small
 
     known = {id(getattr(kept.tables, field.name)): field.name for field in fields(kept.tables)}
     anew: set[str] = set()
-    keep = shared.keep
+
+    def unless_known(keep: Callable[[DataFrame], DataFrame]) -> Callable[[DataFrame], DataFrame]:
+        return lambda frame: frame if id(frame) in known else keep(frame)
 
     def remaking(name: str, make: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
         @wraps(make)
@@ -203,8 +213,10 @@ def _remade(file: str, kept: Kept) -> tuple[Tables, frozenset[str]]:
         name = attribute.removeprefix("make_").removeprefix("_")
         if attribute != name and name in names:
             setattr(shared, attribute, remaking(name, make))
-    shared.keep = lambda frame: frame if id(frame) in known else keep(frame)  # type: ignore[attr-defined]
-    made = shared.make_tables(kept.sources)
+    for attribute in ("keep", "brought", "keep_or_bring"):
+        setattr(shared, attribute, unless_known(getattr(shared, attribute)))
+    parts = {one.name: getattr(kept.tables, one.name) for one in fields(Small)}
+    made = shared.make_tables(kept.sources, small=Small(**parts))
     return made, frozenset(anew)
 
 
@@ -231,6 +243,14 @@ def _asked(file: str, kept: Kept, anew: frozenset[str]) -> list[Checker]:
         if names & {*checker.anomalies, *(because.cause for because in checker.because)}
         or causes & {*checker.anomalies}
     ]
+
+
+def _facts(sources: Sources, tables: Tables) -> dict[int, list[Fact]]:
+    """What is gathered of each run."""
+    from checkers.judging.facts import told
+    from checkers.judging.hints import count
+
+    return told(sources, tables, count(tables, ())[0])
 
 
 def _look(checker: Checker, tables: Tables) -> None:
