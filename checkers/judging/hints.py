@@ -44,6 +44,7 @@ EVERYTHING = Hints()
 SOONER = ("batches", "states", "positions", "values", "operations")
 """The tables that are there first: they are asked while the others are still being made."""
 LATER = ("deliveries", "inputs", "moves", "ranges", "spans")
+"""Those that are there last; of any other table a condition is asked with them."""
 
 
 def count(t: Tables, checkers: Sequence[Checker]) -> tuple[Tally, Hints]:
@@ -68,8 +69,9 @@ def count(t: Tables, checkers: Sequence[Checker]) -> tuple[Tally, Hints]:
 
 def _tallied(t: Tables, wanted: Mapping[str, Mapping[str, str]]) -> Tally:
     """The facts, and of how many rows the wanted conditions hold."""
-    asked = ([one for table in tables if (one := _asked(t, table, wanted))] for tables in (SOONER, LATER))
-    return reduce(Tally.__or__, map(tally, asked))
+    others = sorted(wanted.keys() - {*SOONER, *LATER})
+    parts = ([_asked(t, table, wanted) for table in tables] for tables in (SOONER, (*LATER, *others)))
+    return reduce(Tally.__or__, (tally([one for one in part if one is not None]) for part in parts))
 
 
 def _asked(t: Tables, table: str, wanted: Mapping[str, Mapping[str, str]]) -> Counted | None:

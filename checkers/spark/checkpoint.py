@@ -10,8 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from checkers.spark.errors import has_ended
 from checkers.spark.gather import whole
-from checkers.spark.partitions import read_in_one
+from checkers.spark.partitions import in_one, read_in_one
 
+AS_ROWS, AS_BYTES = StorageLevel.MEMORY_AND_DISK_DESER, StorageLevel.MEMORY_AND_DISK
+"""How a table is kept. Millions of rows, each an object, are a fifth of the time in collecting garbage."""
 FEW = 1_000
 """Rows of a table that is brought here."""
 
@@ -22,7 +24,8 @@ def keep(frame: DataFrame) -> DataFrame:
     Not `persist`: Spark tells its listeners of every plan with all that is cached below it, and five tables
     that build on each other fill a driver's memory with descriptions.
     """
-    return whole(frame).localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK_DESER)
+    small = in_one(frame.sparkSession)
+    return whole(frame).localCheckpoint(eager=True, storageLevel=AS_ROWS if small else AS_BYTES)
 
 
 def brought(frame: DataFrame) -> DataFrame:

@@ -46,7 +46,8 @@ SUBMITTED = ("spark.jars", "spark.driver.extra", "spark.driver.default", "spark.
 """How settings begin that only spark-submit understands."""
 FIRST = ("spark-", "scala-library")
 """How the jars begin in which most classes are: each look-up goes through the jars in their order."""
-SMALL_HEAP = ("-XX:TieredStopAtLevel=1", "-XX:+UseParallelGC")
+COLLECTOR = "-XX:+UseParallelGC"
+SMALL_HEAP = ("-XX:TieredStopAtLevel=1", COLLECTOR)
 """Flags for a JVM that judges little: it comes up sooner, and compiles less."""
 SMALL_PAGE = "512k"
 """How much memory a sort, an aggregation and a broadcast each take to begin with, where little is judged.
@@ -167,6 +168,8 @@ def java_command(settings: SparkSettings, folder: Path) -> list[str]:
         flags += [*SMALL_HEAP, "-XX:ReservedCodeCacheSize=256m", f"-Dspark.buffer.pageSize={SMALL_PAGE}"]
         # All of it from the beginning: each step in which they grow is a collection.
         flags += [f"-Xms{settings.heap}", "-XX:MetaspaceSize=256m"]
+    else:
+        flags.append(COLLECTOR)
     if version >= 23:
         flags.append("--sun-misc-unsafe-memory-access=allow")
     if settings.archive and settings.archive.exists():

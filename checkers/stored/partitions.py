@@ -79,7 +79,9 @@ LOG = ("log_start", "log_end", "high_watermark")
 
 def _log(replicas: Iterable[Row]) -> Row:
     """How far the log of the one leader goes, and a follower that cannot be read to the end."""
-    leaders: list[Row] = [{"logged": one["damaged"] is None, **_part(one, LOG)} for one in replicas if one["leader"]]
+    leaders: list[Row] = [
+        {"logged": one["damaged"] is None, **_part(one, LOG)} for one in replicas if one["leader"]
+    ]
     followers = [one for one in replicas if not one["leader"]]
     short = [_part(one, ("broker", "log_end", "high_watermark")) for one in followers if _is_short(one)]
     log = min(leaders or [{"logged": False, **dict.fromkeys(LOG)}], key=_order)

@@ -7,6 +7,8 @@ from cases import CASES, store
 from pyspark.sql import SparkSession
 
 from checkers.checker import Checker
+from checkers.findings.rules import Rule, Suspect
+from checkers.judging.hints import count
 from checkers.judging.stored_runs import judge
 from checkers.registry import STORE_CHECKERS
 from checkers.spark.partitions import BY_ROWS, PARTITIONS
@@ -51,6 +53,24 @@ def test_every_run_with_a_finding_has_a_suspect(checker: Checker, tables: Tables
     assert found, "no case has a finding of it"
     assert found <= there
     assert there < set(range(len(CASES))), "every run has a suspect: asking for them saves nothing"
+
+
+class OfGroups(Checker):
+    """A checker with a rule over a table of which nothing else is asked."""
+
+    def rules(self, tables: object) -> tuple[Rule, ...]:
+        return (Rule("no-such-anomaly", "groups", where="final > 0", order=["tp"], detail={}),)
+
+    def suspects(self, tables: object) -> tuple[Suspect, ...]:
+        return (Suspect("journals", "role = 'no such role'"),)
+
+
+def test_a_condition_over_any_table_is_asked(tables: Tables) -> None:
+    checker = OfGroups("no_such_anomaly")
+    _, hints = count(tables, (checker,))
+    assert hints.rules("groups")
+    assert not hints.rules("positions")
+    assert not hints.look(checker)
 
 
 def test_a_run_is_judged_alone_as_it_is_among_others(

@@ -1,0 +1,43 @@
+"""What one pass over several tables counts."""
+
+import pytest
+from pyspark.sql import SparkSession
+
+from checkers.stored.tally import MOST, Counted, tally
+
+
+def test_conditions_sums_places_and_texts_are_counted_by_run(spark: SparkSession) -> None:
+    rows = [(1, 7, "x", 3, True), (1, 7, "x", 4, None), (1, 8, "y", 5, False), (2, 7, "x", 9, True)]
+    frame = spark.createDataFrame(rows, "run long, place int, topic string, size long, odd boolean")
+    counts = tally(
+        [
+            Counted(
+                "places", frame, {"large": "size > 3", "odd": "odd"}, by_tp="place", sums={"sizes": "size"}
+            ),
+            Counted("topics", frame.where("run = 1"), {}, most="size", text="topic"),
+        ]
+    )
+    assert counts.of(1, "places") == {"rows": 3, "large": 2, "odd": 1, "sizes": 12}
+    assert counts.in_tp(1, "places", 7) == {"rows": 2, "large": 1, "odd": 1, "sizes": 7}
+    assert counts.in_tp(2, "places", 8) is None
+    assert counts.most == {(1, "topics"): 5}
+    assert {text: count["rows"] for text, count in counts.texts(1, "topics").items()} == {"x": 2, "y": 1}
+    assert counts.there("places", "odd")
+    assert not counts.there("topics", "odd")
+    assert counts.of(2, "topics") == {}
+
+
+def test_what_is_asked_of_two_groups_of_tables_is_one_answer(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(1,)], "run long")
+    counts = tally([Counted("one", frame, {})]) | tally([Counted("two", frame, {"true": "true"})])
+    assert counts.of(1, "one") == {"rows": 1}
+    assert counts.there("two", "true")
+
+
+def test_more_conditions_than_a_number_has_bits_are_refused(spark: SparkSession) -> None:
+    conditions = {str(n): "true" for n in range(MOST + 1)}
+    with pytest.raises(ValueError, match="62 conditions"):
+        tally([Counted("it", spark.createDataFrame([(1,)], "run long"), conditions)])
+    assert tally(
+        [Counted("it", spark.createDataFrame([(1,)], "run long"), dict(list(conditions.items())[:MOST]))]
+    ).of(1, "it")["61"]
