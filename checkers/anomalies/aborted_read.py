@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 
 from checkers.external.tables import FAIL, OK, ExternalTables
 from checkers.findings.build import finding, operation, reader, record
+from checkers.findings.rules import Suspect
 from checkers.findings.told import Told
 from checkers.spark.gather import beside
 from checkers.stored.tables import Tables
@@ -30,11 +31,17 @@ from harness.telling.example import Example
 NAME = "aborted-read"
 
 
+ABORTED = "send.told = 'aborted' and (send.transactional or not send.acked)"
+SUSPECTS = (
+    Suspect("values", f"{ABORTED} and exists(places, p -> p.promised)"),
+    Suspect("positions", "promised and (not found or differ)"),
+)
+"""A delivery of it stands where the record is found, or else where another one is, or none."""
+
+
 def aborted_read(t: Tables) -> DataFrame:
     """One row for each record and delivery."""
-    failed = t.values.where("send.told = 'aborted' and (send.transactional or not send.acked)").selectExpr(
-        "run", "value", "send.op as writer"
-    )
+    failed = t.values.where(ABORTED).selectExpr("run", "value", "send.op as writer")
     polls = t.polls.where(f"promised = '{Isolation.READ_COMMITTED.value}'")
     return finding(
         polls.join(beside(failed), on=["run", "value"], how="inner"),

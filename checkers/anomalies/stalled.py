@@ -26,6 +26,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.findings.build import finding, operation, place
+from checkers.findings.rules import Suspect
 from checkers.findings.told import Told
 from checkers.spark.gather import beside
 from checkers.stored.tables import Tables
@@ -39,6 +40,12 @@ MARGIN_MS = 15_000
 """Kafka's default interval between two looks for transactions that are over time, and half of it again."""
 KEYS = ("run", "op", "group", "committed", "from_ns", "to_ns", "bound_ns")
 IN_TIME = "partition by run, stage order by to_ns, op"
+BOUND_MS = f"(longest_ms + coalesce(session_ms, {SESSION_MS}) + {MARGIN_MS})"
+TO_NS = "coalesce(operation.return_ns, operation.commit_ns, operation.call_ns)"
+SUSPECTS = (
+    Suspect("operations", f"operation.stage is not null and {TO_NS} - healed_ns > {BOUND_MS} * 1000000"),
+)
+"""Above the bound after the last heal a stage was at work still."""
 EARLIER = f"over ({IN_TIME} rows between unbounded preceding and 1 preceding)"
 
 
@@ -81,8 +88,7 @@ def _gaps(t: Tables) -> DataFrame:
 
     The places are the inputs of the commit that ended it; where none did, the last committed offsets.
     """
-    bound_ms = f"(longest_ms + coalesce(session_ms, {SESSION_MS}) + {MARGIN_MS})"
-    bounds = t.runs.selectExpr("run", "healed_ns", f"{bound_ms} * 1000000 as bound_ns")
+    bounds = t.runs.selectExpr("run", "healed_ns", f"{BOUND_MS} * 1000000 as bound_ns")
     reached = t.groups.groupBy("run", "group").agg(
         F.expr("collect_list(struct(tp, coalesce(final, first) as offset)) as reached")
     )
@@ -94,7 +100,7 @@ def _gaps(t: Tables) -> DataFrame:
             "operation.stage",
             "operation.journal",
             "operation.call_ns",
-            "coalesce(operation.return_ns, operation.commit_ns, operation.call_ns) as to_ns",
+            f"{TO_NS} as to_ns",
             "transform(claims, c -> struct(c.tp as tp, c.first as offset)) as claimed",
             "get(claims, 0).group as own",
             "settled = 'committed' and size(claims) > 0 as committed",

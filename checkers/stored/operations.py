@@ -25,15 +25,19 @@ its offset commits in their log.
 """
 
 
+OF_RUN = ("commits_logged", "commits_whole", "healed_ns", "longest_ms", "session_ms")
+"""What rules over operations need to know of their run."""
+
+
 def make_operations(
     s: Sources, runs: DataFrame, journals: DataFrame, positions: DataFrame, values: DataFrame
 ) -> DataFrame:
     """run, op, operation (its row in `ops`), told (committed, aborted, or unknown), transactional, settled
-    (committed, aborted, open, none, unknown), sound (its journal is unbroken); commits_logged and commits_whole,
-    of its run; records [n, value, tp, offset, acked, effect, abandoned, held, other (the position holds another
-    value), covered, passed, given]; commits [tp, committed, offset, log_tp, effect, transactional]; claims [group,
-    tp, first, next]. A record without an acknowledged place stands where it was found: it is held, and neither
-    covered nor passed.
+    (committed, aborted, open, none, unknown), sound (its journal is unbroken); commits_logged and commits_whole, of its
+    run, as healed_ns, longest_ms and session_ms are; records [n, value, tp, offset, acked, effect, abandoned, held,
+    other (the position holds another value), covered, passed, given]; commits [tp, committed, offset, log_tp, effect,
+    transactional]; claims [group, tp, first, next]. A record without an acknowledged place stands where it was found:
+    it is held, and neither covered nor passed.
     """
     united = _operations(s)
     for part in (_acked(positions), _found(values), _commits(positions), _claims(s)):
@@ -48,10 +52,10 @@ def make_operations(
     return (
         grouped.where("operation is not null")
         .selectExpr("*", "operation.journal")
-        .join(beside(runs.select("run", "commits_logged", "commits_whole")), on="run", how="left")
+        .join(beside(runs.select("run", *OF_RUN)), on="run", how="left")
         .join(beside(sound), on=["run", "journal"], how="left")
         .selectExpr(
-            *("run", "op", "operation", "records", "commits", "claims", "commits_logged", "commits_whole"),
+            *("run", "op", "operation", "records", "commits", "claims", *OF_RUN),
             "coalesce(unbroken, false) as sound",
             "operation.told as told",
             "operation.transactional_id is not null as transactional",

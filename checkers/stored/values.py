@@ -10,9 +10,9 @@ from checkers.stored.sources import Sources
 
 def make_values(s: Sources, positions: DataFrame) -> DataFrame:
     """run, name (the value; `@tp/offset` for a record that bears none), value, send (null: nobody announced
-    it), places [tp, offset, topic, fate, visible, given, polled, slot, inputs, digest].
+    it), places [tp, offset, topic, fate, visible, given, polled, promised, slot, inputs, digest].
     """
-    place = "struct(tp, offset, topic, fate, visible, given, polled, slot, inputs, digest) as place"
+    place = "struct(tp, offset, topic, fate, visible, given, polled, promised, slot, inputs, digest) as place"
     name = "coalesce(value, format_string('@%d/%d', tp, offset)) as name"
     places = positions.where("found and not sentinel and not internal").selectExpr(
         "run", name, "value", place

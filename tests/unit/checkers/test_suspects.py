@@ -18,7 +18,9 @@ from harness.verdict import Judgement
 
 SUSPICIOUS = [
     "undue_fencing",
+    "stalled",
     "inconsistent_offsets",
+    "aborted_read",
     "precommitted_read",
     "unseen",
     "phantom",
