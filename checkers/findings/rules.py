@@ -1,8 +1,8 @@
 """Rules: what one row of a shared table must be like to be a finding, and what is then told of it.
 
 Most anomalies are rules. All rules that look at one table are asked together, while it is read once: see
-`ask`. What needs more than a row (a join, a window) is a function of its checker instead; most of them begin with rows
-that a right run does not have, its suspects.
+`ask`. What needs more than a row (a join, a window) is a function of its checker instead; some of them begin with rows
+that most right runs do not have, their suspects.
 """
 
 from collections.abc import Sequence

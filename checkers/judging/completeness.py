@@ -7,7 +7,7 @@ where a table is not whole, nothing is accused on the strength of something not 
 
 from collections.abc import Collection, Mapping
 
-from checkers.judging.gathered import Facts, Incomplete, Row
+from checkers.judging.gathered import Facts, Incomplete
 from checkers.judging.internal_logs import internal_logs
 from checkers.judging.silent import without_journals
 from checkers.needs import FINAL_ALONE, NEEDS, OF_TRANSACTIONS, refused_log
@@ -15,6 +15,7 @@ from checkers.registry import EDGES
 from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.producers import TRANSACTIONS_TOPIC
 from checkers.stored.sources import StoredRun
+from checkers.stored.tally import Row
 from harness.history import Isolation, Positions, Role
 from harness.promises import Promises
 from harness.reasons import NO_OFFSETS_WITHIN, NO_TRANSACTIONS, Reason

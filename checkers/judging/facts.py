@@ -1,7 +1,7 @@
 """Small facts of each run, that say whether the evidence is whole.
 
 `checkers.judging.completeness` holds them against each other. Most are counted in the one pass of
-`checkers.judging.tally`; what needs a join is asked only where the counts say that there is something to find.
+`checkers.stored.tally`; what needs a join is asked only where the counts say that there is something to find.
 """
 
 import json

@@ -1,16 +1,16 @@
 """What is gathered of one run: the small facts that the job has counted, and what they lack."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from checkers.stored.tally import Row
 from harness.history import Role, Shape, outputs_in
 from harness.reasons import Reason
 
 INCOMPLETE = "incomplete-evidence"
 """The code of the reasons for which absence proves nothing."""
-Row = Mapping[str, Any]
 Fact = tuple[str, Row]
 """Its kind, and what it says."""
 REPEAT = "repeat the run; if evidence is missing again, report it"
@@ -18,7 +18,7 @@ REPEAT = "repeat the run; if evidence is missing again, report it"
 
 @dataclass
 class Facts:
-    """What `evidence` says of one run."""
+    """What `checkers.judging.facts.told` says of one run."""
 
     partitions: dict[int, Row] = field(default_factory=dict)
     journals: list[Row] = field(default_factory=list)

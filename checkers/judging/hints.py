@@ -1,7 +1,7 @@
 """Which rules find anything, and which checkers have anything to look at: asked in the pass that counts the facts.
 
-In most runs hardly any rule and no suspect holds for any row. So the conditions alone are asked first, of all tables in
-one query, and only what they point at is asked for findings.
+In most runs hardly any rule and few suspects hold for any row. So the conditions alone are asked first, of all tables
+in two queries (of those that are there first, and of the others); only what they point at is asked for findings.
 """
 
 import logging
@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 RULES = "a rule holds"
 """The name under which the rows are counted for which one does."""
+SUSPECT_OF = "suspect of "
+"""Begins the name under which those of a checker are counted: no fact's name does."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +59,16 @@ def count(t: Tables, checkers: Sequence[Checker]) -> tuple[Tally, Hints]:
     except SPARK_ERRORS as error:
         if has_ended():
             raise
+        t.wait()  # a table that could not be made is no condition that crashed
         log.warning("a condition crashed: every checker is asked", exc_info=error)
         return _tallied(t, {}), EVERYTHING
     return counts, Hints(
         tables=frozenset(table for table in wanted if counts.there(table, RULES)),
         modules=frozenset(
-            name for table, of in wanted.items() for name in of if name != RULES and counts.there(table, name)
+            name.removeprefix(SUSPECT_OF)
+            for table, of in wanted.items()
+            for name in of
+            if name != RULES and counts.there(table, name)
         ),
     )
 
@@ -95,7 +101,7 @@ def _conditions(t: Tables, checkers: Sequence[Checker]) -> dict[str, dict[str, s
     return {
         table: {
             **({RULES: " or ".join(holds[table])} if table in holds else {}),
-            **{module: " or ".join(of) for module, of in suspects[table].items()},
+            **{SUSPECT_OF + module: " or ".join(of) for module, of in suspects[table].items()},
         }
         for table in {*holds, *suspects}
     }

@@ -125,7 +125,7 @@ def explain_all(
         for (run, name, _), one in found.rows.items():
             if name in checker.anomalies:
                 mine[run].append(one)
-        _guarded(checker, partial(checker.explain, t, mine), found.crashed)
+        _guarded(t, checker, partial(checker.explain, t, mine), found.crashed)
     explain(s, t, found.rows, facts, contents)
 
 
@@ -186,8 +186,9 @@ def _by_rules(
     except SPARK_ERRORS as error:
         if has_ended():
             raise
+        _whole(t)
         log.warning("a rule over %s crashed: each checker's are asked alone", table, exc_info=error)
-    parts = [_guarded(checker, partial(asked, rules), crashed) for checker, rules in of.items()]
+    parts = [_guarded(t, checker, partial(asked, rules), crashed) for checker, rules in of.items()]
     return [part for part in parts if part is not None]
 
 
@@ -198,7 +199,7 @@ def _looked(t: Tables | ExternalTables, checker: Checker, crashed: dict[str, Rea
         found = checker.look(t)
         return _found(found) if found is not None else None
 
-    told = _guarded(checker, look, crashed)
+    told = _guarded(t, checker, look, crashed)
     return [told] if told is not None else []
 
 
@@ -208,13 +209,24 @@ def _found(findings: DataFrame) -> Found:
     return Found(few=[row.asDict() for row in few]) if len(few) <= FEW else Found(many=keep(findings))
 
 
-def _guarded(checker: Checker, act: Callable[[], T], crashed: dict[str, Reason]) -> T | None:
-    """What `act` gives; None, and a note, if the checker crashes; raises where Spark itself is gone."""
+def _whole(t: Tables | ExternalTables) -> None:
+    """Raise what came of a shared table that could not be made: then no checker has crashed."""
+    if isinstance(t, Tables):
+        t.wait()
+
+
+def _guarded(
+    t: Tables | ExternalTables, checker: Checker, act: Callable[[], T], crashed: dict[str, Reason]
+) -> T | None:
+    """What `act` gives; None, and a note, if the checker crashes; raises where Spark itself is gone, or a table could
+    not be made.
+    """
     try:
         return act()
     except SPARK_ERRORS as error:
         if has_ended():
             raise
+        _whole(t)
         log.error("checker %s crashed", checker.module, exc_info=error)
         for anomaly in checker.anomalies:
             text = f"the check of {anomaly} crashed: {cause(str(error))}"

@@ -14,7 +14,7 @@ from checkers.spark.partitions import in_one, read_in_one
 
 AS_ROWS, AS_BYTES = StorageLevel.MEMORY_AND_DISK_DESER, StorageLevel.MEMORY_AND_DISK
 """How a table is kept. Millions of rows, each an object, are a fifth of the time in collecting garbage."""
-FEW = 1_000
+FEW_ROWS = 1_000
 """Rows of a table that is brought here."""
 
 
@@ -43,8 +43,8 @@ def collected(frame: DataFrame) -> list[dict[str, Any]]:
 def keep_or_bring(frame: DataFrame) -> DataFrame:
     """The same for a table that is small in most runs: as `keep`, or as `brought` if it has few rows."""
     kept = keep(frame)
-    few = kept.limit(FEW + 1).toArrow()
-    return kept if few.num_rows > FEW else here(frame.sparkSession, few)
+    few = kept.limit(FEW_ROWS + 1).toArrow()
+    return kept if few.num_rows > FEW_ROWS else here(frame.sparkSession, few)
 
 
 def here(spark: SparkSession, table: pa.Table) -> DataFrame:

@@ -28,5 +28,5 @@ def whole(frame: DataFrame) -> DataFrame:
 
 
 def together(frame: DataFrame) -> DataFrame:
-    """The same of a table that may be too large to be sent to every task: Spark decides."""
+    """The same of a table that may be too large to be sent to every task: where there are several, Spark decides."""
     return frame.coalesce(1).hint("shuffle_hash") if in_one(frame.sparkSession) else frame

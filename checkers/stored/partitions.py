@@ -6,10 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from checkers.stored.tally import Tally
+from checkers.stored.tally import Row, Tally
 from harness.history import Fate, Guarantee, Isolation, Positions, Role
 
-Row = Mapping[str, Any]
 Place = tuple[int, int]
 """A run, and a partition of it."""
 _i64 = pa.int64()
@@ -74,17 +73,17 @@ def _by_place(rows: Iterable[Row]) -> Mapping[Place, list[Row]]:
     return found
 
 
-LOG = ("log_start", "log_end", "high_watermark")
+OF_A_LOG = ("log_start", "log_end", "high_watermark")
 
 
 def _log(replicas: Iterable[Row]) -> Row:
     """How far the log of the one leader goes, and a follower that cannot be read to the end."""
     leaders: list[Row] = [
-        {"logged": one["damaged"] is None, **_part(one, LOG)} for one in replicas if one["leader"]
+        {"logged": one["damaged"] is None, **_part(one, OF_A_LOG)} for one in replicas if one["leader"]
     ]
     followers = [one for one in replicas if not one["leader"]]
     short = [_part(one, ("broker", "log_end", "high_watermark")) for one in followers if _is_short(one)]
-    log = min(leaders or [{"logged": False, **dict.fromkeys(LOG)}], key=_order)
+    log = min(leaders or [{"logged": False, **dict.fromkeys(OF_A_LOG)}], key=_order)
     return {
         **log,
         "followers": len(followers),

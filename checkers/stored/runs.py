@@ -7,9 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from checkers.stored.inputs import OFFSETS_TOPIC
-from checkers.stored.partitions import Row
 from checkers.stored.producers import TRANSACTIONS_TOPIC
-from checkers.stored.tally import Tally
+from checkers.stored.tally import Row, Tally
 
 _i64, _bool = pa.int64(), pa.bool_()
 RUNS = pa.schema(

@@ -11,11 +11,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from checkers.spark.checkpoint import collected, here
-from checkers.stored.partitions import TOPICS, TPS, Row, rows_of_topics, rows_of_tps
+from checkers.stored.partitions import TOPICS, TPS, rows_of_topics, rows_of_tps
 from checkers.stored.raw import count_raw
 from checkers.stored.runs import JOURNALS, RUNS, rows_of_journals, rows_of_runs
 from checkers.stored.sources import Sources
-from checkers.stored.tally import Tally
+from checkers.stored.tally import Row, Tally
 
 RECORDED = ("partitions", "replicas", "ends", "stages", "journals", "runs")
 """The recorded tables of which they are made."""

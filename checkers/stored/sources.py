@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -99,10 +100,22 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
 
 
 def count_rows(runs: Sequence[StoredRun]) -> int:
-    """Of all their tables, by the files' own count."""
+    """Of all their tables, by the files' own count; of a leader's batch the records, for each gets a row."""
     rooms = (("history", HISTORY), ("log", LOG))
     paths = {run.folder / room / f"{table}.parquet" for run in runs for room, of in rooms for table in of}
-    return sum(_footer(path).num_rows for path in paths if path.exists())
+    return sum(_count(path) for path in paths if path.exists())
+
+
+def _count(path: Path) -> int:
+    rows: int = _footer(path).num_rows
+    if path.stem != "batches":
+        return rows
+    try:
+        read = pq.read_table(path, columns=["base_offset", "last_offset"], filters=[("leader", "=", True)])
+    except (OSError, pa.ArrowException) as error:
+        raise UnreadableInput(f"{path} is damaged: a part of it cannot be read") from error
+    records = pc.sum(pc.subtract(read["last_offset"], read["base_offset"])).as_py() or 0
+    return rows + max(records, 0)
 
 
 def _scan(spark: SparkSession, folders: Sequence[Path], table: str, schema: pa.Schema) -> DataFrame:

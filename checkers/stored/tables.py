@@ -1,7 +1,8 @@
 """The shared tables: what the three witnesses say, brought together once, for every checker.
 
-Each is one shuffle of the raw tables, by the key that its checks need, and is kept while the checkers
-run. A checker filters them and takes their lists apart; it makes no shuffle of its own unless it must.
+Each of the large ones is one shuffle of the raw tables, by the key that its checks need, and is kept while the
+checkers run; the small ones are made here (`checkers.stored.small`). A checker filters them and takes their lists
+apart; it makes no shuffle of its own unless it must.
 
 `runs`        by run: what is known of it, and what its end looked like
 `tps`         by run and tp: names, what the log covers, how far the final readers came
@@ -30,14 +31,13 @@ from pyspark.sql import DataFrame
 from checkers.spark.checkpoint import brought, keep, keep_or_bring
 from checkers.stored.inputs import make_groups, make_inputs, make_ranges
 from checkers.stored.operations import make_operations
-from checkers.stored.partitions import Row
 from checkers.stored.position_events import make_moves
 from checkers.stored.positions import make_deliveries, make_positions
 from checkers.stored.producers import make_batches, make_states
 from checkers.stored.small import Small, make_small
 from checkers.stored.sources import Sources
 from checkers.stored.spans import make_spans
-from checkers.stored.tally import Tally
+from checkers.stored.tally import Row, Tally
 from checkers.stored.values import make_values
 from harness.history import Outcome
 
@@ -45,7 +45,7 @@ TOGETHER = 2
 """Tables that are under way together: more of them would only wait for those before them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)  # either would wait for tables that are still being made
 class Tables:
     """The shared tables; the columns of each stand at the function that makes it. One that is still being made may
     stand here as a `Future`: who asks for it waits until it is there.
@@ -154,7 +154,7 @@ def making_tables(
 
 
 def make_tables(sources: Sources, unjournaled: bool = False, small: Small | None = None) -> Tables:
-    """The same, when all of them are there."""
+    """The same, when all of them are there: for who asks them one by one, as tests do."""
     with making_tables(sources, unjournaled, small) as tables:
         tables.wait()
         return tables

@@ -40,12 +40,6 @@ EXAMPLES = 20
 """As many as are looked for in a run with plants."""
 WHOLE = (
     "checkers/stored/tables.py",
-    "checkers/stored/small.py",
-    "checkers/stored/raw.py",
-    "checkers/stored/runs.py",
-    "checkers/stored/partitions.py",
-    "checkers/stored/tally.py",
-    "checkers/judging/hints.py",
     "checkers/judging/run_checks.py",
     "checkers/judging/ranking.py",
     "checkers/judging/explain.py",

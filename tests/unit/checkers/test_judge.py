@@ -2,17 +2,21 @@
 
 import shutil
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from checkers.checker import Checker
 from checkers.findings.rules import Rule, Suspect
 from checkers.judging import stored_runs as judging
+from checkers.judging.hints import count
+from checkers.judging.run_checks import collect
 from checkers.judging.stored_runs import StoredRun, judge, judge_each
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
@@ -88,6 +92,15 @@ def test_a_condition_that_crashes_is_told_as_its_checkers_crash_and_the_others_c
     judgement = judge(spark, [StoredRun(3, wrong)])[3]
     assert "out of cheese" in judgement.broken["no-such-anomaly"].text
     assert judgement.anomalies["reprocessed-input"].count == 1
+
+
+def test_a_table_that_cannot_be_made_is_no_checkers_crash(caplog: pytest.LogCaptureFixture) -> None:
+    failed: Future[DataFrame] = Future()
+    failed.set_exception(PySparkException("a page is damaged"))
+    tables = Tables(**{one.name: failed for one in fields(Tables)})  # type: ignore[arg-type]
+    with pytest.raises(PySparkException, match="a page is damaged"):
+        collect(tables, judging.STORE_CHECKERS, 10, lambda: count(tables, judging.STORE_CHECKERS)[1])
+    assert "crashed" not in caplog.text
 
 
 def test_what_a_run_permits_is_allowed_and_nothing_else(
