@@ -25,6 +25,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.findings.build import finding, place
+from checkers.findings.form import Finding
+from checkers.findings.lookup import lookup
 from checkers.findings.told import Told
 from checkers.spark.gather import beside
 from checkers.stored.tables import Tables
@@ -33,38 +35,66 @@ from harness.telling.words import listed, printable
 
 HOLDS = "one.log_start <= base_offset and last_offset < one.end"
 """Whether a replica must hold the batch."""
+SAME = ("crc", "leader_epoch")
+"""What must be the same on all of them."""
 
 
 def replica_divergence(t: Tables) -> DataFrame:
     """One row for each place at which they do not all hold the same."""
-    held = "struct(broker, leader, last_offset, crc, leader_epoch, count, producer_id, epoch)"
+    bounds = [F.expr(f"{end}({column}) as {end}_{column}") for column in SAME for end in ("min", "max")]
     places = (
-        t.headers.join(beside(_in_step(t)), on=["run", "tp"], how="inner")
-        .where(f"exists(replicas, one -> one.broker = broker and {HOLDS})")
+        _held(t)
         .groupBy("run", "tp", "base_offset")
         .agg(
-            F.expr(f"array_sort(collect_list({held})) as held"),
-            F.expr("max(last_offset) as last_offset"),
-            F.expr("any_value(replicas) as replicas"),
+            *bounds,
+            # Of several lengths there are several checksums, and the longest must be on the fewest.
+            F.expr("min(size(holders)) as due"),
+            F.expr("bit_count(bit_or(shiftleft(1L, cast(array_position(brokers, broker) as int)))) as there"),
         )
-        .selectExpr("*", f"transform(filter(replicas, one -> {HOLDS}), one -> one.broker) as brokers")
-        .selectExpr("*", "array_except(brokers, transform(held, one -> one.broker)) as lacking")
     )
-    other = " or ".join(
-        f"exists(held, one -> one.{column} != held[0].{column})" for column in ("crc", "leader_epoch")
-    )
+    other = " or ".join(f"min_{column} != max_{column}" for column in SAME)
     return finding(
-        places.where(f"{other} or size(lacking) > 0"),
+        places.where(f"{other} or there < due"),
         "replica-divergence",
         order=["tp", "base_offset"],
         record=place("tp", "base_offset"),
-        replicas="held",
-        lacking="array_sort(lacking)",
+    )
+
+
+def explain(t: Tables, findings: Mapping[int, list[Finding]]) -> None:
+    """Say what each replica holds, and which hold nothing."""
+    examples = [(run, example) for run, mine in findings.items() for one in mine for example in one.examples]
+    held = "struct(broker, leader, last_offset, crc, leader_epoch, count, producer_id, epoch)"
+    places = (
+        _held(t)
+        .groupBy("run", "tp", "base_offset")
+        .agg(
+            F.expr(f"array_sort(collect_list({held})) as held"),
+            F.expr("min_by(holders, -last_offset) as holders"),
+        )
+        .selectExpr("*", "transform(holders, one -> one.broker) as brokers")
+        .selectExpr("*", "array_sort(array_except(brokers, transform(held, one -> one.broker))) as lacking")
+    )
+    wanted: set[tuple[int, ...]] = {
+        (run, one["record"]["tp"], one["record"]["offset"]) for run, one in examples
+    }
+    found = lookup(places.drop("holders", "brokers"), ("run", "tp", "base_offset"), wanted)
+    for run, example in examples:
+        row = found[run, example["record"]["tp"], example["record"]["offset"]]
+        example |= {"replicas": row["held"], "lacking": row["lacking"]}
+
+
+def _held(t: Tables) -> DataFrame:
+    """What the replicas that are judged hold; with brokers, of all of them, and holders, those that must hold it."""
+    return (
+        t.headers.join(beside(_in_step(t)), on=["run", "tp"], how="inner")
+        .selectExpr("*", f"filter(replicas, one -> {HOLDS}) as holders")
+        .where("exists(holders, one -> one.broker = broker)")
     )
 
 
 def _in_step(t: Tables) -> DataFrame:
-    """run, tp; replicas [broker, log_start, end]: those that must hold the same, each from where to where."""
+    """run, tp; replicas [broker, log_start, end]: those that must hold the same, each from where to where; brokers."""
     last = t.headers.groupBy("run", "tp", "broker").agg(F.max("leader_epoch").alias("last_epoch"))
     replica = "struct(broker, last_epoch, log_start, least(log_end, high_watermark) as end)"
     judged = t.tps.where("logged and not compacted and followers > 0").select("run", "tp")
@@ -78,6 +108,7 @@ def _in_step(t: Tables) -> DataFrame:
         )
         .join(beside(judged), on=["run", "tp"], how="left_semi")
         .selectExpr("run", "tp", "filter(replicas, one -> one.last_epoch = led) as replicas")
+        .selectExpr("*", "transform(replicas, one -> one.broker) as brokers")
     )
 
 

@@ -115,18 +115,18 @@ def _name(value: str) -> str:
     return f"if({value} is not null, xxhash64({value}), null)"
 
 
-def make_deliveries(s: Sources, positions: DataFrame, runs: DataFrame) -> DataFrame:
-    """Every delivery of a record of which some delivery may be wrong; few, in most runs none.
+def make_suspected(positions: DataFrame, runs: DataFrame) -> DataFrame:
+    """Every record of which some delivery may be wrong; few, in most runs none.
 
-    run, tp, offset, op, n, value, role, promised, return_ns; of the position: stored (the value in the final
-    read), fate, marker_ms, acks, differ, first_open; wall_ms; and what may be wrong with it:
-    uncommitted (its fate is abort or open, or its marker was written after a promised delivery), above (a
-    promised one, above the first open record), vanished (the final reader read past it and was not given it).
+    run, tp, offset; of the position: stored (the value in the final read), fate, marker_ms, acks, differ, first_open;
+    wall_ms; and what may be wrong with it: uncommitted (its fate is abort or open, or its marker was written after a
+    promised delivery), above (a promised one, above the first open record), vanished (the final reader read past it and
+    was not given it).
     """
     here = "held and promised and fate != 'plain'"
     uncommitted = f"coalesce({here} and fate in ('abort', 'open'), false)"
     early = f"coalesce({here} and fate = 'commit' and wall_ms + promised_ns / 1e6 < marker_ms, false)"
-    suspects = (
+    return (
         positions.join(beside(runs.select("run", "wall_ms")), on="run", how="left")
         .selectExpr(
             *("run", "tp", "offset"),
@@ -138,5 +138,9 @@ def make_deliveries(s: Sources, positions: DataFrame, runs: DataFrame) -> DataFr
         )
         .where("differ or uncommitted or above or vanished")
     )
+
+
+def make_deliveries(s: Sources, suspected: DataFrame) -> DataFrame:
+    """Every delivery of such a record: its columns, and op, n, value, role, promised, return_ns."""
     columns = ["run", "tp", "offset", "op", "n", "value", "role", "promised", "return_ns"]
-    return s["polls"].select(*columns).join(beside(suspects), on=["run", "tp", "offset"], how="inner")
+    return s["polls"].select(*columns).join(beside(suspected), on=["run", "tp", "offset"], how="inner")

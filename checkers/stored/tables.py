@@ -32,7 +32,7 @@ from checkers.spark.checkpoint import brought, keep, keep_or_bring
 from checkers.stored.inputs import make_groups, make_inputs, make_ranges
 from checkers.stored.operations import make_operations
 from checkers.stored.position_events import make_moves
-from checkers.stored.positions import make_deliveries, make_positions
+from checkers.stored.positions import make_deliveries, make_positions, make_suspected
 from checkers.stored.producers import make_batches, make_states
 from checkers.stored.small import Small, make_small
 from checkers.stored.sources import Sources
@@ -102,7 +102,11 @@ def making_tables(
         states = pool.submit(lambda: keep(make_states(sources, runs)))
         positions = pool.submit(lambda: keep(make_positions(sources, tps, batches.result())))
         values = pool.submit(lambda: keep(make_values(sources, positions.result())))
-        deliveries = pool.submit(lambda: keep_or_bring(make_deliveries(sources, positions.result(), runs)))
+        deliveries = pool.submit(
+            lambda: keep_or_bring(
+                make_deliveries(sources, keep_or_bring(make_suspected(positions.result(), runs)))
+            )
+        )
         operations = pool.submit(
             lambda: keep(make_operations(sources, runs, journals, positions.result(), values.result()))
         )

@@ -20,13 +20,16 @@ def _follower(h: History, topic: str, at: int, **change: object) -> None:
     h.alter("batches", bend)
 
 
-@case(replica_divergence=1)
+@case(
+    replica_divergence=1,
+    tells={"replica-divergence": {"replicas": [{"broker": 1}, {"broker": 2, "crc": 9}], "lacking": []}},
+)
 def a_batch_with_another_checksum_is_a_divergence(h: History) -> None:
     plain(h)
     _follower(h, "x", 0, crc=9)
 
 
-@case(replica_divergence=1)
+@case(replica_divergence=1, tells={"replica-divergence": {"replicas": [{"broker": 1}], "lacking": [2]}})
 def a_batch_that_a_follower_lacks_is_a_divergence(h: History) -> None:
     plain(h)
     _follower(h, "x", 0, gone=True)
