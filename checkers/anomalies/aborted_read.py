@@ -34,9 +34,9 @@ NAME = "aborted-read"
 ABORTED = "send.told = 'aborted' and (send.transactional or not send.acked)"
 SUSPECTS = (
     Suspect("values", f"{ABORTED} and exists(places, p -> p.promised)"),
-    Suspect("positions", "promised and (not found or differ)"),
+    Suspect("positions", "promised and (not found or differ or internal or value is null and not sentinel)"),
 )
-"""A delivery of it stands where the record is found, or else where another one is, or none."""
+"""A delivery of it stands where the record is found, or else where another one is, or one without a name, or none."""
 
 
 def aborted_read(t: Tables) -> DataFrame:

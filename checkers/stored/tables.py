@@ -20,7 +20,7 @@ apart; it makes no shuffle of its own unless it must.
 `losses`      the moments at which partitions were taken from a worker
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -98,54 +98,26 @@ def making_tables(
     known = small or make_small(sources)
     runs, tps, journals = known.runs, known.tps, known.journals
     with ThreadPoolExecutor(max_workers=TOGETHER, thread_name_prefix="tables") as pool:
-        batches = pool.submit(lambda: keep(make_batches(sources, tps, runs)))
-        states = pool.submit(lambda: keep(make_states(sources, runs)))
-        positions = pool.submit(lambda: keep(make_positions(sources, tps, batches.result())))
-        values = pool.submit(lambda: keep(make_values(sources, positions.result())))
-        deliveries = pool.submit(
-            lambda: keep_or_bring(
-                make_deliveries(sources, keep_or_bring(make_suspected(positions.result(), runs)))
-            )
+
+        def begin(*parts: Any) -> Future[DataFrame]:
+            return pool.submit(_made, *parts)
+
+        coming: dict[str, Any] = {}  # futures: see `Tables`
+        coming["batches"] = batches = begin(keep, make_batches, sources, tps, runs)
+        coming["states"] = states = begin(keep, make_states, sources, runs)
+        coming["positions"] = positions = begin(keep, make_positions, sources, tps, batches)
+        coming["values"] = values = begin(keep, make_values, sources, positions)
+        suspected = begin(keep_or_bring, make_suspected, positions, runs)
+        coming["deliveries"] = begin(keep_or_bring, make_deliveries, sources, suspected)
+        coming["operations"] = operations = begin(
+            keep, make_operations, sources, runs, journals, positions, values
         )
-        operations = pool.submit(
-            lambda: keep(make_operations(sources, runs, journals, positions.result(), values.result()))
-        )
-        inputs = pool.submit(
-            lambda: keep(
-                make_inputs(
-                    sources, tps, positions.result(), values.result(), operations.result(), unjournaled
-                )
-            )
-        )
-        moves = pool.submit(
-            lambda: keep_or_bring(make_moves(sources, tps, positions.result(), operations.result()))
-        )
-        groups = pool.submit(
-            lambda: brought(
-                make_groups(sources, runs, tps, positions.result(), operations.result(), unjournaled)
-            )
-        )
-        ranges = pool.submit(lambda: keep(make_ranges(operations.result(), moves.result())))
-        spans = pool.submit(
-            lambda: (
-                keep(make_spans(sources, runs, tps, states.result(), positions.result()))
-                if unjournaled
-                else None
-            )
-        )
-        coming: dict[str, Any] = {  # futures: see `Tables`
-            "batches": batches,
-            "states": states,
-            "positions": positions,
-            "values": values,
-            "deliveries": deliveries,
-            "operations": operations,
-            "inputs": inputs,
-            "moves": moves,
-            "groups": groups,
-            "ranges": ranges,
-            "spans": spans,
-        }
+        coming["inputs"] = begin(keep, make_inputs, sources, tps, positions, values, operations, unjournaled)
+        coming["moves"] = moves = begin(keep_or_bring, make_moves, sources, tps, positions, operations)
+        coming["groups"] = begin(brought, make_groups, sources, runs, tps, positions, operations, unjournaled)
+        coming["ranges"] = begin(keep, make_ranges, operations, moves)
+        of_spans = (keep, make_spans, sources, runs, tps, states, positions)
+        coming["spans"] = begin(*of_spans) if unjournaled else None
         yield Tables(
             **vars(known),
             **coming,
@@ -155,6 +127,11 @@ def making_tables(
             headers=sources["batches"],
             replicas=sources["replicas"],
         )
+
+
+def _made(kept: Callable[[DataFrame], DataFrame], make: Callable[..., DataFrame], *of: Any) -> DataFrame:
+    """One table, as soon as those are there of which it is made."""
+    return kept(make(*(one.result() if isinstance(one, Future) else one for one in of)))
 
 
 def make_tables(sources: Sources, unjournaled: bool = False, small: Small | None = None) -> Tables:
