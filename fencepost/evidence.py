@@ -12,6 +12,7 @@ from harness.facts import Facts
 from harness.history import Premise
 from harness.promises import NO_WITNESS
 from harness.reasons import Reason
+from harness.record.parquet_reader import read_parquet
 from harness.record.schema import LOG, unfit
 from harness.settings.test_toml import Plan
 
@@ -105,7 +106,7 @@ def require_table(path: Path, run: int, rows: Mapping[str, int]) -> None:
 def contradictions(folder: Path, plan: Plan) -> Iterator[str]:
     """What the tables lack of what the run's own files say."""
     history = folder / "history"
-    rows = pq.read_table(history / "stages.parquet").drop_columns("run").to_pylist()
+    rows = read_parquet(history / "stages.parquet").drop_columns("run").to_pylist()
     stages = {(row.pop("stage"), row.pop("in_topic")): row for row in rows}
     planned = {(stage.name, topic): stage for stage in plan.pipeline.stages for topic in stage.reads}
     if len(rows) != len(stages):
@@ -117,7 +118,7 @@ def contradictions(folder: Path, plan: Plan) -> Iterator[str]:
         for what, told in stages[name, topic].items():
             if told != (was := getattr(planned[name, topic], what)):
                 yield f"the table stages has {told} as {what} of {name}, and the run had {was}"
-    told = pq.read_table(history / "journals.parquet", columns=["journal"])["journal"].to_pylist()
+    told = read_parquet(history / "journals.parquet", ["journal"])["journal"].to_pylist()
     written = [path.stem for path in (folder / "journals").glob("*.jsonl")]
     # What was done to the cluster stands beside them, and is no witness.
     if missing := sorted(set(written) - set(told) - {"nemesis"}):
@@ -125,14 +126,13 @@ def contradictions(folder: Path, plan: Plan) -> Iterator[str]:
     promised = {reader.journal for reader in plan.promises.readers} if "promises" in plan.run else set()
     if blind := sorted(promised - set(told)):
         yield f"the run promised readers that left no journal: {listed(blind)}"
-    columns = ["tp", "topic", "partition"]
-    places = pq.read_table(history / "partitions.parquet", columns=columns).to_pylist()
+    places = read_parquet(history / "partitions.parquet", ["tp", "topic", "partition"]).to_pylist()
     here = {(place["topic"], place["partition"]): place["tp"] for place in places}
     wanted = set(plan.pipeline.places)
     if gone := sorted(wanted - here.keys()):
         yield f"the table partitions lacks {listed(f'{topic}/{number}' for topic, number in gone)}"
     if "promises" in plan.run and plan.promises.replicas and (folder / "log").is_dir():
-        logs = Counter(pq.read_table(folder / "log" / "replicas.parquet", columns=["tp"])["tp"].to_pylist())
+        logs = Counter(read_parquet(folder / "log" / "replicas.parquet", ["tp"])["tp"].to_pylist())
         for topic in plan.pipeline.topics:
             named = [number for number in range(topic.partitions) if (topic.name, number) in here]
             counts = {number: logs[here[topic.name, number]] for number in named}

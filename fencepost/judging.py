@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow.parquet as pq
-
 from fencepost.conclude import conclude, healed_ns
 from fencepost.evidence import KILLED, Evidence, contradictions, require_evidence, require_table
 from fencepost.histories import judge_each as judge_files
@@ -14,10 +12,10 @@ from harness.facts import REQUIRED, Facts
 from harness.pipeline import JOINED
 from harness.promises import HISTORY_FILE
 from harness.reasons import Reason
-from harness.record.schema import HISTORY, LOG
+from harness.record.parquet_reader import read_parquet
+from harness.record.schema import HISTORY, LOG, tabulated
 from harness.record.store import PLAN
 from harness.record.told_history import crc_of
-from harness.runner.tabulate import tabulate, tabulated
 from harness.settings.test_toml import Plan
 from harness.verdict import CALLER, Judgement, Verdict
 
@@ -41,6 +39,8 @@ def open_evidence(history: str, folder: Path) -> Evidence:
     told = folder / "facts.json"
     facts = Facts.load(told, REQUIRED if "promises" in plan.run else ()) if told.exists() else None
     if not tabulated(folder) and not (folder / "verdict.json").exists():
+        from harness.runner.tabulate import tabulate  # rarely needed, and loads a client library
+
         try:
             tabulate(folder, plan)  # it ended before it came to that
         except (TypeError, ValueError, LookupError, OverflowError) as error:  # Arrow's are among them
@@ -180,7 +180,7 @@ def why_not(evidence: Evidence, error: FencepostError) -> FencepostError:
     if isinstance(error, AnalysisFailed):
         for path in sorted(evidence.folder.glob("*/*.parquet")):
             try:
-                pq.read_table(path, page_checksum_verification=True)
+                read_parquet(path)
             except (OSError, ValueError):
                 return UnreadableInput(f"{path} is damaged: a part of it cannot be read")
     return error

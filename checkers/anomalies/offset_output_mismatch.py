@@ -42,7 +42,7 @@ NAME = "offset-output-mismatch"
 
 
 def _some(column: str, effect: str) -> str:
-    return f"exists({column}, r -> coalesce(r.effect = '{effect}', false))"
+    return f"coalesce(array_contains({column}.effect, '{effect}'), false)"
 
 
 NOT_COVERED = "an output comes of an input that the offsets do not cover"
@@ -79,6 +79,7 @@ RULES = (
         "inputs",
         each="outputs",
         where="it.visible and it.claims and not exists(claims, c -> c.op = it.op)",
+        unless="plain",
         order=["it.op", "tp", "offset"],
         ops="array(it.op)",
         detail={
@@ -94,6 +95,7 @@ RULES = (
         each="if(visible, claims, array())",
         where="it.settled = 'committed' and it.writes and exists(expected, e -> e.group = it.group) "
         "and not exists(outputs, o -> coalesce(o.op = it.op, false))",
+        unless="plain",
         order=["it.op", "tp", "offset"],
         ops="array(it.op)",
         absence="true",

@@ -38,7 +38,7 @@ SEEN = """array_distinct(transform(filter(records,
 HALF_READ = """(settled = 'committed' and exists(records, r -> not r.logged and r.given)
     and exists(records, r -> not r.logged and r.passed and not r.given))"""
 
-EFFECTS = "array_distinct(concat(transform(records, r -> r.effect), transform(commits, c -> c.effect)))"
+EFFECTS = "array_distinct(concat(records.effect, commits.effect))"
 """Of a transaction of which no journal tells."""
 OTHERWISE = f"(size({EFFECTS}) = 1 and {EFFECTS}[0] != decided)"
 """Its markers agree, and the transaction log says something else."""
@@ -48,6 +48,7 @@ RULES = (
         NAME,
         "operations",
         where=f"transactional and (size({SEEN}) > 1 or {HALF_READ})",
+        unless="size(array_distinct(records.effect)) <= 1 and not array_contains(records.given, false)",
         order=["op"],
         ops="array(op)",
         absence=f"(size({SEEN}) <= 1)",

@@ -31,7 +31,9 @@ from checkers.stored.tables import Tables
 from harness.telling.example import Example
 
 NAME = "unseen"
-UNPOLLED = "send.acked and send.told = 'committed' and not exists(places, p -> p.polled)"
+UNPOLLED = (
+    "send.acked and send.told = 'committed' and not coalesce(array_contains(places.polled, true), false)"
+)
 SUSPECTS = (Suspect("values", UNPOLLED),)
 
 

@@ -29,7 +29,7 @@ from harness.telling.example import Example, named_operation
 from harness.telling.words import printable
 
 NAME = "zombie-write"
-EFFECTIVE = """exists(records, r -> r.effect = 'commit') or exists(commits, c -> c.effect = 'commit')
+EFFECTIVE = """array_contains(records.effect, 'commit') or array_contains(commits.effect, 'commit')
     or size(records) > 0 and forall(records, r -> not r.logged) and settled = 'committed'"""
 """An operation took effect; where there is no log, by what was read."""
 BY_ID = "partition by run, transactional_id"

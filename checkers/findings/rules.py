@@ -32,6 +32,7 @@ class Rule:
     ops: str = NOBODY  # the operations that it touches
     absence: str = "false"  # whether it rests on something not being there
     permitted: str = ""  # whether the guarantee of the stage that did it permits it; empty: never
+    unless: str = ""  # what costs less to ask, and where it holds there is no finding; null counts as no
 
     @property
     def name(self) -> str:
@@ -43,7 +44,8 @@ class Rule:
     @property
     def holds(self) -> str:
         """Whether there is a finding in a row."""
-        return f"exists({self.each}, it -> {self.where})" if self.each else f"({self.where})"
+        holds = f"exists({self.each}, it -> {self.where})" if self.each else f"({self.where})"
+        return f"(not coalesce({self.unless}, false) and {holds})" if self.unless else holds
 
     @property
     def findings(self) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from pyspark import StorageLevel
@@ -16,6 +17,8 @@ AS_ROWS, AS_BYTES = StorageLevel.MEMORY_AND_DISK_DESER, StorageLevel.MEMORY_AND_
 """How a table is kept. Millions of rows, each an object, are a fifth of the time in collecting garbage."""
 FEW_ROWS = 1_000
 """Rows of a table that is brought here."""
+_HERE: WeakKeyDictionary[DataFrame, pa.Table] = WeakKeyDictionary()
+"""What the tables were made of that are here."""
 
 
 def keep(frame: DataFrame) -> DataFrame:
@@ -36,8 +39,10 @@ def brought(frame: DataFrame) -> DataFrame:
 
 
 def collected(frame: DataFrame) -> list[dict[str, Any]]:
-    """The rows of a small table, here."""
-    return [row.asDict(recursive=True) for row in frame.collect()]
+    """The rows of a small table, here: Spark is not asked for those of a table that never left."""
+    table = _HERE.get(frame)
+    rows: list[dict[str, Any]] = (frame.toArrow() if table is None else table).to_pylist()
+    return rows
 
 
 def keep_or_bring(frame: DataFrame) -> DataFrame:
@@ -49,7 +54,9 @@ def keep_or_bring(frame: DataFrame) -> DataFrame:
 
 def here(spark: SparkSession, table: pa.Table) -> DataFrame:
     """A small table that is here, for queries."""
-    return read_in_one(spark.createDataFrame(table))
+    frame = read_in_one(spark.createDataFrame(table))
+    _HERE[frame] = table
+    return frame
 
 
 @contextmanager

@@ -136,6 +136,17 @@ def make_ranges(operations: DataFrame, moves: DataFrame) -> DataFrame:
     )
 
 
+PLAIN = """expected.slot = outputs.slot and expected.topic = outputs.topic and expected.digest = outputs.digest
+    and array_contains(outputs.slot, '') is not null and array_contains(outputs.topic, '') is not null
+    and not array_contains(outputs.visible, false)
+    and size(array_except(outputs.op, claims.op)) = 0 and size(array_except(claims.op, outputs.op)) = 0
+    and size(array_except(claims.group, expected.group)) = 0"""
+"""Of a visible input: it led to all that it must lead to, and to nothing else; whoever did that claims it, and nobody
+else does. As most do: no rule and no checker finds anything in such a row, and of the others alone the lists are looked
+through.
+"""
+
+
 def make_inputs(
     s: Sources,
     tps: DataFrame,
@@ -144,11 +155,11 @@ def make_inputs(
     operations: DataFrame,
     unjournaled: bool = False,
 ) -> DataFrame:
-    """run, tp, offset, in_topic; each, lenient (see `checkers.stored.partitions.rows_of_tps`); expected [group, stage,
-    slot, topic, digest, via (the topic whose record, made of the input, the stage takes; null: the input itself)];
+    """run, tp, offset, in_topic; each, lenient (see `checkers.stored.partitions.rows_of_tps`); expected [slot, topic,
+    group, stage, digest, via (the topic whose record, made of the input, the stage takes; null: the input itself)];
     adds [group, topic, key, adds]; outputs [slot, topic, tp, offset, name, op, visible, digest, sole (it names no
     other input), claims (its operation claims inputs)]; claims [op, group, settled, transactional, writes]; judgeable
-    (absence of the input may be judged); fate, visible: of the input.
+    (absence of the input may be judged); fate, visible: of the input; plain (see `PLAIN`).
     """
     united = positions.where("is_input and not sentinel").selectExpr(
         "run", "tp", "offset", "struct(visible, fate) as here"
@@ -173,10 +184,10 @@ def make_inputs(
         gathered(united, "run", "tp", "offset")
         .agg(
             F.expr("any_value(here, true) as here"),
-            F.expr("collect_list(expected) as expected"),
+            F.expr("sort_array(collect_list(expected)) as expected"),
             F.expr("collect_list(add) as adds"),
-            F.expr("array_sort(collect_list(output)) as outputs"),
-            F.expr("array_sort(collect_list(claim)) as claims"),
+            F.expr("sort_array(collect_list(output)) as outputs"),
+            F.expr("sort_array(collect_list(claim)) as claims"),
         )
         .join(beside(edges), on=["run", "tp"], how="left")
         .selectExpr(
@@ -185,6 +196,7 @@ def make_inputs(
             "here.fate",
             f"coalesce(not compacted and {in_reach}, false) as judgeable",
             *("expected", "adds", "outputs", "claims"),
+            f"coalesce(here.visible and {PLAIN}, false) as plain",
         )
     )
 
@@ -193,7 +205,7 @@ def _expected(s: Sources, unjournaled: bool) -> DataFrame:
     """What each input must lead to: an output, or something added to a sum."""
     return (_named(s) if unjournaled else s["expected"]).selectExpr(
         *("run", "tp", "offset"),
-        "if(adds is null, struct(group, stage, slot, topic, digest, via), null) as expected",
+        "if(adds is null, struct(slot, topic, group, stage, digest, via), null) as expected",
         "if(adds is not null, struct(group, topic, key, adds), null) as add",
     )
 

@@ -11,7 +11,7 @@ from harness.history import Fate, Outcome
 TOLD = f"""case when outcome = '{Outcome.OK.value}' and coalesce(asked != 'abort', true) then 'committed'
     when outcome in ('{Outcome.OK.value}', '{Outcome.FAIL.value}') then 'aborted' else 'unknown' end"""
 """Of a row of `ops`: what its client was told of its end."""
-FATES = "concat(transform(records, r -> r.effect), transform(commits, c -> c.effect))"
+FATES = "concat(records.effect, commits.effect)"
 SETTLED = f"""case when operation.told != 'unknown' then operation.told
     when array_contains({FATES}, '{Fate.COMMIT.value}') then 'committed'
     when array_contains({FATES}, '{Fate.ABORT.value}') then 'aborted'
@@ -44,9 +44,9 @@ def make_operations(
         united = united.unionByName(part, allowMissingColumns=True)
     grouped = gathered(united, "run", "op").agg(
         F.expr("any_value(operation, true) as operation"),
-        F.expr("array_sort(collect_list(record)) as records"),
-        F.expr("array_sort(collect_list(commit)) as commits"),
-        F.expr("array_sort(collect_list(claim)) as claims"),
+        F.expr("sort_array(collect_list(record)) as records"),
+        F.expr("sort_array(collect_list(commit)) as commits"),
+        F.expr("sort_array(collect_list(claim)) as claims"),
     )
     sound = journals.where("unbroken").select("run", "journal").distinct().selectExpr("*", "true as unbroken")
     return (

@@ -7,7 +7,7 @@ from checkers.spark.gather import beside, gathered
 from checkers.stored.sources import Sources
 from harness.history import Fate, Isolation, Role
 
-READERS = "concat(transform(acks, a -> a.op), array(op))"
+READERS = "concat(acks.op, array(op))"
 """Of a row of `deliveries`: the operations that were told of the record, and the one that was given it."""
 
 

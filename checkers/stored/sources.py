@@ -16,6 +16,7 @@ from checkers.spark.partitions import read_in_one
 from harness.errors import UnreadableInput
 from harness.history import Premise
 from harness.promises import Promises
+from harness.record.parquet_reader import read_parquet
 from harness.record.schema import HISTORY, LOG, unfit
 
 HERE_ROWS = 2_000
@@ -111,9 +112,10 @@ def _count(path: Path) -> int:
     if path.stem != "batches":
         return rows
     try:
-        read = pq.read_table(path, columns=["base_offset", "last_offset"], filters=[("leader", "=", True)])
+        read = read_parquet(path, ["leader", "base_offset", "last_offset"])
     except (OSError, pa.ArrowException) as error:
         raise UnreadableInput(f"{path} is damaged: a part of it cannot be read") from error
+    read = read.filter(read["leader"])
     records = pc.sum(pc.subtract(read["last_offset"], read["base_offset"])).as_py() or 0
     return rows + max(records, 0)
 
@@ -132,7 +134,7 @@ def _read_here(paths: Sequence[Path], schema: pa.Schema) -> pa.Table:
     parts = [schema.empty_table()]
     for path in paths:
         try:
-            parts.append(pq.read_table(path, page_checksum_verification=True))
+            parts.append(read_parquet(path))
         except (OSError, pa.ArrowException) as error:
             raise UnreadableInput(f"{path} is damaged: a part of it cannot be read") from error
     return pa.concat_tables(parts, promote_options="default").select(schema.names)

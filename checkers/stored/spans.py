@@ -57,8 +57,8 @@ def make_spans(
             F.expr("any_value(transactional_id) as transactional_id"),
             F.expr("any_value(producer_id) as producer_id"),
             F.expr("any_value(decided) as decided"),
-            F.expr("array_sort(collect_list(record)) as records"),
-            F.expr("array_sort(collect_list(commit)) as commits"),
+            F.expr("sort_array(collect_list(record)) as records"),
+            F.expr("sort_array(collect_list(commit)) as commits"),
         )
         .join(_whole(of), on=[*SPAN], how="left")
         .join(beside(_reads(s, runs, tps, positions)), on="run", how="left")

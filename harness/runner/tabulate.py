@@ -16,7 +16,6 @@ from harness.reasons import Reason
 from harness.record.events import Completed, NoEvent, parse
 from harness.record.naming import operation_name
 from harness.record.partitions import PartitionIds, write_partitions
-from harness.record.schema import HISTORY
 from harness.record.tables import Tabulator
 from harness.record.told_history import write_told
 from harness.runner.processes import WORKER_LOGS
@@ -84,11 +83,6 @@ def unexpected_errors(folder: Path) -> list[Reason]:
 def rows_of(folder: Path) -> dict[str, int]:
     """How many rows each table of a run has."""
     return {path.stem: pq.read_metadata(path).num_rows for path in sorted(folder.glob("*/*.parquet"))}
-
-
-def tabulated(folder: Path) -> bool:
-    """Whether the tables of the clients' history are all there."""
-    return all((folder / "history" / f"{table}.parquet").is_file() for table in HISTORY)
 
 
 def replicas(folder: Path, witness: str) -> Sequence[ReplicaSource]:
