@@ -1,15 +1,18 @@
-"""What goes into a pipeline, and what must come of it."""
+"""What goes into a pipeline, and what must come of it.
+
+There are millions of these in a long run: so they are named tuples, which are made three times as fast as frozen
+dataclasses.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 Headers = Sequence[tuple[str, bytes | None]]
 
 
-@dataclass(frozen=True)
-class Input:
+class Input(NamedTuple):
     """A record as a pipeline is given it. A null key or value is None, which is not an empty one."""
 
     topic: str
@@ -21,8 +24,7 @@ class Input:
     timestamp_ms: int = 0
 
 
-@dataclass(frozen=True)
-class Fed:
+class Fed(NamedTuple):
     """A record that a feed makes."""
 
     key: bytes | None
@@ -41,8 +43,7 @@ class Feed:
     count: int | None = None  # how many there are; None: as many as are asked for
 
 
-@dataclass(frozen=True)
-class Due:
+class Due(NamedTuple):
     """An output that an input must lead to: which one of them (slot), where, and what it must hold."""
 
     stage: str
@@ -56,8 +57,7 @@ class Due:
     content: str | None = None  # what it must hold, as `harness.record.naming.excerpt` has it
 
 
-@dataclass(frozen=True)
-class Adds:
+class Adds(NamedTuple):
     """What an input adds to a sum: the key in `topic` whose record holds it, and how much."""
 
     stage: str
@@ -69,8 +69,7 @@ class Adds:
     )
 
 
-@dataclass(frozen=True)
-class About:
+class About(NamedTuple):
     """What joins a record to its input, where it does not bear its input's place."""
 
     by: str | None  # the same text as in `Due.about`; None: nothing in it can be found there

@@ -5,9 +5,10 @@ entry in a search index and the word that caches must forget it. The projector a
 its position in SQLite's own transaction: Kafka's exactly-once ends at Kafka, and this is how it goes on.
 """
 
-import json
 from collections.abc import Sequence
 from random import Random
+
+import orjson
 
 from harness.expectation import Fed, Feed, Input
 from workloads.model.policy import Delivery
@@ -23,14 +24,14 @@ def change(rng: Random, n: int) -> Fed:
     user = (n // 3) % USERS if rng.random() < 0.5 else rng.randrange(USERS)
     kind = "delete" if rng.random() < 0.125 else "update"
     body = {"change": n, "kind": kind, "name": rng.choice(_NAMES), "mail": f"user-{user}@example.org"}
-    return Fed(b"user-%d" % user, json.dumps(body).encode())
+    return Fed(b"user-%d" % user, orjson.dumps(body))
 
 
 def spread(record: Input) -> Sequence[Output]:
     """The user, its entry in the index, and the word to the caches."""
-    told = json.loads(record.value or b"")
+    told = orjson.loads(record.value or b"")
     deleted = told["kind"] == "delete"
-    user = None if deleted else json.dumps({"name": told["name"], "mail": told["mail"]}).encode()
+    user = None if deleted else orjson.dumps({"name": told["name"], "mail": told["mail"]})
     words = None if deleted else f"{told['name'].lower()} {told['mail']}".encode()
     return (
         Output("users", "user", record.key, user),

@@ -6,7 +6,6 @@ of it on, adds a header, and moves the time stamp by a millisecond.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from random import Random
 
 from harness.expectation import Fed, Feed, Headers, Input
@@ -42,7 +41,7 @@ def carry(to: str, slot: str, record: Input) -> Output:
 def deliver(record: Input) -> Sequence[Output]:
     """The letter as it came; and who has sent it knows it by a receipt, without a time stamp of its own."""
     delivered = carry("delivered", "stamped", record)
-    return (delivered, replace(delivered, topic="receipts", slot="receipt", timestamp_ms=None))
+    return (delivered, delivered._replace(topic="receipts", slot="receipt", timestamp_ms=None))
 
 
 def archive(record: Input) -> Sequence[Output]:

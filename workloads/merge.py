@@ -5,10 +5,11 @@ transaction, whose offsets are of both. Order is promised by input partition: a 
 or behind one of the other.
 """
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from random import Random
+
+import orjson
 
 from harness.expectation import Fed, Feed, Input
 from workloads.model.workload import Aggregate, Output, Stage, Workload
@@ -20,14 +21,14 @@ DEBITS, CREDITS = "debits", "credits"
 def movement(sign: int, rng: Random, n: int) -> Fed:
     """The n-th debit or credit: the account is the key."""
     body = {"movement": n, "cents": sign * rng.randint(1, 20_000)}
-    return Fed(b"account-%d" % rng.randrange(ACCOUNTS), json.dumps(body).encode())
+    return Fed(b"account-%d" % rng.randrange(ACCOUNTS), orjson.dumps(body))
 
 
 def book(record: Input) -> Sequence[Output]:
     """The booking of a movement."""
-    moved = json.loads(record.value or b"")
+    moved = orjson.loads(record.value or b"")
     body = {"of": record.topic, "movement": moved["movement"], "cents": moved["cents"]}
-    return (Output("bookings", "booking", record.key, json.dumps(body).encode()),)
+    return (Output("bookings", "booking", record.key, orjson.dumps(body)),)
 
 
 def nothing(_: Input) -> Sequence[Output]:
@@ -37,7 +38,7 @@ def nothing(_: Input) -> Sequence[Output]:
 
 def adds(record: Input) -> Sequence[tuple[bytes, int]]:
     """What a booking adds to its account."""
-    return ((record.key or b"", int(json.loads(record.value or b"")["cents"])),)
+    return ((record.key or b"", int(orjson.loads(record.value or b"")["cents"])),)
 
 
 def balance(record: Input) -> int | None:

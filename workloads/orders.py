@@ -5,9 +5,10 @@ be met is no error of the pipeline: its dead letter shares one fate with the off
 it is neither lost nor written twice.
 """
 
-import json
 from collections.abc import Sequence
 from random import Random
+
+import orjson
 
 from harness.expectation import Fed, Feed, Input
 from workloads.model.workload import Output, Stage, Workload
@@ -26,22 +27,22 @@ def order(rng: Random, n: int) -> Fed:
     if rng.random() < INVALID_SHARE:
         goods, pieces = rng.choice(((goods, 0), ("unicorn", pieces)))
     body = {"order": n, "customer": customer, "goods": goods, "pieces": pieces, "price": rng.randint(1, 500)}
-    return Fed(customer.encode(), json.dumps(body).encode())
+    return Fed(customer.encode(), orjson.dumps(body))
 
 
 def take(record: Input) -> Sequence[Output]:
     """The four records of an order, or its dead letter."""
-    told = json.loads(record.value or b"")
+    told = orjson.loads(record.value or b"")
     number, goods, pieces = told["order"], told["goods"], told["pieces"]
     if goods not in GOODS or pieces < 1:
         why = f"{goods} is not sold" if goods not in GOODS else "no pieces are asked for"
         letter = {"order": number, "why": why}
-        return (Output("dead-letters", DEAD_LETTER, record.key, json.dumps(letter).encode()),)
+        return (Output("dead-letters", DEAD_LETTER, record.key, orjson.dumps(letter)),)
     amount = pieces * told["price"]
     terms = {"terms": LONG_TERMS} if number % LONG_EVERY == 0 else {}
 
     def output(topic: str, slot: str, key: bytes | None, **body: object) -> Output:
-        return Output(topic, slot, key, json.dumps({"order": number, **body}).encode())
+        return Output(topic, slot, key, orjson.dumps({"order": number, **body}))
 
     return (
         output("orders", "order", record.key, goods=goods, pieces=pieces),

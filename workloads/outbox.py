@@ -5,9 +5,10 @@ it writes the database alone, the order and a row that tells of it, and relays t
 least once; the consumer applies each row once, by the row's number, whatever stands in the topic.
 """
 
-import json
 from collections.abc import Sequence
 from random import Random
+
+import orjson
 
 from harness.expectation import Fed, Feed, Input
 from harness.history import Guarantee
@@ -27,14 +28,14 @@ def order(rng: Random, n: int) -> Fed:
         "pieces": rng.randint(1, 9),
         "price": rng.randint(1, 500),
     }
-    return Fed(b"customer-%d" % rng.randrange(1000), json.dumps(body).encode())
+    return Fed(b"customer-%d" % rng.randrange(1000), orjson.dumps(body))
 
 
 def publish(record: Input) -> Sequence[Output]:
     """The event that tells of an order."""
-    body = json.loads(record.value or b"")
+    body = orjson.loads(record.value or b"")
     event = {"event": "order-placed", "order": body["order"], "amount": body["pieces"] * body["price"]}
-    return (Output(EVENTS, "event", record.key, json.dumps(event).encode()),)
+    return (Output(EVENTS, "event", record.key, orjson.dumps(event)),)
 
 
 def apply(record: Input) -> Sequence[Output]:

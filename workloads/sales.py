@@ -5,9 +5,10 @@ the regions' sums. A sum and the offsets of the sales in it stand in one transac
 record is that of all sales below the committed offset, each once.
 """
 
-import json
 from collections.abc import Sequence
 from random import Random
+
+import orjson
 
 from harness.expectation import Fed, Feed, Input
 from workloads.model.workload import Aggregate, Output, Stage, Workload
@@ -18,14 +19,14 @@ REGIONS = tuple(f"region-{n:02d}" for n in range(24))
 def sale(rng: Random, n: int) -> Fed:
     """The n-th sale: the shop is the key."""
     body = {"sale": n, "region": rng.choice(REGIONS), "cents": rng.randint(1, 50_000)}
-    return Fed(b"shop-%d" % rng.randrange(200), json.dumps(body).encode())
+    return Fed(b"shop-%d" % rng.randrange(200), orjson.dumps(body))
 
 
 def by_region(record: Input) -> Sequence[Output]:
     """The same sale, under its region."""
-    sold = json.loads(record.value or b"")
+    sold = orjson.loads(record.value or b"")
     body = {"sale": sold["sale"], "cents": sold["cents"]}
-    return (Output("by-region", "sale", sold["region"].encode(), json.dumps(body).encode()),)
+    return (Output("by-region", "sale", sold["region"].encode(), orjson.dumps(body)),)
 
 
 def nothing(_: Input) -> Sequence[Output]:
@@ -35,7 +36,7 @@ def nothing(_: Input) -> Sequence[Output]:
 
 def adds(record: Input) -> Sequence[tuple[bytes, int]]:
     """What a sale adds to its region."""
-    return ((record.key or b"", int(json.loads(record.value or b"")["cents"])),)
+    return ((record.key or b"", int(orjson.loads(record.value or b"")["cents"])),)
 
 
 def total(record: Input) -> int | None:

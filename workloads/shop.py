@@ -8,9 +8,10 @@ input before it takes the next; a key goes to one partition; and who takes a par
 last commit ended, behind all that it covers.
 """
 
-import json
 from collections.abc import Sequence
 from random import Random
+
+import orjson
 
 from harness.expectation import Fed, Feed, Input
 from workloads.model.workload import Output, Stage, Workload
@@ -30,12 +31,12 @@ def purchase(rng: Random, n: int) -> Fed:
         "pieces": pieces,
         "price": rng.randint(1, 500),
     }
-    return Fed(customer.encode(), json.dumps(body).encode())
+    return Fed(customer.encode(), orjson.dumps(body))
 
 
 def bill_and_ship(record: Input) -> Sequence[Output]:
     """An invoice and a shipment for one purchase."""
-    bought = json.loads(record.value or b"")
+    bought = orjson.loads(record.value or b"")
     invoice = {
         "purchase": bought["purchase"],
         "customer": bought["customer"],
@@ -43,16 +44,16 @@ def bill_and_ship(record: Input) -> Sequence[Output]:
     }
     shipment = {"purchase": bought["purchase"], "goods": bought["goods"], "pieces": bought["pieces"]}
     return (
-        Output("invoices", "invoice", record.key, json.dumps(invoice).encode()),
-        Output("shipments", "shipment", bought["goods"].encode(), json.dumps(shipment).encode()),
+        Output("invoices", "invoice", record.key, orjson.dumps(invoice)),
+        Output("shipments", "shipment", bought["goods"].encode(), orjson.dumps(shipment)),
     )
 
 
 def pay(record: Input) -> Sequence[Output]:
     """A payment for one invoice."""
-    invoice = json.loads(record.value or b"")
+    invoice = orjson.loads(record.value or b"")
     body = {"purchase": invoice["purchase"], "paid": invoice["amount"]}
-    return (Output("payments", "payment", record.key, json.dumps(body).encode()),)
+    return (Output("payments", "payment", record.key, orjson.dumps(body)),)
 
 
 SHOP = Workload(

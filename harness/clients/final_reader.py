@@ -30,6 +30,7 @@ from harness.record.naming import (
     header,
     key_name,
     own_headers,
+    parse_source,
     parse_sources,
     partition_key,
 )
@@ -82,6 +83,7 @@ class FinalReader:
         self._consumer = Consumer(settings | {"enable.partition.eof": bool(self._foreign.until)})
         self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
         self._tps = {place: parts.partitions.id(*place) for place in places}
+        self._named = {partition_key(*place): tp for place, tp in self._tps.items()}
         count = len(self._tps)
         self._next, self._read = [0] * count, [0] * count
         self._sentinels: list[int | None] = [None] * count
@@ -132,12 +134,13 @@ class FinalReader:
                 )
         return ends
 
-    def _take(self, message: Record, value: str | None) -> tuple[int, int]:
+    def _take(self, message: Record, sentinel: bool) -> tuple[int, int]:
         """The place of a record, by the number of its partition; notes that the partition is read so far."""
         tp, offset = self._tps[message.topic(), message.partition()], message.offset()
-        self._next[tp] = max(self._next[tp], offset + 1)  # what is told of its end may come first
+        if self._next[tp] <= offset:  # what is told of its end may come first
+            self._next[tp] = offset + 1
         self._read[tp] += 1
-        if is_sentinel(value):
+        if sentinel:
             self._sentinels[tp] = offset
         return tp, offset
 
@@ -147,7 +150,7 @@ class FinalReader:
         expected: list[tuple[object, ...]] = []
         for message in batch:
             value = self._value_of(message)
-            tp, offset = self._take(message, value)
+            tp, offset = self._take(message, is_sentinel(value))
             if self._states and message.topic() in self._stated:
                 self._expected(message, tp, offset, expected)
             tps.append(tp)
@@ -174,9 +177,9 @@ class FinalReader:
             value, slot, sources = own_headers(headers)
             if topic in self._foreign.topics:
                 value = slot = sources = None
-            tp, offset = self._take(message, value)
-            inputs = self._inputs(sources) if sources else ()
             sentinel = is_sentinel(value)
+            tp, offset = self._take(message, sentinel)
+            inputs = self._inputs(sources) if sources else ()
             state = about = content = None
             if self._states and topic in self._stated and not sentinel:
                 state = self._expected(message, tp, offset, expected)
@@ -198,6 +201,9 @@ class FinalReader:
 
     def _inputs(self, sources: str) -> list[tuple[int, int]]:
         """The inputs that a record names, by the number of their partition."""
+        one = parse_source(sources)  # nearly all name one, of a few partitions
+        if one is not None and one[0] in self._named:
+            return [(self._named[one[0]], one[1])]
         return [
             (self._parts.partitions.id(topic, partition), offset)
             for topic, partition, offset in parse_sources(sources)

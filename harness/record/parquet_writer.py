@@ -117,5 +117,6 @@ def _array(cells: list[Any], kind: pa.DataType) -> pa.Array:
     flat = list(chain.from_iterable(cells))
     struct = kind.value_type
     fields = [struct.field(n) for n in range(struct.num_fields)]
-    values = [pa.array([held[n] for held in flat], field.type) for n, field in enumerate(fields)]
+    columns = zip(*flat, strict=True) if flat else [()] * len(fields)
+    values = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
     return pa.ListArray.from_arrays(starts, pa.StructArray.from_arrays(values, fields=fields), type=kind)

@@ -24,7 +24,7 @@ WORDS = {
     "harness.waiting",
     "harness.telling",
 }
-EVIDENCE = {*WORDS, "harness.record.schema", "harness.history_files"}
+EVIDENCE = {*WORDS, "harness.record.schema", "harness.record.parquet_reader", "harness.history_files"}
 
 MAY_IMPORT = {
     "harness": {"harness"},

@@ -182,7 +182,7 @@ def keep_offsets(post: Post, positions: Positions, why: str | None) -> None:
 def _as_sent(out: Output, policy: Policy) -> Output:
     """An output as it is sent: other than the journal says, where a defect spoils it."""
     if policy.drops_headers:
-        out = replace(out, headers=())
+        out = out._replace(headers=())
     if policy.null_as_empty and out.value is None:
-        out = replace(out, value=b"")
+        out = out._replace(value=b"")
     return out

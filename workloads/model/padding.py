@@ -32,13 +32,13 @@ def padded(workload: Workload, record_bytes: int) -> Workload:
 
     def fed(feed: Feed, rng: Random, n: int) -> Fed:
         made = feed.make(rng, n)
-        return replace(made, headers=(*made.headers, *_padding(made, record_bytes)))
+        return made._replace(headers=(*made.headers, *_padding(made, record_bytes)))
 
     def transform(stage: Stage, record: Input) -> Sequence[Output]:
         return [
             out
             if out.topic in workload.tables
-            else replace(out, headers=(*out.headers, *_padding(out, record_bytes)))
+            else out._replace(headers=(*out.headers, *_padding(out, record_bytes)))
             for out in stage.transform(record)
         ]
 

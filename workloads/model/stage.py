@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from harness.expectation import Headers, Input
 from harness.history import Guarantee, Isolation
@@ -10,8 +11,7 @@ from harness.record.naming import digest, output_headers
 from workloads.model.policy import Delivery
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(NamedTuple):
     """One record that an input leads to; `slot` says which of them, the same at each attempt."""
 
     topic: str

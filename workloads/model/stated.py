@@ -20,6 +20,11 @@ class StatedByTransform:
         return {topic: [stage for stage in self.stages if topic in stage.reads] for topic in topics}
 
     @cached_property
+    def _carriers(self) -> Mapping[str, Sequence[Stage]]:
+        carrying = {topic: [one for one in stages if one.carries] for topic, stages in self._readers.items()}
+        return {topic: stages for topic, stages in carrying.items() if stages}
+
+    @cached_property
     def _sums(self) -> Mapping[str, Aggregate]:
         return {stage.aggregate.topic: stage.aggregate for stage in self.stages if stage.aggregate}
 
@@ -30,14 +35,14 @@ class StatedByTransform:
                 continue  # what it must do is stated of the inputs of its inputs
             for out in stage.transform(record):
                 yield Due(stage.name, out.slot, out.topic, partial(_held, record.topic, out))
-                yield from self._carried(record.topic, out)
+                if out.topic in self._carriers:
+                    yield from self._carried(record.topic, out)
 
     def _carried(self, topic: str, out: Output) -> Iterator[Due]:
-        """What comes of an output where a stage takes it that carries its input on."""
-        for stage in self._readers.get(out.topic, ()):
-            if stage.carries:
-                for made in stage.transform(Input(out.topic, out.key, out.value)):
-                    yield Due(stage.name, made.slot, made.topic, partial(_held, topic, made), via=out.topic)
+        """What comes of an output where stages take it that carry its input on."""
+        for stage in self._carriers[out.topic]:
+            for made in stage.transform(Input(out.topic, out.key, out.value)):
+                yield Due(stage.name, made.slot, made.topic, partial(_held, topic, made), via=out.topic)
 
     def adds(self, record: Input) -> Iterator[Adds]:
         """What it adds to sums."""

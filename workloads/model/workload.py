@@ -200,10 +200,10 @@ class Workload:
             return f"{tag}-{topic}"
 
         def back(record: Input) -> Input:
-            return replace(record, topic=record.topic.removeprefix(f"{tag}-"))
+            return record._replace(topic=record.topic.removeprefix(f"{tag}-"))
 
         def transform(stage: Stage, record: Input) -> list[Output]:
-            return [replace(out, topic=elsewhere(out.topic)) for out in stage.transform(back(record))]
+            return [out._replace(topic=elsewhere(out.topic)) for out in stage.transform(back(record))]
 
         def moved(aggregate: Aggregate) -> Aggregate:
             return replace(

@@ -156,7 +156,7 @@ def test_what_a_row_must_lead_to_is_stated_of_the_row_alone() -> None:
     (out,) = OUTBOX_WORKLOAD.stages[0].transform(row)
     held = digest(out.key, out.value, output_headers("", "applied", [(OUTBOX, 0, 7)]))
     assert applied.digest(0, 7) == held
-    assert not list(expectation.due(replace(row, topic=EVENTS, value=out.value)))
+    assert not list(expectation.due(row._replace(topic=EVENTS, value=out.value)))
 
 
 def test_the_relay_promises_less_than_the_pipeline_and_leaves_no_row() -> None:

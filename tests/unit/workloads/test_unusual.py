@@ -124,13 +124,13 @@ def test_letters_have_every_shape_and_are_carried_on_whole() -> None:
 def test_padding_makes_inputs_and_outputs_as_large_as_asked_and_nothing_else() -> None:
     large = padded(SHOP, 5_000)
     fed, plain = large.feed[0].make(Random(1), 0), SHOP.feed[0].make(Random(1), 0)
-    assert replace(fed, headers=()) == plain
+    assert fed._replace(headers=()) == plain
     ((name, pad),) = fed.headers
     assert name == PAD_HEADER and pad is not None
     assert len(fed.key or b"") + len(fed.value or b"") + len(pad) == 5_000
     given = Input("purchases", fed.key, fed.value)
     outputs = large.stages[0].transform(given)
-    assert [replace(one, headers=()) for one in outputs] == list(SHOP.stages[0].transform(given))
+    assert [one._replace(headers=()) for one in outputs] == list(SHOP.stages[0].transform(given))
     assert all(PAD_HEADER in dict(one.headers) for one in outputs)
     assert padded(SHOP, 0) is SHOP
 
