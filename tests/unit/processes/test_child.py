@@ -79,10 +79,16 @@ def test_pausing_a_process_that_has_ended_says_so(supervisor: Supervisor, monkey
         child.pause()
 
 
-def test_a_process_that_is_deaf_to_sigterm_does_not_block_its_stop(supervisor: Supervisor) -> None:
-    script = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf'); input()"
+def test_a_process_that_is_deaf_to_sigterm_does_not_block_its_stop(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    deaf = tmp_path / "deaf"
+    script = (
+        "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); open(sys.argv[1], 'x'); input()"
+    )
     with Path("/dev/zero").open("rb") as endless:
-        child = supervisor.spawn([sys.executable, "-c", script], name="deaf", stdin=endless)
+        child = supervisor.spawn([sys.executable, "-c", script, str(deaf)], name="deaf", stdin=endless)
+        wait_for(deaf.exists, "the process to be deaf", 10)
         with pytest.raises(WaitTimeout, match="the end of deaf"):
             child.stop(0.0)
         child.kill()
