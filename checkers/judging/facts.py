@@ -21,7 +21,7 @@ from checkers.stored.producers import COMPLETE
 from checkers.stored.sources import Sources
 from checkers.stored.spans import FROM_THE_START
 from checkers.stored.tables import Tables
-from checkers.stored.tally import Counted, Tally
+from checkers.stored.tally import Counted, Row, Tally
 from harness.history import Fate
 
 ENDS = ("committed", "aborted", "open")
@@ -93,14 +93,14 @@ def counted(t: Tables, table: str) -> Counted | None:
 def told(s: Sources, t: Tables, counts: Tally) -> dict[int, list[Fact]]:
     """By run: pairs of kind and body. What is null is left out of a body."""
     facts: dict[int, list[Fact]] = defaultdict(list)
-    for kind, rows in {**t.facts, "group": collected(_groups(s, t))}.items():
+    for kind, rows in {**t.facts, "group": _groups(t)}.items():
         for row in rows:
             more = _of_partition(row, t.raw, counts) if kind == "partition" else {}
             facts[row["run"]].append((kind, _without_nulls({**row, **more})))
     for run in {run for run, _ in (*t.raw.counts, *counts.counts)}:
         facts[run].append(("numbers", _numbers(run, t.raw, counts)))
         facts[run] += [("due", {"stage": stage}) for stage in sorted(t.raw.texts(run, "expected"))]
-    if joined := _joined(s, t, counts):
+    if joined := _joined(s, t, counts):  # rarely
         for found in reduce(DataFrame.unionByName, joined).collect():
             facts[found["run"]].append((found["kind"], json.loads(found["detail"])))
     return dict(facts)
@@ -143,7 +143,7 @@ def _joined(s: Sources, t: Tables, counts: Tally) -> list[DataFrame]:
     parts = []
     if counts.there("operations", "polls_within"):
         parts.append(_rows(_read_within(s, t), "within"))
-    if counts.there("operations", "of_several"):
+    if counts.there("operations", "of_several") and _reads_several(t):
         parts.append(_rows(_several_topics(t), "shapes"))
     if counts.there("values", "stray"):
         parts.append(_rows(_unknown_journals(t), "values"))
@@ -157,14 +157,21 @@ def _rows(frame: DataFrame, kind: str) -> DataFrame:
     return frame.selectExpr("run", f"'{kind}' as kind", f"to_json(struct({body})) as detail")
 
 
-def _groups(s: Sources, t: Tables) -> DataFrame:
-    """Groups of stages that have committed offsets of a partition, and of which nobody saw where they began."""
-    of_stages = s["stages"].selectExpr("run", "group", "in_topic")
-    read = t.tps.selectExpr("run", "tp", "topic as in_topic").join(
-        beside(of_stages), on=["run", "in_topic"], how="inner"
-    )
-    unseen = t.groups.where("first is null and final > 0").select("run", "group", "tp", "final")
-    return unseen.join(beside(read), on=["run", "group", "tp"], how="left_semi")
+def _groups(t: Tables) -> list[Row]:
+    """Groups of stages that have committed offsets of a partition, and of which nobody saw where they began: run,
+    group, tp, final.
+    """
+    topics = {(row["run"], row["tp"]): row["topic"] for row in t.facts["partition"]}
+    read = {
+        (row["run"], row["group"], row["in_topic"]) for row in t.facts["stage"] if row["group"] is not None
+    }
+    return [
+        {name: row[name] for name in ("run", "group", "tp", "final")}
+        for row in collected(t.groups)
+        if row["first"] is None
+        and (row["final"] or 0) > 0
+        and (row["run"], row["group"], topics.get((row["run"], row["tp"]))) in read
+    ]
 
 
 def _read_within(s: Sources, t: Tables) -> DataFrame:
@@ -224,6 +231,12 @@ def _left(s: Sources, t: Tables) -> DataFrame:
         .groupBy("run", "stage")
         .agg(F.expr("count(distinct tp, offset) as inputs"))
     )
+
+
+def _reads_several(t: Tables) -> bool:
+    """Whether any stage reads several topics."""
+    read = {(row["run"], row["stage"], row["in_topic"]) for row in t.facts["stage"]}
+    return len(read) > len({(run, stage) for run, stage, _ in read})
 
 
 def _several_topics(t: Tables) -> DataFrame:

@@ -46,10 +46,16 @@ def collected(frame: DataFrame) -> list[dict[str, Any]]:
 
 
 def keep_or_bring(frame: DataFrame) -> DataFrame:
-    """The same for a table that is small in most runs: as `keep`, or as `brought` if it has few rows."""
-    kept = keep(frame)
-    few = kept.limit(FEW_ROWS + 1).toArrow()
-    return kept if few.num_rows > FEW_ROWS else here(frame.sparkSession, few)
+    """The same for a table that is small in most runs: as `brought` if it has few rows, or as `keep`.
+
+    Where there is but one task it is computed twice if it has many: most have few, and to keep it first would be a
+    query more.
+    """
+    first = frame if in_one(frame.sparkSession) else keep(frame)
+    few = first.limit(FEW_ROWS + 1).toArrow()
+    if few.num_rows <= FEW_ROWS:
+        return here(frame.sparkSession, few)
+    return keep(frame) if first is frame else first
 
 
 def here(spark: SparkSession, table: pa.Table) -> DataFrame:

@@ -28,6 +28,20 @@ PLACE = ("run", "tp")
 SKIPPED = f"""case when kind = {COMMITTED} then index - given
     when inside then index - before.index - (many - 1) else below - before.index end"""
 """How many visible records stand between a row and what its process was given before."""
+POLLED, ACT = f"(kind = {DELIVERED} and not sent)", f"kind = {DELIVERED}"
+REBALANCED = f"coalesce(begun.kind = {ASSIGNED}, false)"
+CALM = f"({POLLED} and not begins and not ({REBALANCED} and before.op = first_op))"
+"""The step before, or this one, may be of the poll in which a rebalance happened: it is not."""
+LOWER = "if(inside, back is not null, offset <= before.offset)"
+MOVES = {
+    "skip": "calm and (not inside or back is null) and skipped > 0",
+    "back": "calm and lower",
+    "start": f"{POLLED} and begins and {REBALANCED} and begun.gained and not coalesce(lost_ns >= call_ns, false)",
+    "ahead": f"kind = {COMMITTED} and skipped > 0",
+    "send-back": f"{ACT} and sent and not begins and lower",
+    "mixed": f"{POLLED} and not coalesce(inside, false) and f != 'poll'",
+}
+"""What each row may have to be told for, and when."""
 
 
 def make_moves(s: Sources, tps: DataFrame, positions: DataFrame, operations: DataFrame) -> DataFrame:
@@ -49,24 +63,26 @@ def make_moves(s: Sources, tps: DataFrame, positions: DataFrame, operations: Dat
     by_process = "partition by run, tp, journal, sent order by time_ns, kind, op, n"
     earlier = f"({by_process} rows between unbounded preceding and 1 preceding)"
     sofar = f"({by_process} rows between unbounded preceding and current row)"
-    act, ends = f"kind = {DELIVERED}", f"kind in {ENDS}"
+    ends = f"kind in {ENDS}"
     step = "struct(kind, op, n, offset, index)"
     stepped = rows.selectExpr(
         "*",
         f"last(if({ends}, struct(kind, gained, time_ns, group), null), true) over {sofar} as begun",
         f"max(if(not gained, time_ns, null)) over {sofar} as lost_ns",
-        f"max(if({act} or kind = {TOOK}, index, null)) over {earlier} as given",
-        f"max(if({act}, offset, null)) over {earlier} as given_to",
-        f"last(if({act} or {ends}, {step}, null), true) over {earlier} as before",
-    ).selectExpr("*", f"{act} and coalesce(before.kind in {ENDS}, true) as begins")
+        f"max(if({ACT} or kind = {TOOK}, index, null)) over {earlier} as given",
+        f"max(if({ACT}, offset, null)) over {earlier} as given_to",
+        f"last(if({ACT} or {ends}, {step}, null), true) over {earlier} as before",
+    ).selectExpr("*", f"{ACT} and coalesce(before.kind in {ENDS}, true) as begins")
     back = "move in ('back', 'send-back') and inside"
-    moves = ", ".join(f"if({held}, '{move}', null)" for move, held in _moves().items())
+    moves = ", ".join(f"if({held}, '{move}', null)" for move, held in MOVES.items())
     return (
         stepped.selectExpr(
             "*",
             f"last(if(begins, op, null), true) over {sofar} as first_op",
             "not begins and before.op = op as inside",
         )
+        # Columns of their own: what stands in several places is planned as often.
+        .selectExpr("*", f"{SKIPPED} as skipped", f"{CALM} as calm", f"{LOWER} as lower")
         .selectExpr("*", f"explode(array_compact(array({moves}))) as move")
         .selectExpr(
             *("run", "move", "tp", "op"),
@@ -75,28 +91,9 @@ def make_moves(s: Sources, tps: DataFrame, positions: DataFrame, operations: Dat
             *("role", "inside"),
             f"if({back}, struct(op as op, n as n, back.before as offset), "
             "struct(before.op as op, before.n as n, before.offset as offset)) as before",
-            f"{SKIPPED} as skipped",
-            *("begun.group", "begun.time_ns as gained_ns", "first", "given_to"),
+            *("skipped", "begun.group", "begun.time_ns as gained_ns", "first", "given_to"),
         )
     )
-
-
-def _moves() -> dict[str, str]:
-    """What each row may have to be told for, and when."""
-    polled = f"(kind = {DELIVERED} and not sent)"
-    rebalanced = f"coalesce(begun.kind = {ASSIGNED}, false)"
-    # The step before, or this one, may be of the poll in which the rebalance happened.
-    calm = f"({polled} and not begins and not ({rebalanced} and before.op = first_op))"
-    lower = "if(inside, back is not null, offset <= before.offset)"
-    untouched = "not coalesce(lost_ns >= call_ns, false)"
-    return {
-        "skip": f"{calm} and (not inside or back is null) and {SKIPPED} > 0",
-        "back": f"{calm} and {lower}",
-        "start": f"{polled} and begins and {rebalanced} and begun.gained and {untouched}",
-        "ahead": f"kind = {COMMITTED} and {SKIPPED} > 0",
-        "send-back": f"kind = {DELIVERED} and sent and not begins and {lower}",
-        "mixed": f"{polled} and not coalesce(inside, false) and f != 'poll'",
-    }
 
 
 def _points(s: Sources, unordered: DataFrame) -> DataFrame:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from harness.promises import Promises
 from harness.record.parquet_reader import read_parquet
 from harness.record.schema import HISTORY, LOG, unfit
 
+READ_TOGETHER = 2
+"""Tables: Spark takes its time to find out that a file is a file."""
 HERE_ROWS = 2_000
 """A table of at most so many rows, of all runs together, is read here and goes with each query that looks at it: Spark
 needs no job to read it or to send it on, and leaves out of a plan what comes of an empty one.
@@ -81,10 +84,14 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
     """
     folders = sorted({run.folder for run in runs})
     logged = sorted({run.folder for run in runs if run.has_log})
-    sources = {
-        **{table: _scan(spark, [f / "history" for f in folders], table, HISTORY[table]) for table in HISTORY},
-        **{table: _scan(spark, [f / "log" for f in logged], table, LOG[table]) for table in LOG},
-    }
+    rooms = ((folders, "history", HISTORY), (logged, "log", LOG))
+    with ThreadPoolExecutor(max_workers=READ_TOGETHER, thread_name_prefix="sources") as pool:
+        scanned = {
+            table: pool.submit(_scan, spark, [folder / room for folder in holding], table, schema)
+            for holding, room, tables in rooms
+            for table, schema in tables.items()
+        }
+        sources = {table: one.result() for table, one in scanned.items()}
     rows = pa.table(
         {
             "run": pa.array([run.run for run in runs], pa.int64()),

@@ -12,6 +12,7 @@ from harness.record.naming import (
     key_name,
     output_headers,
     own_headers,
+    parse_source,
     parse_sources,
 )
 
@@ -78,6 +79,16 @@ def test_sources_are_read_back_and_nonsense_names_none() -> None:
     assert parse_sources("x/1/-2,,a/b/c,/1/2") == []
     assert header(headers, VALUE_HEADER) == "v"
     assert header(None, VALUE_HEADER) is None
+
+
+def test_one_source_is_read_alone_where_it_is_one_as_all_are_read_together() -> None:
+    for text in ("in/0/7", "a/b/1/2", "a/1/2,b/3/4", "x/1/-2", "in/0/", "7", "", f"in/0/{'1' * 19}", "in/0/\u0667"):
+        one, every = parse_source(text), parse_sources(text)
+        if one is not None:
+            assert [(f"{topic}/{partition}", offset) for topic, partition, offset in every] in ([one], [])
+        else:
+            assert len(every) != 1
+    assert parse_source("in/0/7") == ("in/0", 7)
 
 
 def test_a_short_key_is_named_by_its_text_and_any_other_by_length_and_crc() -> None:
