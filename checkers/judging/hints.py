@@ -6,9 +6,8 @@ in two queries (of those that are there first, and of the others); only what the
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
 from checkers.checker import Checker
 from checkers.judging.facts import counted
@@ -40,29 +39,40 @@ class Hints:
         return self.modules is None or checker.module in self.modules
 
 
-EVERYTHING = Hints()
-
-
+EVERYTHING, NOTHING = Hints(), Hints(frozenset(), frozenset())
+Told = Callable[[Hints], None]
 SOONER = ("batches", "states", "positions", "values", "operations")
 """The tables that are there first: they are asked while the others are still being made."""
 LATER = ("deliveries", "inputs", "moves", "ranges", "spans")
 """Those that are there last; of any other table a condition is asked with them."""
 
 
-def count(t: Tables, checkers: Sequence[Checker]) -> tuple[Tally, Hints]:
-    """Count the facts, and see what the checkers have to look at. If one of their conditions crashes, everything is
-    asked, so that the crash is told as that checker's.
+def in_silence(hints: Hints) -> None:
+    """Tell nobody."""
+
+
+def count(t: Tables, checkers: Sequence[Checker], sooner: Told = in_silence) -> tuple[Tally, Hints]:
+    """Count the facts, and see what the checkers have to look at; `sooner` is told what is known of that when the first
+    of the tables are counted. If one of their conditions crashes, everything is asked, so that the crash is told as
+    that checker's.
     """
     wanted = _conditions(t, checkers)
     try:
-        counts = _tallied(t, wanted)
+        first = _tallied(t, SOONER, wanted)
+        sooner(_hints(first, wanted))
+        counts = first | _tallied(t, _later(wanted), wanted)
     except SPARK_ERRORS as error:
         if has_ended():
             raise
         t.wait()  # a table that could not be made is no condition that crashed
         log.warning("a condition crashed: every checker is asked", exc_info=error)
-        return _tallied(t, {}), EVERYTHING
-    return counts, Hints(
+        return _tallied(t, SOONER, {}) | _tallied(t, LATER, {}), EVERYTHING
+    return counts, _hints(counts, wanted)
+
+
+def _hints(counts: Tally, wanted: Mapping[str, Mapping[str, str]]) -> Hints:
+    """What the counts so far say."""
+    return Hints(
         tables=frozenset(table for table in wanted if counts.there(table, RULES)),
         modules=frozenset(
             name.removeprefix(SUSPECT_OF)
@@ -73,11 +83,14 @@ def count(t: Tables, checkers: Sequence[Checker]) -> tuple[Tally, Hints]:
     )
 
 
-def _tallied(t: Tables, wanted: Mapping[str, Mapping[str, str]]) -> Tally:
-    """The facts, and of how many rows the wanted conditions hold."""
-    others = sorted(wanted.keys() - {*SOONER, *LATER})
-    parts = ([_asked(t, table, wanted) for table in tables] for tables in (SOONER, (*LATER, *others)))
-    return reduce(Tally.__or__, (tally([one for one in part if one is not None]) for part in parts))
+def _later(wanted: Iterable[str]) -> Sequence[str]:
+    return (*LATER, *sorted({*wanted} - {*SOONER, *LATER}))
+
+
+def _tallied(t: Tables, tables: Sequence[str], wanted: Mapping[str, Mapping[str, str]]) -> Tally:
+    """Of these tables the facts, and of how many rows the wanted conditions hold."""
+    parts = (_asked(t, table, wanted) for table in tables)
+    return tally([one for one in parts if one is not None])
 
 
 def _asked(t: Tables, table: str, wanted: Mapping[str, Mapping[str, str]]) -> Counted | None:

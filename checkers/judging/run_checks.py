@@ -9,7 +9,7 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, TypeVar
@@ -25,13 +25,14 @@ from checkers.findings.rules import Rule, ask
 from checkers.judging.explain import explain
 from checkers.judging.facts import told
 from checkers.judging.gathered import Fact
-from checkers.judging.hints import EVERYTHING, Hints, count
+from checkers.judging.hints import EVERYTHING, NOTHING, Hints, count
 from checkers.judging.ranking import causes_of_few, first_of_few
 from checkers.spark.checkpoint import keep
 from checkers.spark.errors import SPARK_ERRORS, has_ended
 from checkers.spark.jvm import cause
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
+from checkers.stored.tally import Tally
 from harness.reasons import Reason
 
 log = logging.getLogger(__name__)
@@ -93,16 +94,25 @@ def materialise(
     """Run all checkers, and beside them gather the facts of each run; keep the first findings of each. `contents`: what
     records hold is kept of a run.
     """
+    sooner: Future[Hints] = Future()
+
+    def counted() -> tuple[Tally, Hints]:
+        try:
+            return count(t, checkers, sooner.set_result)
+        finally:
+            if not sooner.done():
+                sooner.set_result(NOTHING)
+
     with ThreadPoolExecutor(max_workers=2, thread_name_prefix="facts") as pool:
-        counting = pool.submit(lambda: count(t, checkers))
+        counting = pool.submit(counted)
         telling = pool.submit(lambda: told(s, t, counting.result()[0]))
 
-        def hints() -> Hints:
+        def later() -> Hints:
             t.wait()
             phase("checks")
             return counting.result()[1]
 
-        found = collect(t, checkers, examples, hints)
+        found = collect(t, checkers, examples, sooner.result, later)
         facts = telling.result()
     phase("examples")
     explain_all(s, t, checkers, found, facts, contents)
@@ -133,10 +143,11 @@ def collect(
     t: Tables | ExternalTables,
     checkers: Sequence[Checker],
     examples: int,
-    hints: Callable[[], Hints] = lambda: EVERYTHING,
+    *hints: Callable[[], Hints],
 ) -> Collected:
-    """Run all checkers on the shared tables; keep the first findings of each. `hints` is asked which of the rules, and
-    of the checkers that have suspects, are worth it: after the others have begun, for it may take its time.
+    """Run all checkers on the shared tables; keep the first findings of each. `hints`, one after the other, say which
+    of the rules, and of the checkers that have suspects, are worth it: they are asked after the others have begun,
+    for they may take their time. Without any, all are.
     """
     crashed: dict[str, Reason] = {}
     suspicious = [checker for checker in checkers if checker.suspects(t)]
@@ -144,13 +155,16 @@ def collect(
         begun = [
             pool.submit(_looked, t, checker, crashed) for checker in checkers if checker not in suspicious
         ]
-        there = hints()
-        begun += [
-            pool.submit(_by_rules, t, table, of, crashed)
-            for table, of in _rules(t, checkers).items()
-            if there.rules(table)
-        ]
-        begun += [pool.submit(_looked, t, checker, crashed) for checker in suspicious if there.look(checker)]
+        rules = _rules(t, checkers)
+        for hint in hints or (lambda: EVERYTHING,):
+            there = hint()
+            begun += [
+                pool.submit(_by_rules, t, table, rules.pop(table), crashed)
+                for table in list(rules)
+                if there.rules(table) and getattr(t, table) is not None
+            ]
+            begun += [pool.submit(_looked, t, one, crashed) for one in suspicious if there.look(one)]
+            suspicious = [one for one in suspicious if not there.look(one)]
         parts = [part for one in begun for part in one.result()]
     few = [row for part in parts for row in part.few]
     many = [part.many for part in parts if part.many is not None]
@@ -164,12 +178,11 @@ def collect(
 
 
 def _rules(t: Tables | ExternalTables, checkers: Sequence[Checker]) -> dict[str, dict[Checker, list[Rule]]]:
-    """By table and checker, the rules over single rows."""
+    """By table and checker, the rules over single rows. Nobody waits here for a table that is still being made."""
     found: dict[str, dict[Checker, list[Rule]]] = defaultdict(lambda: defaultdict(list))
     for checker in checkers:
         for rule in checker.rules(t):
-            if getattr(t, rule.table) is not None:
-                found[rule.table][checker].append(rule)
+            found[rule.table][checker].append(rule)
     return found
 
 

@@ -44,8 +44,8 @@ MOVES = {
 """What each row may have to be told for, and when."""
 
 
-def make_moves(s: Sources, tps: DataFrame, positions: DataFrame, operations: DataFrame) -> DataFrame:
-    """The steps that a check may have to tell of; few, in a right run the starts alone.
+def make_moves(s: Sources, points: DataFrame, positions: DataFrame, operations: DataFrame) -> DataFrame:
+    """The steps that a check may have to tell of; few, in a right run the starts alone. `points`: see `make_points`.
 
     move: `skip`, `back` (from the record that the process was given before), `send-back` (a send stands below
     the process's send before), `mixed` (an operation that is no mere poll was given records), `start` (the
@@ -57,8 +57,7 @@ def make_moves(s: Sources, tps: DataFrame, positions: DataFrame, operations: Dat
     group, gained_ns: of a start; first, given_to: of a commit, its first input, and the last record that its
     process had been given.
     """
-    unordered = beside(tps.where("each").select(*PLACE))
-    united = _points(s, unordered).unionByName(_events(s, operations), allowMissingColumns=True)
+    united = points.unionByName(_events(s, operations), allowMissingColumns=True)
     rows = _indexed(united, positions.where("given and not sentinel").select(*PLACE, "offset"))
     by_process = "partition by run, tp, journal, sent order by time_ns, kind, op, n"
     earlier = f"({by_process} rows between unbounded preceding and 1 preceding)"
@@ -96,11 +95,12 @@ def make_moves(s: Sources, tps: DataFrame, positions: DataFrame, operations: Dat
     )
 
 
-def _points(s: Sources, unordered: DataFrame) -> DataFrame:
-    """The first and the last record of each operation in each partition but the `unordered`, given to it or sent by
-    it: run, tp, journal, sent, kind, op, n, offset, role, call_ns, time_ns; many (records), back [n, offset, before]
-    (the first step inside it that goes back), f.
+def make_points(s: Sources, tps: DataFrame) -> DataFrame:
+    """The first and the last record of each operation in each partition but those in which inputs may be taken in any
+    order, given to it or sent by it: run, tp, journal, sent, kind, op, n, offset, role, call_ns, time_ns; many
+    (records), back [n, offset, before] (the first step inside it that goes back), f.
     """
+    unordered = beside(tps.where("each").select(*PLACE))
     point = (*PLACE, "op", "n", "offset")
     polls = s["polls"].where(f"role != '{Role.FINAL.value}'").selectExpr(*point, "role", "false as sent")
     sends = s["sends"].where("offset >= 0").selectExpr(*point, "'' as role", "true as sent")

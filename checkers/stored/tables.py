@@ -31,7 +31,7 @@ from pyspark.sql import DataFrame
 from checkers.spark.checkpoint import brought, keep, keep_or_bring
 from checkers.stored.inputs import make_groups, make_inputs, make_ranges
 from checkers.stored.operations import make_operations
-from checkers.stored.position_events import make_moves
+from checkers.stored.position_events import make_moves, make_points
 from checkers.stored.positions import make_deliveries, make_positions, make_suspected
 from checkers.stored.producers import make_batches, make_states
 from checkers.stored.small import Small, make_small
@@ -105,6 +105,7 @@ def making_tables(
         coming: dict[str, Any] = {}  # futures: see `Tables`
         coming["batches"] = batches = begin(keep, make_batches, sources, tps, runs)
         coming["states"] = states = begin(keep, make_states, sources, runs)
+        points = begin(keep, make_points, sources, tps)
         coming["positions"] = positions = begin(keep, make_positions, sources, tps, batches)
         coming["values"] = values = begin(keep, make_values, sources, positions)
         suspected = begin(keep_or_bring, make_suspected, positions, runs)
@@ -113,7 +114,7 @@ def making_tables(
             keep, make_operations, sources, runs, journals, positions, values
         )
         coming["inputs"] = begin(keep, make_inputs, sources, tps, positions, values, operations, unjournaled)
-        coming["moves"] = moves = begin(keep_or_bring, make_moves, sources, tps, positions, operations)
+        coming["moves"] = moves = begin(keep_or_bring, make_moves, sources, points, positions, operations)
         coming["groups"] = begin(brought, make_groups, sources, runs, tps, positions, operations, unjournaled)
         coming["ranges"] = begin(keep, make_ranges, operations, moves)
         of_spans = (keep, make_spans, sources, runs, tps, states, positions)
