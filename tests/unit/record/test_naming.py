@@ -82,7 +82,17 @@ def test_sources_are_read_back_and_nonsense_names_none() -> None:
 
 
 def test_one_source_is_read_alone_where_it_is_one_as_all_are_read_together() -> None:
-    for text in ("in/0/7", "a/b/1/2", "a/1/2,b/3/4", "x/1/-2", "in/0/", "7", "", f"in/0/{'1' * 19}", "in/0/\u0667"):
+    for text in (
+        "in/0/7",
+        "a/b/1/2",
+        "a/1/2,b/3/4",
+        "x/1/-2",
+        "in/0/",
+        "7",
+        "",
+        f"in/0/{'1' * 19}",
+        "in/0/\u0667",
+    ):
         one, every = parse_source(text), parse_sources(text)
         if one is not None:
             assert [(f"{topic}/{partition}", offset) for topic, partition, offset in every] in ([one], [])
