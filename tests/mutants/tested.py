@@ -27,6 +27,7 @@ FOUND_BY = (
     "test_judge_told",
     "test_history_folders",
     "test_history_files",
+    "test_unless",
 )
 """Of tests/unit/checkers, for what all histories judge as well; the cases are no news."""
 WITHOUT_JOURNALS = ("test_without_journals", "test_identity", "test_blind")
