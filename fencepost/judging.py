@@ -12,8 +12,8 @@ from harness.facts import REQUIRED, Facts
 from harness.pipeline import JOINED
 from harness.promises import HISTORY_FILE
 from harness.reasons import Reason
-from harness.record.parquet_reader import read_parquet
-from harness.record.schema import HISTORY, LOG, tabulated
+from harness.record.parquet_reader import read_parquet, tabulated
+from harness.record.schema import HISTORY, LOG
 from harness.record.store import PLAN
 from harness.record.told_history import crc_of
 from harness.settings.test_toml import Plan

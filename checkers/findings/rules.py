@@ -32,7 +32,7 @@ class Rule:
     ops: str = NOBODY  # the operations that it touches
     absence: str = "false"  # whether it rests on something not being there
     permitted: str = ""  # whether the guarantee of the stage that did it permits it; empty: never
-    unless: str = ""  # what costs less to ask, and where it holds there is no finding; null counts as no
+    unless: str = ""  # what costs less to ask: it must hold for no row with a finding. Null counts as no
 
     @property
     def name(self) -> str:

@@ -100,7 +100,7 @@ def told(s: Sources, t: Tables, counts: Tally) -> dict[int, list[Fact]]:
     for run in {run for run, _ in (*t.raw.counts, *counts.counts)}:
         facts[run].append(("numbers", _numbers(run, t.raw, counts)))
         facts[run] += [("due", {"stage": stage}) for stage in sorted(t.raw.texts(run, "expected"))]
-    if joined := _joined(s, t, counts):  # rarely
+    if joined := _joined(s, t, counts):
         for found in reduce(DataFrame.unionByName, joined).collect():
             facts[found["run"]].append((found["kind"], json.loads(found["detail"])))
     return dict(facts)

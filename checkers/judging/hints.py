@@ -40,18 +40,15 @@ class Hints:
 
 
 EVERYTHING, NOTHING = Hints(), Hints(frozenset(), frozenset())
-Told = Callable[[Hints], None]
 SOONER = ("batches", "states", "positions", "values", "operations")
 """The tables that are there first: they are asked while the others are still being made."""
 LATER = ("deliveries", "inputs", "moves", "ranges", "spans")
 """Those that are there last; of any other table a condition is asked with them."""
 
 
-def in_silence(hints: Hints) -> None:
-    """Tell nobody."""
-
-
-def count(t: Tables, checkers: Sequence[Checker], sooner: Told = in_silence) -> tuple[Tally, Hints]:
+def count(
+    t: Tables, checkers: Sequence[Checker], sooner: Callable[[Hints], None] = lambda hints: None
+) -> tuple[Tally, Hints]:
     """Count the facts, and see what the checkers have to look at; `sooner` is told what is known of that when the first
     of the tables are counted. If one of their conditions crashes, everything is asked, so that the crash is told as
     that checker's.

@@ -137,13 +137,13 @@ def make_ranges(operations: DataFrame, moves: DataFrame) -> DataFrame:
 
 
 PLAIN = """expected.slot = outputs.slot and expected.topic = outputs.topic and expected.digest = outputs.digest
-    and array_contains(outputs.slot, '') is not null and array_contains(outputs.topic, '') is not null
+    and array_contains(outputs.slot, '') is not null
     and not array_contains(outputs.visible, false)
     and size(array_except(outputs.op, claims.op)) = 0 and size(array_except(claims.op, outputs.op)) = 0
     and size(array_except(claims.group, expected.group)) = 0"""
-"""Of a visible input: it led to all that it must lead to, and to nothing else; whoever did that claims it, and nobody
-else does. As most do: no rule and no checker finds anything in such a row, and of the others alone the lists are looked
-through.
+"""Of a visible input: it led to all outputs that it must lead to, and to no other; whoever wrote them claims it, and
+nobody else does. As most do. Whoever looks for something wrong in `expected`, `outputs` and `claims` finds nothing in
+such a row, and looks through the lists of the others alone. It says nothing of `adds`.
 """
 
 

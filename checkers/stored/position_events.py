@@ -28,11 +28,14 @@ PLACE = ("run", "tp")
 SKIPPED = f"""case when kind = {COMMITTED} then index - given
     when inside then index - before.index - (many - 1) else below - before.index end"""
 """How many visible records stand between a row and what its process was given before."""
-POLLED, ACT = f"(kind = {DELIVERED} and not sent)", f"kind = {DELIVERED}"
+ACT, POLLED = f"kind = {DELIVERED}", f"(kind = {DELIVERED} and not sent)"
+"""A row is of a record that was sent or given; and of one that was given."""
 REBALANCED = f"coalesce(begun.kind = {ASSIGNED}, false)"
+"""Its stretch began when the partition was given or taken."""
 CALM = f"({POLLED} and not begins and not ({REBALANCED} and before.op = first_op))"
-"""The step before, or this one, may be of the poll in which a rebalance happened: it is not."""
+"""Something is said of the step. Nothing is of one in which the poll may have a part that a rebalance happened in."""
 LOWER = "if(inside, back is not null, offset <= before.offset)"
+"""The step does not go on."""
 MOVES = {
     "skip": "calm and (not inside or back is null) and skipped > 0",
     "back": "calm and lower",

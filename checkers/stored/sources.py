@@ -85,13 +85,16 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
     folders = sorted({run.folder for run in runs})
     logged = sorted({run.folder for run in runs if run.has_log})
     rooms = ((folders, "history", HISTORY), (logged, "log", LOG))
-    with ThreadPoolExecutor(max_workers=READ_TOGETHER, thread_name_prefix="sources") as pool:
+    pool = ThreadPoolExecutor(max_workers=READ_TOGETHER, thread_name_prefix="sources")
+    try:
         scanned = {
             table: pool.submit(_scan, spark, [folder / room for folder in holding], table, schema)
             for holding, room, tables in rooms
             for table, schema in tables.items()
         }
         sources = {table: one.result() for table, one in scanned.items()}
+    finally:
+        pool.shutdown(cancel_futures=True)  # of no use where one of them is damaged
     rows = pa.table(
         {
             "run": pa.array([run.run for run in runs], pa.int64()),
@@ -120,10 +123,10 @@ def _count(path: Path) -> int:
         return rows
     try:
         read = read_parquet(path, ["leader", "base_offset", "last_offset"])
+        led = read.filter(read["leader"])
+        records = pc.sum(pc.subtract(led["last_offset"], led["base_offset"])).as_py() or 0
     except (OSError, pa.ArrowException) as error:
         raise UnreadableInput(f"{path} is damaged: a part of it cannot be read") from error
-    read = read.filter(read["leader"])
-    records = pc.sum(pc.subtract(read["last_offset"], read["base_offset"])).as_py() or 0
     return rows + max(records, 0)
 
 

@@ -93,7 +93,6 @@ def digest(
     return zlib.crc32(b"".join(parts))
 
 
-@lru_cache(maxsize=100_000)
 def key_name(key: bytes | None) -> str | None:
     """A key as the tables name it: its text if it is short and has one, else its length and CRC-32.
 
@@ -101,6 +100,10 @@ def key_name(key: bytes | None) -> str | None:
     """
     if key is None:
         return None
+    return _named_before(key) if len(key) <= KEY_LENGTH else _named(key)
+
+
+def _named(key: bytes) -> str:
     try:
         text = key.decode()
     except UnicodeDecodeError:
@@ -108,6 +111,10 @@ def key_name(key: bytes | None) -> str | None:
     if (text or not key) and len(text) <= KEY_LENGTH and not text.startswith("#"):
         return text
     return f"#{len(key)}-{zlib.crc32(key):08x}"
+
+
+_named_before = lru_cache(maxsize=10_000)(_named)
+"""The same for short keys, which repeat."""
 
 
 def header(headers: Headers | None, name: str) -> str | None:
@@ -157,8 +164,8 @@ def parse_sources(text: str | None) -> list[Place]:
 
 
 def parse_source(text: str) -> tuple[str, int] | None:
-    """The partition, as `partition_key` has it, and the offset, where a record names one input alone; None: it does
-    not, or that does not parse. It costs half of what `parse_sources` does.
+    """The partition, as `partition_key` has it, and the offset, where a record names one input alone, or None. Whether
+    there is such a partition is for the caller to know. It costs half of what `parse_sources` does.
     """
     partition, _, offset = text.rpartition("/")
     return (partition, int(offset)) if _counts(offset, _MOST_DIGITS) and "," not in partition else None

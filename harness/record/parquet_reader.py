@@ -1,4 +1,6 @@
-"""Reading a small Parquet table whole. `pyarrow.parquet.read_table` loads pandas, which takes longer than the table."""
+"""Reading the tables of a stored run that are small. `pyarrow.parquet.read_table` loads pandas, which takes longer than
+such a table.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,8 +8,20 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from harness.record.schema import HISTORY
+
 
 def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """All rows of a file. Raises `OSError` and `pyarrow.ArrowException` where it is missing or a page is damaged."""
+    """All rows of a file. Raises `OSError` and `pyarrow.ArrowException` where it is missing, lacks one of the columns,
+    or a page is damaged.
+    """
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        for column in columns or ():
+            if column not in file.schema_arrow.names:  # by itself it is left out in silence
+                raise pa.ArrowKeyError(f"{path} has no column {column}")
         return file.read(columns=None if columns is None else list(columns))
+
+
+def tabulated(folder: Path) -> bool:
+    """Whether the tables of the clients' history are all there, in the folder of a run."""
+    return all((folder / "history" / f"{table}.parquet").is_file() for table in HISTORY)

@@ -8,14 +8,12 @@ integers within a run (`op`).
 means, and whether and why it may be null: docs/tables.md is made of that (`harness.record.page`).
 """
 
-from pathlib import Path
-
 import pyarrow as pa
 
 from harness.record.columns import RUN, column, table
 from harness.record.log_schema import LOG
 
-__all__ = ["HISTORY", "LATER", "LOG", "tabulated", "unfit"]
+__all__ = ["HISTORY", "LATER", "LOG", "unfit"]
 
 _i32, _i64, _str, _bool = pa.int32(), pa.int64(), pa.string(), pa.bool_()
 _inputs = pa.list_(pa.struct([("tp", _i32), ("offset", _i64)]))
@@ -229,8 +227,3 @@ def unfit(table: str, found: pa.Schema) -> str | None:
         elif found.field(one.name).type != one.type:
             return str(one.name)
     return next((name for name in found.names if name not in wanted.names), None)
-
-
-def tabulated(folder: Path) -> bool:
-    """Whether the tables of the clients' history are all there, in the folder of a run."""
-    return all((folder / "history" / f"{table}.parquet").is_file() for table in HISTORY)

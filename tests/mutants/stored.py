@@ -190,15 +190,33 @@ def _remade(file: str, kept: Kept) -> tuple[Tables, frozenset[str]]:
     def unless_known(keep: Callable[[DataFrame], DataFrame]) -> Callable[[DataFrame], DataFrame]:
         return lambda frame: frame if id(frame) in known else keep(frame)
 
+    def as_before(make: Callable[..., DataFrame], args: Sequence[Any]) -> bool:
+        others = any(isinstance(one, DataFrame) and id(one) not in known for one in args)
+        return not others and not _depends(make, file)
+
     def remaking(name: str, make: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
         @wraps(make)
         def remake(*args: Any) -> DataFrame:
-            others = any(isinstance(one, DataFrame) and id(one) not in known for one in args)
-            if not others and not _depends(make, file):
+            if as_before(make, args):
                 kept_one: DataFrame = getattr(kept.tables, name)
                 return kept_one
             anew.add(name)
             return make(*args)
+
+        return remake
+
+    parts_as_before: list[DataFrame] = []
+
+    def remaking_part(make: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+        """Of a table that is a part of another one alone: nothing computes it unless that one is made anew."""
+
+        @wraps(make)
+        def remake(*args: Any) -> DataFrame:
+            frame = make(*args)
+            if as_before(make, args):
+                parts_as_before.append(frame)
+                known[id(frame)] = make.__name__
+            return frame
 
         return remake
 
@@ -207,6 +225,8 @@ def _remade(file: str, kept: Kept) -> tuple[Tables, frozenset[str]]:
         name = attribute.removeprefix("make_").removeprefix("_")
         if attribute != name and name in names:
             setattr(shared, attribute, remaking(name, make))
+    for attribute in ("make_points", "make_suspected"):
+        setattr(shared, attribute, remaking_part(getattr(shared, attribute)))
     for attribute in ("keep", "brought", "keep_or_bring"):
         setattr(shared, attribute, unless_known(getattr(shared, attribute)))
     parts = {one.name: getattr(kept.tables, one.name) for one in fields(Small)}

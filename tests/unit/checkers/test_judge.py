@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -131,7 +132,20 @@ def test_an_example_tells_what_happened_to_a_record(
     )
 
 
-@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"PAR1 not quite")])
+def without_a_column(path: Path) -> None:
+    pq.write_table(pq.read_table(path).drop_columns(["leader"]), path)
+
+
+def with_another_type(path: Path) -> None:
+    table = pq.read_table(path)
+    at = table.schema.get_field_index("leader")
+    pq.write_table(table.set_column(at, "leader", table["leader"].cast("int32")), path)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [Path.unlink, lambda path: path.write_bytes(b"PAR1 not quite"), without_a_column, with_another_type],
+)
 def test_a_missing_or_damaged_table_is_named(spark: SparkSession, wrong: Path, damage: object) -> None:
     damage(wrong / "log" / "batches.parquet")  # type: ignore[operator]
     with pytest.raises(UnreadableInput, match=r"log/batches\.parquet"):

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from checkers.spark.checkpoint import freed_at_the_end, keep
+from checkers.spark import checkpoint
+from checkers.spark.checkpoint import collected, freed_at_the_end, here, keep, keep_or_bring
 from checkers.spark.conf import spark_conf
 from checkers.spark.gather import beside, gathered
 from checkers.spark.jvm import SparkSettings
@@ -26,6 +28,28 @@ def test_what_was_kept_is_freed_and_what_was_there_before_stays(spark: SparkSess
         assert kept(spark) > before
     assert kept(spark) == before
     assert earlier.count() == 3
+
+
+@pytest.mark.parametrize("partitions", ["1", "3"])
+@pytest.mark.parametrize("rows", [0, 3, 4, 50])
+def test_a_table_is_the_same_whether_it_has_few_rows_or_many(
+    settings: SparkSession, monkeypatch: pytest.MonkeyPatch, partitions: str, rows: int
+) -> None:
+    monkeypatch.setattr(checkpoint, "FEW_ROWS", 3)
+    settings.conf.set(PARTITIONS, partitions)
+    frame = settings.range(rows, numPartitions=4).selectExpr("id", "struct(id as n, array(id) as of) as it")
+    before = kept(settings)
+    brought = keep_or_bring(frame)
+    assert sorted(row.id for row in brought.collect()) == list(range(rows))
+    assert (kept(settings) == before) is (rows <= 3 and partitions == "1")
+
+
+def test_the_rows_of_a_table_that_is_here_are_those_that_spark_has(spark: SparkSession) -> None:
+    rows = [{"id": 1, "it": {"n": None, "of": [1, None]}}, {"id": 2, "it": None}]
+    table = here(spark, pa.Table.from_pylist(rows))
+    assert collected(table) == rows
+    assert collected(table.where("true or id > 0")) == rows
+    assert collected(table.where("id = 2")) == rows[1:]
 
 
 @pytest.mark.parametrize(
