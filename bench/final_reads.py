@@ -90,9 +90,6 @@ class Consumer:
         """The next batch."""
         return next(self._batches)
 
-    def unassign(self) -> None:
-        """Nothing is assigned."""
-
     def get_watermark_offsets(self, place: object, timeout: float) -> tuple[int, int]:
         """The log begins at 0."""
         return 0, 0

@@ -6,7 +6,6 @@ and can be started again from the beginning.
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
@@ -40,8 +39,6 @@ from harness.record.parts import PartWriter
 BATCH = 2_000
 NOTHING = ""
 """What a record is about in which nothing can be found that joins it to an input."""
-ASKED_TOGETHER = 8
-"""Partitions: each answer takes the library a twentieth of a second, and a second for all of them, one by one."""
 BEGINNINGS_TIMEOUT_S = 20.0
 """For all partitions together: whoever told the reader to stop waits for its last words."""
 
@@ -97,7 +94,6 @@ class FinalReader:
         self._control.tell(ready=True)
         with seldom_collected():
             self._read_all()
-        self._consumer.unassign()  # or it would wait for records once more, and closing would wait for that
         self._parts.finish()
         self._journal.write(EndsRead(self._isolation.value, self._ends()))
         self._control.tell(reached=len(self._sentinels) - self._sentinels.count(None))
@@ -129,14 +125,9 @@ class FinalReader:
     def _ends(self) -> dict[str, ReadEnd]:
         """How far each partition was read, and where its log begins by now; without a leader it is left out."""
         deadline = time.monotonic() + BEGINNINGS_TIMEOUT_S
-
-        def first_of(place: Place) -> int | None:
-            return first_offset(self._consumer, *place, max(0.1, deadline - time.monotonic()))
-
-        with ThreadPoolExecutor(max_workers=ASKED_TOGETHER, thread_name_prefix="beginnings") as pool:
-            firsts = list(pool.map(first_of, self._tps))
         ends: dict[str, ReadEnd] = {}
-        for (place, tp), first in zip(self._tps.items(), firsts, strict=True):
+        for place, tp in self._tps.items():
+            first = first_offset(self._consumer, *place, max(0.1, deadline - time.monotonic()))
             if first is not None:
                 ends[partition_key(*place)] = ReadEnd(
                     first, self._next[tp], self._read[tp], self._sentinels[tp]

@@ -78,7 +78,6 @@ class Cluster:
         self._batches = list(batches)
         self.closed = False
         self.tells_ends = False
-        self.assigned = True
 
     def assign(self, places: Sequence[TopicPartition]) -> None:
         assert [(one.topic, one.partition) for one in places] == list(PLACES)
@@ -89,11 +88,7 @@ class Cluster:
         self._control.stopping = True
         return []
 
-    def unassign(self) -> None:
-        self.assigned = False
-
     def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int] | None:
-        assert not self.assigned
         assert 0 < timeout <= final_reader.BEGINNINGS_TIMEOUT_S
         if place.topic == "y":
             raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
