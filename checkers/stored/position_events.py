@@ -33,9 +33,9 @@ ACT, POLLED = f"kind = {DELIVERED}", f"(kind = {DELIVERED} and not sent)"
 REBALANCED = f"coalesce(begun.kind = {ASSIGNED}, false)"
 """Its stretch began when the partition was given or taken."""
 CALM = f"({POLLED} and not begins and not ({REBALANCED} and before.op = first_op))"
-"""Something is said of the step. Nothing is of one in which the poll may have a part that a rebalance happened in."""
+"""Whether a step is judged: not if it or the one before may be of the poll in which a rebalance happened."""
 LOWER = "if(inside, back is not null, offset <= before.offset)"
-"""The step does not go on."""
+"""The step goes back, or stays where it was."""
 MOVES = {
     "skip": "calm and (not inside or back is null) and skipped > 0",
     "back": "calm and lower",

@@ -21,7 +21,7 @@ from harness.record.parquet_reader import read_parquet
 from harness.record.schema import HISTORY, LOG, unfit
 
 READ_TOGETHER = 2
-"""Tables: Spark takes its time to find out that a file is a file."""
+"""Tables that are looked up at a time: Spark takes some 15 ms for each."""
 HERE_ROWS = 2_000
 """A table of at most so many rows, of all runs together, is read here and goes with each query that looks at it: Spark
 needs no job to read it or to send it on, and leaves out of a plan what comes of an empty one.

@@ -8,10 +8,18 @@ from cases import CASES, FAMILIES, store
 from pyspark.sql import SparkSession
 
 from checkers.judging.stored_runs import judge
+from checkers.stored.sources import read_sources
+from checkers.stored.tables import Tables, make_tables
 from harness.verdict import Judgement
 
 for family in FAMILIES:
     import_module(f"case_{family}")
+
+
+@pytest.fixture(scope="session")
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    """The shared tables of all cases."""
+    return make_tables(read_sources(spark, store(tmp_path_factory.mktemp("store"))))
 
 
 @pytest.fixture(scope="session")

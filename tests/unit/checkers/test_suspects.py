@@ -12,8 +12,7 @@ from checkers.judging.hints import count
 from checkers.judging.stored_runs import judge
 from checkers.registry import STORE_CHECKERS
 from checkers.spark.partitions import BY_ROWS, PARTITIONS
-from checkers.stored.sources import read_sources
-from checkers.stored.tables import Tables, make_tables
+from checkers.stored.tables import Tables
 from harness.verdict import Judgement
 
 SUSPICIOUS = [
@@ -28,12 +27,6 @@ SUSPICIOUS = [
     "aggregate_mismatch",
 ]
 """The checkers that have suspects."""
-
-
-@pytest.fixture(scope="module")
-def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    """Of all cases."""
-    return make_tables(read_sources(spark, store(tmp_path_factory.mktemp("store"))))
 
 
 def test_these_have_suspects(tables: Tables) -> None:
