@@ -15,6 +15,8 @@ from pathlib import Path
 from random import Random
 from unittest import mock
 
+from confluent_kafka import TopicPartition
+
 from harness.clients import final_reader
 from harness.clients.control import Control
 from harness.clients.final_reader import BATCH, FinalReader
@@ -90,12 +92,9 @@ class Consumer:
         """The next batch."""
         return next(self._batches)
 
-    def get_watermark_offsets(self, place: object, timeout: float) -> tuple[int, int]:
-        """The log begins at 0."""
-        return 0, 0
-
-    def close(self) -> None:
-        """Nothing is open."""
+    def offsets_for_times(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        """Each log begins at 0."""
+        return [TopicPartition(place.topic, place.partition, 0) for place in places]
 
 
 def logs(records: int) -> list[Message]:

@@ -74,3 +74,12 @@ def image_choice(options: Options, say: Callable[[str], None]) -> str:
         )
         return "bundled"
     return options.image
+
+
+def end_what_is_left(cache: Path, say: Callable[[str], None]) -> None:
+    """End what earlier runs have left, and say so."""
+    from harness.containers.leftovers import sweep
+    from harness.processes.guardian import sweep_leftovers
+
+    for left in [*sweep_leftovers(), *sweep(cache)]:
+        say(f"ended what an earlier run had left: {left}")

@@ -15,7 +15,7 @@ from fencepost.clusters import CLUSTERS, ClusterParts, kafka_of, sized
 from fencepost.drawing import draw_report
 from fencepost.judges.for_a_run import Judge, JudgedLater, judge_for
 from fencepost.planning import draw, facts_of, plan_run, plan_test, require_ready, tag_for, witness_of
-from fencepost.preparing import prepare_cluster
+from fencepost.preparing import end_what_is_left, prepare_cluster
 from fencepost.unchanged import watched
 from harness.cluster import ClusterSpec
 from harness.errors import FencepostError
@@ -36,7 +36,7 @@ from harness.runner.quiescence import Quiet
 from harness.runner.run import Ahead, Running, Test, perform
 from harness.runner.run_log import RunLog
 from harness.runner.schedule import Schedule
-from harness.runner.tabulate import Ends, rows_of, tabulate, unexpected_errors
+from harness.runner.tabulate import Ends, Tabulation, rows_of, unexpected_errors
 from harness.secrets import redact_text
 from harness.settings.client_choice import ClientChoice
 from harness.settings.options import Options
@@ -142,12 +142,10 @@ def perform_run(
     judge: Judge,
 ) -> Performed:
     """Run the pipeline under faults, and turn what it left into tables. Nothing is judged."""
-    from harness.containers.leftovers import sweep
     from harness.environment.cache import cache_folder
     from harness.environment.doctor import DISK_MB, memory_mb
     from harness.environment.ports import PortBlock
     from harness.environment.resources import require
-    from harness.processes.guardian import sweep_leftovers
 
     root = Path(options.store)
     progress.phase("preparing")
@@ -156,8 +154,7 @@ def perform_run(
     started = datetime.now(UTC)
     folder = store.create(root, options.name or workload.name, started)
     require(memory_mb(options.brokers), DISK_MB + planned_mb(options), folder)
-    for left in [*sweep_leftovers(), *sweep(cache)]:
-        progress.say(f"ended what an earlier run had left: {left}")
+    end_what_is_left(cache, progress.say)
     unchanged = watched(workload)
     tag = tag_for(options)
     test = plan_test(options, workload, drawn, folder, prepared, tag)
@@ -169,6 +166,7 @@ def perform_run(
     if options.nemesis is None and not drawn.injections and not options.defect:
         nemeses = registry.nemeses().values()
         run_log.unmet_goals["faults"] = schedules.too_short(nemeses, options.time_limit_s)
+    tables = stack.enter_context(Tabulation(folder, plan))
     supervisor = stack.enter_context(Supervisor())
     ports = stack.enter_context(PortBlock(cache, first_port=options.first_port))
 
@@ -187,16 +185,15 @@ def perform_run(
         try:
             ends = SentinelEnds(cluster, backlog) if test.pipeline.journaled else OffsetEnds(cluster)
             running = Running(cluster, supervisor, interrupt, ends, services, backlog)
-            quiet = perform(
-                test, running, run_log, Ahead(lambda: judge.begin(prepared), judge.by_s(prepared))
-            )
+            ahead = Ahead(lambda: judge.begin(prepared), judge.by_s(prepared), tables.begin)
+            quiet = perform(test, running, run_log, ahead)
             unchanged(run_log)
         except FencepostError as error:
             run_log.problem("run-failed", f"the run failed: {redact_text(str(error))}")
             facts().save(folder / "facts.json")
             raise
     interrupt.stage = Stage.JUDGING
-    _tabulate(folder, plan, run_log, quiet, keep=options.keep == "logs")
+    _tabulate(tables, folder, plan, run_log, quiet)
     facts().save(folder / "facts.json")
     return Performed(folder, plan, run_log, facts)
 
@@ -263,17 +260,17 @@ def _leave(folder: Path, verdict: Verdict, run_log: RunLog) -> None:
         draw_report(folder, verdict, run_log.now_s())
 
 
-def _tabulate(folder: Path, plan: Plan, run_log: RunLog, quiet: Quiet, *, keep: bool) -> None:
+def _tabulate(tables: Tabulation, folder: Path, plan: Plan, run_log: RunLog, quiet: Quiet) -> None:
     """Turn what the run left into tables; the segment files go unless they are to be kept."""
     with run_log.phase("tables"):
-        tabulate(folder, plan, Ends(quiet.leaders, quiet.high_watermarks, quiet.compacted))
+        tables.finish(Ends(quiet.leaders, quiet.high_watermarks, quiet.compacted))
         run_log.rows, run_log.compacted = rows_of(folder), quiet.compacted
         run_log.refused_logs = quiet.refused
         if plan.promises.history:
             run_log.history_crc = crc_of(folder / HISTORY_FILE)
         run_log.unexpected_errors += unexpected_errors(folder)
         note_clients(folder, ClientChoice.of(plan.options.client), run_log)
-        if not keep:
+        if plan.options.keep != "logs":
             _drop_segments(folder)
 
 

@@ -11,7 +11,9 @@ from typing import Any
 from harness.history import Isolation, Role
 
 SEGMENTS, FETCH, NO_WITNESS = "segments", "fetch", "none"
-STORE_READER = "final-store"
+FINAL_JOURNAL = "final-"
+"""How the names of final readers' journals begin."""
+STORE_READER = f"{FINAL_JOURNAL}store"
 """The journal of the final reader of a store's tables."""
 HISTORY_FILE = "history.jsonl"
 """In the run's folder."""
@@ -80,7 +82,7 @@ INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 def final_readers(topics: Sequence[str]) -> tuple[ReaderPromise, ...]:
     """The two final readers, one at each isolation level, of every topic."""
     return tuple(
-        ReaderPromise(f"final-{level.value}", Role.FINAL.value, level.value, tuple(topics))
+        ReaderPromise(f"{FINAL_JOURNAL}{level.value}", Role.FINAL.value, level.value, tuple(topics))
         for level in Isolation
     )
 

@@ -4,13 +4,13 @@ They are no workers: nothing that they do takes effect. One that was killed leav
 and can be started again from the beginning.
 """
 
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from harness.clients import librdkafka
+from harness.clients.beginnings import beginnings
 from harness.clients.control import Control
 from harness.clients.records import Record, as_input, consume
 from harness.expectation import Expectation
@@ -39,6 +39,8 @@ from harness.record.parts import PartWriter
 BATCH = 2_000
 NOTHING = ""
 """What a record is about in which nothing can be found that joins it to an input."""
+FIRST_ASKED_S = 5.0
+"""Where that is not known in time, librdkafka asks by itself."""
 BEGINNINGS_TIMEOUT_S = 20.0
 """For all partitions together: whoever told the reader to stop waits for its last words."""
 
@@ -81,7 +83,11 @@ class FinalReader:
         self._states = isolation is states
         settings = librdkafka.reader(bootstrap, journal.name, isolation)
         self._consumer = Consumer(settings | {"enable.partition.eof": bool(self._foreign.until)})
-        self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
+        # Where it begins is asked first: librdkafka puts off its own question by half a second.
+        known = beginnings(self._consumer, places, FIRST_ASKED_S)
+        self._consumer.assign(
+            [TopicPartition(*place, known.get(place, OFFSET_BEGINNING)) for place in places]
+        )
         self._tps = {place: parts.partitions.id(*place) for place in places}
         self._named = {partition_key(*place): tp for place, tp in self._tps.items()}
         count = len(self._tps)
@@ -97,7 +103,6 @@ class FinalReader:
         self._parts.finish()
         self._journal.write(EndsRead(self._isolation.value, self._ends()))
         self._control.tell(reached=len(self._sentinels) - self._sentinels.count(None))
-        self._consumer.close()
 
     def _read_all(self) -> None:
         given = 0
@@ -124,15 +129,12 @@ class FinalReader:
 
     def _ends(self) -> dict[str, ReadEnd]:
         """How far each partition was read, and where its log begins by now; without a leader it is left out."""
-        deadline = time.monotonic() + BEGINNINGS_TIMEOUT_S
-        ends: dict[str, ReadEnd] = {}
-        for place, tp in self._tps.items():
-            first = first_offset(self._consumer, *place, max(0.1, deadline - time.monotonic()))
-            if first is not None:
-                ends[partition_key(*place)] = ReadEnd(
-                    first, self._next[tp], self._read[tp], self._sentinels[tp]
-                )
-        return ends
+        firsts = beginnings(self._consumer, list(self._tps), BEGINNINGS_TIMEOUT_S)
+        return {
+            partition_key(*place): ReadEnd(firsts[place], self._next[tp], self._read[tp], self._sentinels[tp])
+            for place, tp in self._tps.items()
+            if place in firsts
+        }
 
     def _take(self, message: Record, sentinel: bool) -> tuple[int, int]:
         """The place of a record, by the number of its partition; notes that the partition is read so far."""
@@ -220,14 +222,3 @@ class FinalReader:
 def is_sentinel(value: str | None) -> bool:
     """Whether a record of that name is the one that the run wrote last into its partition."""
     return value is not None and value.startswith(SENTINEL_VALUE)
-
-
-def first_offset(consumer: Consumer, topic: str, partition: int, timeout_s: float) -> int | None:
-    """Where its log begins: what stood before is gone. None: no leader has answered in time."""
-    try:
-        answer: tuple[int, int] | None = consumer.get_watermark_offsets(
-            TopicPartition(topic, partition), timeout=timeout_s
-        )
-    except KafkaException:
-        return None
-    return answer[0] if answer else None

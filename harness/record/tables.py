@@ -10,7 +10,7 @@ a time. Final readers have written columns already (`parts`), which are renumber
 wrote lines, like everybody else.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -62,8 +62,8 @@ class Tabulator:
         ops = self._ops.get(journal, range(0))
         return ops[int(number)] if number.isdecimal() and int(number) < len(ops) else None
 
-    def write(self, journals: Sequence[Path], folder: Path) -> None:
-        """Read the journals and write every table but `partitions`, which comes last."""
+    def write(self, journals: Iterable[Path], folder: Path) -> None:
+        """Read the journals, in this order, and write every table but `partitions`, which comes last."""
         folder.mkdir(exist_ok=True)
         with seldom_collected(), ExitStack() as stack:
             for table, schema in HISTORY.items():
@@ -76,7 +76,7 @@ class Tabulator:
                         "stages", stage.name, stage.group, topic, stage.promised, stage.ordered,
                         stage.positions, stage.guarantee, stage.journaled,
                     )  # fmt: skip
-            for path in sorted(journals):
+            for path in journals:
                 self._journal(path)
 
     def _row(self, table: str, *cells: object) -> None:

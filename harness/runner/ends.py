@@ -33,13 +33,19 @@ class Ends(Protocol):
         """The partitions of these topics, or of these groups' offsets, in which a transaction is open."""
         ...
 
+    def settle(self, places: Sequence[Place]) -> None:
+        """Find out where each partition ends, where no record is to say so. Raises `WaitTimeout`."""
+        ...
+
     def mark(self, places: Sequence[Place]) -> None:
-        """Mark the end of each partition. Raises `WaitTimeout`."""
+        """Write the record that says so, where there is to be one: final readers may be on their way. Raises
+        `WaitTimeout`.
+        """
         ...
 
     @property
     def until(self) -> Mapping[Place, int]:
-        """Where each partition ends, once that is marked; empty: a record stands there that says so."""
+        """Where each partition ends, once that is settled; empty: a record says so."""
         ...
 
 
@@ -88,6 +94,9 @@ class SentinelEnds:
             ends |= {place: internal[place] for place in kept if place in internal}
         return [f"{t}/{p} at {stable}" for (t, p), (_, stable, high) in ends.items() if stable < high]
 
+    def settle(self, places: Sequence[Place]) -> None:
+        """A sentinel will stand there."""
+
     def mark(self, places: Sequence[Place]) -> None:
         """Write a sentinel into each partition."""
         write_sentinels(self._cluster.bootstrap, places, MARK_TIMEOUT_S)
@@ -131,10 +140,13 @@ class OffsetEnds(SentinelEnds):
         """Those that it is said to read, and those that its programs have made for themselves in between."""
         return sorted({*stage.reads, *(topic for topic, _ in committed)})
 
-    def mark(self, places: Sequence[Place]) -> None:
+    def settle(self, places: Sequence[Place]) -> None:
         """Ask where each partition ends now."""
         ends = self._cluster.last_stable(sorted({topic for topic, _ in places}))
         self.until = {place: ends[place][2] for place in places}
+
+    def mark(self, places: Sequence[Place]) -> None:
+        """Nothing is written into topics that are not ours."""
 
 
 def _behind(committed: Mapping[Place, int], ends: Mapping[Place, tuple[int, int, int]]) -> dict[Place, int]:

@@ -6,14 +6,14 @@ that matters until it has come to its end, so one that was killed or that failed
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from harness.errors import EnvironmentFailure, FencepostError
 from harness.history import Isolation, Role
 from harness.pipeline import Place
-from harness.promises import STORE_READER
+from harness.promises import FINAL_JOURNAL, STORE_READER
 from harness.runner.member import Member
 from harness.runner.processes import Processes, unexpected_end
 from harness.waiting import wait_while_progressing
@@ -32,18 +32,21 @@ def read_all(
     tables: Sequence[str] = (),
     every_s: float = 0.05,
     until: Mapping[Place, int] | None = None,
+    started: Callable[[], None] = lambda: None,
 ) -> None:
     """Have every partition read at each isolation level, up to its end, and every table of a store.
 
-    `records`: about how many there are in all; `until`: where each partition ends, if no record says so. Raises
-    `WaitTimeout` where nothing was read for `patience_s`, and `EnvironmentFailure` where a reader failed again and
-    again; the others have then come as far as they could.
+    `records`: about how many there are in all; `until`: where each partition ends, if no record says so; `started` is
+    called once all readers are on their way, which takes them a second. Raises `WaitTimeout` where nothing was read
+    for `patience_s`, and `EnvironmentFailure` where a reader failed again and again; the others have then come as far
+    as they could.
     """
     readers = [
         _Reader(processes, journal, spec)
         for journal, spec in dealt_out(places, records, os.cpu_count() or 1, tables, until or {}).items()
     ]
     try:
+        started()
         wait_while_progressing(
             lambda: not [reader for reader in readers if not reader.done()],  # each is looked after
             lambda: [(reader.starts, reader.member.heard.given) for reader in readers],
@@ -74,7 +77,7 @@ def dealt_out(
     for level in Isolation:
         hands = many if level is Isolation.READ_UNCOMMITTED else 1
         for n in range(min(hands, len(places)) or 1):
-            name = f"final-{level}" if n == 0 else f"final-{level}-{n + 1}"
+            name = f"{FINAL_JOURNAL}{level}" if n == 0 else f"{FINAL_JOURNAL}{level}-{n + 1}"
             mine = list(places[n::hands])
             dealt[name] = {"isolation": level.value, "places": mine}
             if until:

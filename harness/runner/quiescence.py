@@ -53,9 +53,17 @@ class Quiet:
 
 
 def quiesce(
-    pipeline: PipelineFacts, context: FaultContext, ends: Ends, run_log: RunLog, patience: Patience
+    pipeline: PipelineFacts,
+    context: FaultContext,
+    ends: Ends,
+    run_log: RunLog,
+    patience: Patience,
+    at_rest: Callable[[], None] = lambda: None,
 ) -> Quiet:
-    """Bring everything to rest and read it; what fails is an evidence problem, and the rest is still done."""
+    """Bring everything to rest and read it; what fails is an evidence problem, and the rest is still done.
+
+    `at_rest` is called once nobody but the final readers has anything more to write.
+    """
     cluster, processes = context.cluster, context.processes
     topics = [topic.name for topic in pipeline.topics]
     attempt = partial(_attempt, run_log)
@@ -93,13 +101,24 @@ def quiesce(
             )
         _stop(run_log, context, Role.OBSERVER, Role.FEEDER)
     with run_log.phase("final reads"):
-        attempt("no-sentinels", "the ends were not marked", partial(ends.mark, pipeline.places))
+        at_rest()
+        unmarked = "no-sentinels", "the ends were not marked"
+        attempt(*unmarked, partial(ends.settle, pipeline.places))
         if ends.until:
             run_log.rested_ms = time.time() * 1000
         attempt(
             "reader-short",
             "the final readers did not come to the end",
-            partial(_read_all, cluster, processes, pipeline, ends, patience),
+            partial(
+                _read_all,
+                cluster,
+                processes,
+                pipeline,
+                ends,
+                patience,
+                # While they start: that takes them as long as this.
+                started=partial(attempt, *unmarked, partial(ends.mark, pipeline.places)),
+            ),
         )
         quiet = _look(cluster, pipeline, run_log)
     with run_log.phase("brokers' logs"):
@@ -200,13 +219,18 @@ def _await_no_transaction(ends: Ends, pipeline: PipelineFacts, patience: Patienc
 
 
 def _read_all(
-    cluster: Cluster, processes: Processes, pipeline: PipelineFacts, ends: Ends, patience: Patience
+    cluster: Cluster,
+    processes: Processes,
+    pipeline: PipelineFacts,
+    ends: Ends,
+    patience: Patience,
+    started: Callable[[], None],
 ) -> None:
     """Run the final readers, each until it met every end of its partitions."""
     asked = cluster.last_stable([topic.name for topic in pipeline.topics])
     records = sum(high - start for start, _, high in asked.values())
     tables = [table.name for table in pipeline.tables]
-    read_all(processes, pipeline.places, records, patience.reads_s, tables, until=ends.until)
+    read_all(processes, pipeline.places, records, patience.reads_s, tables, until=ends.until, started=started)
 
 
 def _look(cluster: Cluster, pipeline: PipelineFacts, run_log: RunLog) -> Quiet:

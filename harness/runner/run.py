@@ -66,10 +66,11 @@ class Test:
 
 @dataclass(frozen=True)
 class Ahead:
-    """What is begun before a run's time is over, to be ready at its end."""
+    """What is begun before a run is over, to be ready at its end."""
 
     begin: Callable[[], None]
     by_s: float  # so long before the time limit, or at once where the limit is shorter
+    at_rest: Callable[[], None] = lambda: None  # once only final readers have anything more to write
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def perform(test: Test, running: Running, run_log: RunLog, ahead: Ahead) -> Quie
         else:
             recording.end(last=True)
             ahead.begin()
-    quiet = quiesce(test.pipeline, context, running.ends, run_log, test.patience)
+    quiet = quiesce(test.pipeline, context, running.ends, run_log, test.patience, ahead.at_rest)
     run_log.unexpected_errors += processes.unexpected_ends
     run_log.counts = processes.counts()
     for error in errors:

@@ -1,17 +1,21 @@
 """From what a run left in its folder to the tables that are checked.
 
 It is the same for a run that ended, which still knows who led what, and for one that was killed,
-of which there are the journals and what lies in its brokers' folders.
+of which there are the journals and what lies in its brokers' folders. A run that is at rest begins before its final
+readers are done: all other journals are complete by then, and the readers leave much of the machine idle.
 """
 
-from collections.abc import Mapping, Sequence
+import queue
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 import orjson
 import pyarrow.parquet as pq
 
-from harness.promises import FETCH, HISTORY_FILE, INTERNAL_TOPICS
+from harness.promises import FETCH, FINAL_JOURNAL, HISTORY_FILE, INTERNAL_TOPICS
 from harness.reasons import Reason
 from harness.record.events import Completed, NoEvent, parse
 from harness.record.naming import operation_name
@@ -36,30 +40,96 @@ class Ends:
     compacted: Mapping[str, bool] = field(default_factory=dict)  # by topic
 
 
-def tabulate(folder: Path, plan: Plan, ends: Ends | None = None) -> None:
-    """Write `history/` from the journals, and `log/` from the brokers' segments if they are there; and, where the run
-    promises it, the clients' history beside them.
+class GivenUp(Exception):
+    """Whoever began tables does not want them any more."""
+
+
+class Tabulation:
+    """The tables of one run, written by a thread from `begin` on. Use it in a `with`: one that ends before `finish`
+    leaves no tables.
     """
-    run = int(plan.run["id"])
-    names = PartitionIds()
-    tables = Tabulator(run, plan.pipeline.stages, names)
-    journals = [path for path in (folder / "journals").glob("*.jsonl") if path.stem != "nemesis"]
-    asked = ends or Ends({}, {})
-    planned = [topic.name for topic in plan.pipeline.topics]
-    made = () if plan.pipeline.journaled else {topic for topic, _ in asked.leaders}  # by programs themselves
-    topics = sorted({*planned, *made} - {*INTERNAL_TOPICS})
-    sources = replicas(folder, plan.promises.witness)
-    if sources:
-        with capturing(run, sources, asked.leaders, folder / "log", topics, asked.high_watermarks) as finish:
-            tables.write(journals, folder / "history")
-            finish(names, tables.op_of)
-    else:
-        tables.write(journals, folder / "history")
-    known = {*planned, *(table.name for table in plan.pipeline.tables)}
-    write_partitions(names, run, folder / "history", asked.compacted, known)
-    if plan.promises.history:
-        told = [*journals, *(folder / "journals").glob("nemesis.jsonl")]
-        write_told(told, plan.pipeline.stages, folder / HISTORY_FILE)
+
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        self._folder, self._plan = folder, plan
+        self._names = PartitionIds()
+        self._tables = Tabulator(int(plan.run["id"]), plan.pipeline.stages, self._names)
+        self._journals: queue.SimpleQueue[Path | None] = queue.SimpleQueue()  # None: there are no more
+        self._begun: set[Path] = set()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="tables")
+        self._writing: Future[None] | None = None
+        self._given_up = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._given_up = True
+        self._journals.put(None)
+        self._pool.shutdown()
+
+    def begin(self) -> None:
+        """Read the journals that are there: their writers have ended, and no other than final readers will begin."""
+        self._give(self._written())
+
+    def finish(self, ends: Ends | None = None) -> None:
+        """Write `history/` from the journals, and `log/` from the brokers' segments if they are there; and, where the
+        run promises it, the clients' history beside them.
+        """
+        plan, folder = self._plan, self._folder
+        asked = ends or Ends({}, {})
+        planned = [topic.name for topic in plan.pipeline.topics]
+        made = (
+            () if plan.pipeline.journaled else {topic for topic, _ in asked.leaders}
+        )  # by programs themselves
+        topics = sorted({*planned, *made} - {*INTERNAL_TOPICS})
+        sources = replicas(folder, plan.promises.witness)
+        if sources:
+            told = asked.leaders, folder / "log", topics, asked.high_watermarks
+            with capturing(int(plan.run["id"]), sources, *told) as capture:
+                self._write_all()
+                capture(self._names, self._tables.op_of)
+        else:
+            self._write_all()
+        known = {*planned, *(table.name for table in plan.pipeline.tables)}
+        write_partitions(self._names, int(plan.run["id"]), folder / "history", asked.compacted, known)
+        if plan.promises.history:
+            told_by = [*self._written(), *(folder / "journals").glob("nemesis.jsonl")]
+            write_told(told_by, plan.pipeline.stages, folder / HISTORY_FILE)
+
+    def _written(self) -> list[Path]:
+        """The journals that are there, those of final readers last."""
+        found = (path for path in (self._folder / "journals").glob("*.jsonl") if path.stem != "nemesis")
+        return sorted(found, key=lambda path: (path.stem.startswith(FINAL_JOURNAL), path.stem))
+
+    def _give(self, journals: Sequence[Path]) -> Future[None]:
+        """Have the thread read these, too."""
+        for path in journals:
+            self._journals.put(path)
+        self._begun |= {*journals}
+        if self._writing is None:
+            self._writing = self._pool.submit(self._tables.write, self._given(), self._folder / "history")
+        return self._writing
+
+    def _write_all(self) -> None:
+        """Give the journals that were not there at the beginning, and wait until all are read."""
+        writing = self._give([path for path in self._written() if path not in self._begun])
+        self._journals.put(None)
+        writing.result()
+
+    def _given(self) -> Iterator[Path]:
+        """The journals, as they are given."""
+        for path in iter(self._journals.get, None):
+            if self._given_up:
+                break
+            yield path
+        if self._given_up:
+            raise GivenUp
+
+
+def tabulate(folder: Path, plan: Plan, ends: Ends | None = None) -> None:
+    """The tables of a run, all at once; see `Tabulation`."""
+    with Tabulation(folder, plan) as tables:
+        tables.finish(ends)
 
 
 def unexpected_errors(folder: Path) -> list[Reason]:

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from harness.clients import librdkafka
-from harness.clients.final_reader import first_offset
+from harness.clients.beginnings import beginnings
 from harness.clients.interface import ProducerSettings
 from harness.clients.records import Record, consume
 from harness.cluster import ClusterSpec
@@ -219,12 +219,13 @@ def test_a_reader_says_where_a_log_begins_now(shared: LocalCluster) -> None:
     assert producer.flush(30) == 0
     consumer = Consumer(librdkafka.reader(bootstrap, "reader", Isolation.READ_COMMITTED))
     with closing(consumer):
-        assert first_offset(consumer, *place, 30) == 0
+        assert beginnings(consumer, [place], 30) == {place: 0}
         admin = AdminClient({"bootstrap.servers": bootstrap})  # it has to live until it has its answer
         (deleted,) = admin.delete_records([TopicPartition(*place, 2)]).values()
         assert deleted.result(timeout=60).low_watermark == 2
-        assert first_offset(consumer, *place, 30) == 2
-        assert first_offset(consumer, "nowhere", 0, 0.5) is None
+        assert beginnings(consumer, [place, ("nowhere", 0), (place[0], 99)], 30) == {place: 2}
+        nobody = Consumer(librdkafka.reader("127.0.0.1:1", "reader", Isolation.READ_COMMITTED))
+        assert beginnings(nobody, [place], 0.5) == {}
 
 
 def test_a_port_that_is_taken_meanwhile_costs_a_second_try(make: Make, ready: Prepared) -> None:

@@ -146,6 +146,9 @@ class FakeEnds:
     def open_transactions(self, topics: Any, groups: Any) -> list[str]:
         return self.open_at
 
+    def settle(self, places: Any) -> None:
+        pass
+
     def mark(self, places: Any) -> None:
         self.marked += places
 

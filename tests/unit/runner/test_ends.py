@@ -104,7 +104,7 @@ def test_where_each_partition_ends_is_asked_when_they_are_marked() -> None:
     asked.ends["out", 0] = (2, 5, 7)
     ends = OffsetEnds(asked)
     assert ends.until == {}
-    ends.mark([("in", 0), ("out", 0)])
+    ends.settle([("in", 0), ("out", 0)])
     asked.ends["in", 0] = (0, 99, 99)
     assert ends.until == {("in", 0): 10, ("out", 0): 7}
 
