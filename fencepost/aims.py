@@ -2,18 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from harness.errors import UsageError
 from harness.history import TAKEN, Step
 from harness.names import check_name
 from harness.pipeline import PipelineFacts
-from harness.runner.faults import Nemesis
+
+if TYPE_CHECKING:
+    from harness.runner.faults import Nemesis
 
 CRASH_POINTS = "crash-points"
 """A kill at every step of the loop, and a pause at each at which a worker holds what it has not committed."""
 
 
-def require_known(asked: str, faults: Mapping[str, Nemesis]) -> None:
+def require_known(asked: str, faults: "Mapping[str, Nemesis]") -> None:
     """Raise `UsageError` where nothing is called so."""
     name, at, step = asked.partition("@")
     check_name("fault", name, {*faults, "none"} if at else {*faults, "none", CRASH_POINTS})
@@ -45,7 +48,7 @@ def sweep(pipeline: PipelineFacts) -> list[str]:
     return kills + [f"pause-worker@{step}" for step in steps if step in held]
 
 
-def aimed(asked: str, faults: Mapping[str, Nemesis]) -> Nemesis:
+def aimed(asked: str, faults: "Mapping[str, Nemesis]") -> "Nemesis":
     """The fault, aimed at its step."""
     name, _, step = asked.partition("@")
     return replace(faults[name], at=step) if step else faults[name]

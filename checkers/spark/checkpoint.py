@@ -1,6 +1,6 @@
 """Tables that several queries look at, computed once."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -45,6 +45,12 @@ def collected(frame: DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
+def columns_of(frame: DataFrame, names: Sequence[str]) -> pa.Table:
+    """These columns of a table that is not large; Spark is not asked for those of one that never left."""
+    table = _HERE.get(frame)
+    return frame.select(*names).toArrow() if table is None else table.select(list(names))
+
+
 def keep_or_bring(frame: DataFrame) -> DataFrame:
     """The same for a table that is small in most runs: as `brought` if it has few rows, or as `keep`.
 
@@ -60,7 +66,8 @@ def keep_or_bring(frame: DataFrame) -> DataFrame:
 
 def here(spark: SparkSession, table: pa.Table) -> DataFrame:
     """A small table that is here, for queries."""
-    frame = read_in_one(spark.createDataFrame(table))
+    # In one piece: Spark reads no further than two empty pieces, one after the other.
+    frame = read_in_one(spark.createDataFrame(table.combine_chunks()))
     _HERE[frame] = table
     return frame
 

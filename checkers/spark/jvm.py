@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -150,9 +151,9 @@ def make_archive(settings: SparkSettings, path: Path, module: str) -> Path:
 
 def class_path() -> list[Path]:
     """Spark's jars, those first in which most classes are. An archive is good for one order of them only."""
-    import pyspark
-
-    found = (Path(pyspark.__file__).parent / "jars").glob("*.jar")
+    where = find_spec("pyspark")  # not loaded: that is done while the JVM comes up
+    assert where is not None and where.origin is not None, "PySpark is one of our dependencies"
+    found = (Path(where.origin).parent / "jars").glob("*.jar")
     return sorted(found, key=lambda jar: (not jar.name.startswith(FIRST), jar.name))
 
 

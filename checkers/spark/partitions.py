@@ -7,8 +7,10 @@ then left to do side by side are the queries.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame, SparkSession
+if TYPE_CHECKING:  # loaded while the JVM comes up
+    from pyspark.sql import DataFrame, SparkSession
 
 BY_ROWS = "spark.fencepost.partitions"
 """Set, to anything, where Fencepost decides: the user has not said how many."""
@@ -19,7 +21,7 @@ ONE = "1"
 
 
 @contextmanager
-def partitioned(spark: SparkSession, rows: Callable[[], int]) -> Iterator[None]:
+def partitioned(spark: "SparkSession", rows: Callable[[], int]) -> Iterator[None]:
     """As many partitions as so many rows need, for the length of a `with`; never more than the session has."""
     most = spark.conf.get(PARTITIONS)
     if most is None or not spark.conf.get(BY_ROWS, ""):
@@ -37,11 +39,11 @@ def needed(rows: int, most: int) -> int:
     return min(most, max(1, -(-rows // ROWS)))
 
 
-def in_one(spark: SparkSession) -> bool:
+def in_one(spark: "SparkSession") -> bool:
     """Whether all rows go through one task."""
     return spark.conf.get(PARTITIONS) == ONE
 
 
-def read_in_one(frame: DataFrame) -> DataFrame:
+def read_in_one(frame: "DataFrame") -> "DataFrame":
     """What is read, in one partition, if all rows go through one task."""
     return frame.coalesce(1) if in_one(frame.sparkSession) else frame

@@ -106,7 +106,8 @@ class Pending:
             _stop(self._opened.result(), logging.DEBUG if self.killed else logging.WARNING)
         self._opening.shutdown()
         if self._jvm is not None:
-            end_jvm(self._jvm, ARCHIVE_TIMEOUT_S if self._settings.java_flags else STOP_TIMEOUT_S)
+            # Spark has ended: the JVM has nothing more to do, unless it was told otherwise.
+            end_jvm(self._jvm, ARCHIVE_TIMEOUT_S if self._settings.java_flags else 0)
         self._forget()
 
     def _forget(self) -> None:

@@ -1,10 +1,11 @@
 """Reading the tables of stored runs: one scan for each table, however many runs there are."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from checkers.spark.checkpoint import here
+from checkers.spark.checkpoint import columns_of, here
 from checkers.spark.partitions import read_in_one
 from harness.errors import UnreadableInput
 from harness.history import Premise
@@ -22,7 +23,7 @@ from harness.record.schema import HISTORY, LOG, unfit
 
 READ_TOGETHER = 2
 """Tables that are looked up at a time: Spark takes some 15 ms for each."""
-HERE_ROWS = 2_000
+HERE_ROWS = 10_000
 """A table of at most so many rows, of all runs together, is read here and goes with each query that looks at it: Spark
 needs no job to read it or to send it on, and leaves out of a plan what comes of an empty one.
 """
@@ -73,6 +74,8 @@ class StoredRun:
 
 
 Sources = Mapping[str, DataFrame]
+_FILES: WeakKeyDictionary[DataFrame, tuple[Sequence[Path], pa.Schema]] = WeakKeyDictionary()
+"""The files of the tables that are just what was recorded."""
 
 
 def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
@@ -135,19 +138,32 @@ def _scan(spark: SparkSession, folders: Sequence[Path], table: str, schema: pa.S
     wanted = from_arrow_schema(schema)
     paths = [folder / f"{table}.parquet" for folder in folders]
     if sum(_checked(path, table).num_rows for path in paths) <= HERE_ROWS:
-        return here(spark, _read_here(paths, schema))
-    return read_in_one(spark.read.schema(wanted).parquet(*map(literal, paths)))
+        return here(spark, pa.concat_tables([schema.empty_table(), *(_read(path, schema) for path in paths)]))
+    frame = read_in_one(spark.read.schema(wanted).parquet(*map(literal, paths)))
+    _FILES[frame] = paths, schema
+    return frame
 
 
-def _read_here(paths: Sequence[Path], schema: pa.Schema) -> pa.Table:
-    """One table from all files, with a null for what an earlier version did not write; raises `UnreadableInput`."""
-    parts = [schema.empty_table()]
-    for path in paths:
-        try:
-            parts.append(read_parquet(path))
-        except (OSError, pa.ArrowException) as error:
-            raise UnreadableInput(f"{path} is damaged: a part of it cannot be read") from error
-    return pa.concat_tables(parts, promote_options="default").select(schema.names)
+def columns(frame: DataFrame, names: Sequence[str]) -> Iterator[pa.Table]:
+    """These columns of a table, here, part by part. Spark is asked for those alone that it has to compute. Raises
+    `UnreadableInput`.
+    """
+    if frame in _FILES:
+        paths, schema = _FILES[frame]
+        wanted = pa.schema([schema.field(name) for name in names])
+        yield from (_read(path, wanted) for path in paths)
+    else:
+        yield columns_of(frame, names)
+
+
+def _read(path: Path, schema: pa.Schema) -> pa.Table:
+    """A file, with a null for what an earlier version did not write; raises `UnreadableInput`."""
+    there = _footer(path).schema.to_arrow_schema().names
+    try:
+        found = read_parquet(path, [name for name in schema.names if name in there])
+        return pa.concat_tables([schema.empty_table(), found], promote_options="default").select(schema.names)
+    except (OSError, pa.ArrowException) as error:
+        raise UnreadableInput(f"{path} is damaged: a part of it cannot be read") from error
 
 
 def literal(path: Path | str) -> str:

@@ -78,7 +78,10 @@ def tally(tables: Sequence[Counted]) -> Tally:
         f"from ({united}) group by run, name, tp, text, mask",
         **frames,
     )
-    return _read(tables, rows.toArrow().to_pylist())
+    asked = {one.name: one for one in tables}
+    return added_up(
+        (row["name"], row, _counts(asked[row["name"]], row)) for row in rows.toArrow().to_pylist()
+    )
 
 
 def _masked(one: Counted) -> DataFrame:
@@ -100,15 +103,14 @@ def _masked(one: Counted) -> DataFrame:
     )
 
 
-def _read(tables: Sequence[Counted], rows: Iterable[Row]) -> Tally:
-    asked = {one.name: one for one in tables}
+def added_up(kinds: Iterable[tuple[str, Row, Counter[str]]]) -> Tally:
+    """What is known of kinds of rows, each with its table: run, tp, text, most; and what it adds to the counts."""
     counts: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
     by_tp: dict[tuple[int, str], dict[int, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     by_text: dict[tuple[int, str], dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     most: dict[tuple[int, str], int] = {}
-    for row in rows:
-        one, key = asked[row["name"]], (row["run"], row["name"])
-        here = _counts(one, row)
+    for name, row, here in kinds:
+        key = row["run"], name
         counts[key].update(here)
         by_text[key][row["text"]].update(here)
         if row["tp"] != NO_TP:

@@ -180,6 +180,16 @@ def test_a_check_that_crashes_on_one_run_is_told_of_that_run_alone(
     assert three.anomalies["reprocessed-input"].count == 1
 
 
+def test_runs_that_leave_tables_empty_take_nothing_from_those_after_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    empty = [StoredRun(run, write(tmp_path / str(run), [(run, History())], log=True)) for run in (1, 2)]
+    run = StoredRun(3, taken_twice(tmp_path / "3", 3))
+    judgement = judge(spark, [*empty, run])[3]
+    assert judgement == judge(spark, [run])[3]
+    assert judgement.anomalies["reprocessed-input"].count == 1
+
+
 def test_a_folder_is_taken_by_its_name_alone(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

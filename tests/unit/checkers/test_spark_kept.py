@@ -52,6 +52,13 @@ def test_the_rows_of_a_table_that_is_here_are_those_that_spark_has(spark: SparkS
     assert collected(table.where("id = 2")) == rows[1:]
 
 
+def test_pieces_without_rows_hide_no_others(spark: SparkSession) -> None:
+    some = pa.Table.from_pylist([{"id": 1}, {"id": 2}])
+    none = some.schema.empty_table()
+    table = here(spark, pa.concat_tables([none, none, some, none, none, none, some]))
+    assert [row.id for row in table.collect()] == [1, 2, 1, 2]
+
+
 @pytest.mark.parametrize(
     ("rows", "partitions"),
     [(0, 1), (600_000, 1), (600_001, 2), (1_200_001, 3), (9_700_000, 17), (10**9, 256)],
