@@ -120,13 +120,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         except UsageError as error:  # of the user's functions, and of what they give
             print(error, file=sys.stderr)  # the last line of its log: it is told to whoever started the run
             sys.exit(ExitStatus.USAGE)
-    if spec["role"] == Role.FINAL.value:
-        end_at_once()
 
 
 def end_at_once() -> NoReturn:
-    """End with all said, and no client closed: librdkafka often takes a second for that, and a reader without a group
-    has nobody to take leave of.
+    """End with all said and done, and whoever was in a group gone from it: librdkafka often takes a second to take a
+    client down, and Python would wait for that.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -244,3 +242,4 @@ def stated_topics(workload: Workload) -> frozenset[str]:
 
 if __name__ == "__main__":
     main()
+    end_at_once()

@@ -70,9 +70,9 @@ class Control:
             pass
 
     def await_go(self) -> None:
-        """Wait until told to go on, or to stop."""
+        """Wait until told to go on, or to stop; where nobody tells anything, do not."""
         self._go = False
-        while not self._go and not self.stopping and self._take():
+        while self._channel is not None and not self._go and not self.stopping and self._take():
             pass
 
     def _take(self) -> bool:

@@ -1,5 +1,6 @@
 """The ends of things: what a group has not read yet, and the sentinels behind everything."""
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import cast
@@ -42,7 +43,8 @@ def unread(bootstrap: str, positions: Mapping[Place, int]) -> int:
                     pending.discard((cast(str, message.topic()), cast(int, message.partition())))
         return found
     finally:
-        consumer.close()
+        # Nobody waits for it: librdkafka often takes a second to close one, and it has no group to leave.
+        threading.Thread(target=consumer.close, name="close", daemon=True).start()
 
 
 def write_sentinels(bootstrap: str, places: Sequence[Place], timeout_s: float) -> None:

@@ -69,8 +69,9 @@ class Feeder:
         self.acked = 0
 
     def run(self) -> None:
-        """Send what is due, tick by tick, until told to stop; then wait for the answers."""
+        """Once told to go, send what is due, tick by tick, until told to stop; then wait for the answers."""
         self._control.tell(ready=True)
+        self._control.await_go()
         begun = time.monotonic()
         while not self._control.stopping:
             for line in self._lines:

@@ -96,7 +96,9 @@ class FinalReader:
         self._until = [self._foreign.until.get(place, 0) for place in self._tps]
 
     def run(self) -> None:
-        """Read until every sentinel was met, or until told to stop; then say from where on and how far."""
+        """Read until every sentinel was met, or until told to stop; then say from where on and how far. The consumer is
+        left to the end of the process, as that of an observer.
+        """
         self._control.tell(ready=True)
         with seldom_collected():
             self._read_all()

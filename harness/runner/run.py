@@ -103,10 +103,10 @@ def perform(test: Test, running: Running, run_log: RunLog, ahead: Ahead) -> Quie
         errors: Sequence[BaseException] = ()
         with run_log.phase("workers"):
             recording.begin()
-            came_up = _start_all(test, processes, run_log)
-        if came_up:
+            feeder = _start_all(test, processes, run_log)
+        if feeder is not None:
             with run_log.phase("faults"):
-                errors = _under_faults(test, running, context, journal, run_log, ahead, recording)
+                errors = _under_faults(test, running, context, journal, run_log, ahead, recording, feeder)
         else:
             recording.end(last=True)
             ahead.begin()
@@ -132,8 +132,10 @@ def _processes(test: Test, running: Running, clock: Clock) -> Processes:
     )
 
 
-def _start_all(test: Test, processes: Processes, run_log: RunLog) -> bool:
-    """Start everybody but the feeder, and wait until all are ready. False, and a note, where a program is not."""
+def _start_all(test: Test, processes: Processes, run_log: RunLog) -> Member | None:
+    """Start everybody, and wait until all are ready. Returns the feeder, which waits for its word; None, and a note,
+    where a program is not ready.
+    """
     written = test.pipeline.written
     watched = [place for place in test.pipeline.places if place[0] in written]
     observer = processes.start_other(Role.OBSERVER, "observer-1", OBSERVER_SLOT, places=watched)
@@ -141,6 +143,7 @@ def _start_all(test: Test, processes: Processes, run_log: RunLog) -> bool:
     try:
         for stage, named in test.workers.items():
             workers += [processes.start_worker(stage, worker) for worker in named]
+        feeder = processes.start_other(Role.FEEDER, "feeder", OBSERVER_SLOT, rate=test.options.rate)
         processes.await_ready(workers, run_log.progress.say)
     except (StartFailed, WaitTimeout) as error:
         if test.pipeline.journaled:
@@ -149,9 +152,9 @@ def _start_all(test: Test, processes: Processes, run_log: RunLog) -> bool:
         said = f"; {silent.journal} said last: {silent.last_words()}" if silent else ""
         words = f"the pipeline did not come up: {error}{'' if isinstance(error, StartFailed) else said}"
         run_log.problem("never-came-up", words, silent.journal if silent else "", ON_FAILURE)
-        return False
-    processes.await_ready([observer])
-    return True
+        return None
+    processes.await_ready([observer, feeder])
+    return feeder
 
 
 def _under_faults(
@@ -162,12 +165,12 @@ def _under_faults(
     run_log: RunLog,
     ahead: Ahead,
     recording: RequestRecording,
+    feeder: Member,
 ) -> Sequence[BaseException]:
     """Feed, inject, watch and replace, until the time is over and every fault is healed. Gives the errors of faults."""
     processes = context.processes
-    feeder = processes.start_other(Role.FEEDER, "feeder", OBSERVER_SLOT, rate=test.options.rate)
-    processes.await_ready([feeder])
     begun_s = time.monotonic()
+    feeder.send(go=True)
     running.interrupt.stage = Stage.UNDER_FAULTS
     carried_out = CarryingOut(test.injections, test.nemeses, context, journal, begun_s)
     churn = Churn(test.churn, processes, journal, carried_out.writing, begun_s)

@@ -68,8 +68,9 @@ class TableFeeder:
         self.acked = 0
 
     def run(self) -> None:
-        """Write what is due, tick by tick, until told to stop; then end what is open."""
+        """Once told to go, write what is due, tick by tick, until told to stop; then end what is open."""
         self._control.tell(ready=True)
+        self._control.await_go()
         begun = time.monotonic()
         while not self._control.stopping:
             self._end_due(time.monotonic())

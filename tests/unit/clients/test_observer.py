@@ -48,9 +48,6 @@ class Consumer:
         self._control.stopping = True
         return self._batches.pop(0) if self._batches else []
 
-    def close(self) -> None:
-        pass
-
 
 def ends_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batches: Sequence[list[Message]]
