@@ -40,7 +40,7 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     "stored/tally": ("test_tally", "test_cases"),
     "stored/partitions": ("test_partition_rows", "test_cases"),
     "stored/runs": ("test_partition_rows", "test_cases"),
-    "stored/raw": ("test_cases", "test_without_journals"),
+    "stored/raw": ("test_raw", "test_cases", "test_without_journals"),
     "stored/small": ("test_cases",),
     "judging/hints": ("test_suspects", "test_judge"),
     "catalogue": ("test_catalogue",),

@@ -1,0 +1,121 @@
+"""What is counted here of the recorded tables is what Spark counts of them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from cases import store
+from pyspark.sql import SparkSession
+
+from checkers.spark.checkpoint import here
+from checkers.stored import sources as reading
+from checkers.stored.raw import count_raw
+from checkers.stored.sources import Sources, columns, read_sources
+from checkers.stored.tally import Counted, Tally, tally
+from harness.errors import UnreadableInput
+from harness.record.schema import HISTORY
+
+
+def by_spark(s: Sources) -> Tally:
+    """The definition."""
+    unjournaled = s["stages"].where("journaled = false")
+    due = s["expected"].where("slot is not null and about is null")
+    offsets = {"within": "transactional", "unnamed": "not (op is not null and transactional)"}
+    return tally(
+        [
+            Counted("ops", s["ops"], {}, text="journal"),
+            Counted("sends", s["sends"], {}, text="topic"),
+            Counted("claims", s["claims"], {}),
+            Counted("assignments", s["assignments"], {"given_up": "not gained"}),
+            Counted("expected", s["expected"], {}, text="stage"),
+            Counted("named", due.join(unjournaled, ["run", "stage"], "left_semi"), {}, text="topic"),
+            Counted("ended", s["records"].where("sentinel"), {}, most="timestamp_ms"),
+            Counted("transactions", s["transactions"], {}, by_tp="log_tp", most="timeout_ms"),
+            Counted("offsets", s["offsets"], offsets, text="group"),
+        ]
+    )
+
+
+def told(counts: Tally) -> Mapping[str, Any]:
+    """Without the names of counts that are 0."""
+
+    def stripped(found: Any) -> Any:
+        if not isinstance(found, Mapping):
+            return found
+        return {key: stripped(value) for key, value in found.items() if value != 0}
+
+    return {name: stripped(value) for name, value in vars(counts).items()}
+
+
+@pytest.mark.parametrize("at_most", [0, 10**9])  # all of them stay files, or none does
+def test_of_all_cases(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_most: int
+) -> None:
+    monkeypatch.setattr(reading, "HERE_ROWS", at_most)
+    s = read_sources(spark, store(tmp_path))
+    counts = told(count_raw(s))
+    assert counts == told(by_spark(s))
+    assert {name for _, name in counts["counts"]} == {
+        *("ops", "sends", "claims", "assignments", "expected", "ended", "transactions", "offsets")
+    }
+
+
+OFFSETS = [(op, transactional) for op in (None, 1) for transactional in (None, False, True)]
+
+
+def test_of_what_is_missing(spark: SparkSession) -> None:
+    empty = {name: here(spark, schema.empty_table()) for name, schema in HISTORY.items()}
+    expected = pa.table(
+        {
+            "run": pa.array([1] * 6 + [2], pa.int64()),
+            "stage": ["kept", *["blind"] * 5, "blind"],
+            "topic": ["x", "x", "x", None, "y", "y", "x"],
+            "slot": ["s", "s", None, "s", "s", "s", "s"],
+            "about": [None, None, None, None, "k", None, None],
+        }
+    )
+    stages = pa.table(
+        {"run": [1, 1, 2], "stage": ["kept", "blind", "blind"], "journaled": [True, False, None]}
+    )
+    offsets = pa.table(
+        {
+            "run": pa.array([1] * len(OFFSETS), pa.int64()),
+            "group": [None, *"aabbb"],
+            "op": pa.array([op for op, _ in OFFSETS], pa.int64()),
+            "transactional": pa.array([one for _, one in OFFSETS], pa.bool_()),
+        }
+    )
+    transactions = pa.table(
+        {
+            "run": pa.array([1, 1], pa.int64()),
+            "log_tp": pa.array([3, 3], pa.int32()),
+            "timeout_ms": pa.array([None, 5], pa.int32()),
+        }
+    )
+    more = {"expected": expected, "stages": stages, "offsets": offsets, "transactions": transactions}
+    s = {**empty, **{name: here(spark, table) for name, table in more.items()}}
+    counts = count_raw(s)
+    assert told(counts) == told(by_spark(s))
+    assert counts.texts(1, "named") == {"x": {"rows": 1}, None: {"rows": 1}, "y": {"rows": 1}}
+    assert counts.of(1, "offsets") == {"within": 2, "unnamed": 4, "rows": 6}
+
+
+def test_a_column_that_a_file_lacks_is_null_and_a_damaged_page_is_named(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "HERE_ROWS", 0)
+    (run, *_) = store(tmp_path)
+    path = run.folder / "history" / "expected.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.drop_columns(["about"]), path)
+    (read,) = columns(reading._scan(spark, [path.parent], "expected", HISTORY["expected"]), ["run", "about"])
+    assert read.num_rows == table.num_rows > 0 and read["about"].null_count == table.num_rows
+    frame = reading._scan(spark, [path.parent], "sends", HISTORY["sends"])
+    page = path.parent / "sends.parquet"
+    body = page.read_bytes()
+    page.write_bytes(body[:4] + b"\xff" * 60 + body[64:])  # the footer stays whole
+    with pytest.raises(UnreadableInput, match=r"sends\.parquet is damaged"):
+        list(columns(frame, ["run"]))
