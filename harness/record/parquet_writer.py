@@ -20,15 +20,27 @@ CHUNK_ROWS = 65_536  # held in memory; about 30 MB of Python objects
 
 
 class Columns:
-    """Rows that are collected, one by one or by column, until they are taken as a batch."""
+    """Rows that are collected, one by one or by column, until they are taken as a batch.
+
+    Where all rows of a piece have the same cell it is kept once: of what a line of a journal says most is the same for
+    all of its records.
+    """
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
-        self._columns: list[list[Any]] = [[] for _ in schema]
         self._rows: list[Sequence[object]] = []  # that came one by one, and stand behind those in the columns
+        self._begin()
+
+    def _begin(self) -> None:
+        self._cells: list[list[Any]] = [[] for _ in self._schema]
+        self._same = [
+            True for _ in self._schema
+        ]  # its column has a cell for each piece, and not for each row
+        self._counts: list[int] = []  # rows of each piece
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(self._columns[0]) + len(self._rows)
+        return self._count + len(self._rows)
 
     def append(self, row: Sequence[object]) -> None:
         """Take one row."""
@@ -37,26 +49,46 @@ class Columns:
     def extend(self, count: int, *columns: object) -> None:
         """Take `count` rows: of each column a list of its cells, or the one cell that all of them have."""
         self._settle()
-        for column, given in zip(self._columns, columns, strict=True):
-            cells = given if isinstance(given, list) else repeat(given, count)
-            column.extend(cells)
-        if len(set(map(len, self._columns))) != 1:
-            raise ValueError(f"of {count} rows not every column has a cell")
+        self._extend(count, columns)
+
+    def _extend(self, count: int, columns: Sequence[object]) -> None:
+        if len(columns) != len(self._cells):
+            raise ValueError(f"{len(self._cells)} columns are filled, and not {len(columns)}")
+        for n, given in enumerate(columns):
+            if isinstance(given, list):
+                if len(given) != count:
+                    raise ValueError(f"of {count} rows not every column has a cell")
+                self._spread(n)
+                self._cells[n] += given
+            elif self._same[n]:
+                self._cells[n].append(given)
+            else:
+                self._cells[n] += repeat(given, count)
+        self._counts.append(count)
+        self._count += count
+
+    def _spread(self, n: int) -> None:
+        """Give each row of a column its cell."""
+        if self._same[n]:
+            self._cells[n] = list(chain.from_iterable(map(repeat, self._cells[n], self._counts)))
+            self._same[n] = False
 
     def take(self) -> pa.RecordBatch:
         """All that was collected; it is empty then."""
         self._settle()
-        arrays = [
-            _array(column, field.type) for column, field in zip(self._columns, self._schema, strict=True)
-        ]
-        self._columns = [[] for _ in self._schema]
+        pieces = enumerate(self._counts)
+        of_row = pa.array(chain.from_iterable(repeat(piece, count) for piece, count in pieces), pa.int32())
+        arrays = []
+        for cells, same, field in zip(self._cells, self._same, self._schema, strict=True):
+            array = _array(cells, field.type)
+            arrays.append(array.take(of_row) if same else array)
+        self._begin()
         return pa.record_batch(arrays, schema=self._schema)
 
     def _settle(self) -> None:
         if self._rows:
-            for column, cells in zip(self._columns, zip(*self._rows, strict=True), strict=True):
-                column.extend(cells)
-            self._rows = []
+            rows, self._rows = self._rows, []
+            self._extend(len(rows), [list(cells) for cells in zip(*rows, strict=True)])
 
 
 class ParquetWriter:

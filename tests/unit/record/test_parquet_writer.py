@@ -1,5 +1,6 @@
 """Rows come one by one or many at once, and stand in the table as they came."""
 
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -33,6 +34,44 @@ def test_rows_stand_in_the_order_in_which_they_came(tmp_path: Path, monkeypatch:
     pairs = [[(place["tp"], place["offset"]) for place in cell] for cell in table["inputs"].to_pylist()]
     assert pairs == [[], [(0, 9)], [], [(1, 2), (3, 4)], [(5, 6)]]
     assert pq.ParquetFile(path).num_row_groups == 2
+
+
+PIECES = {
+    "one by one": [(1, "a", ())],
+    "cells": [(2, "b", [(0, 9)]), (3, "c", ())],
+    "the same": [(4, "d", ((1, 2),))] * 3,
+    "the same number": [(5, None, ()), (5, "e", ())],
+    "none": [],
+}
+
+
+def give(columns: Columns, kind: str) -> None:
+    rows = PIECES[kind]
+    if kind == "one by one":
+        columns.append(rows[0])
+    elif kind == "the same":
+        columns.extend(len(rows), *rows[0])
+    elif kind == "the same number":
+        columns.extend(len(rows), 5, [row[1] for row in rows], [row[2] for row in rows])
+    else:
+        columns.extend(len(rows), *([row[n] for row in rows] for n in range(3)))
+
+
+@pytest.mark.parametrize("kinds", product(PIECES, repeat=3))
+def test_however_they_come_they_are_the_same(kinds: tuple[str, ...]) -> None:
+    columns = Columns(SCHEMA)
+    for _ in range(2):  # the second time after all was taken
+        for kind in kinds:
+            give(columns, kind)
+        rows = [row for kind in kinds for row in PIECES[kind]]
+        assert len(columns) == len(rows)
+        taken = columns.take()
+        taken.validate(full=True)
+        assert taken.schema == SCHEMA
+        cells = [tuple(row.values()) for row in taken.to_pylist()]
+        assert cells == [
+            (n, word, [{"tp": tp, "offset": offset} for tp, offset in of]) for n, word, of in rows
+        ]
 
 
 def test_a_column_with_too_few_cells_is_refused() -> None:
