@@ -166,7 +166,7 @@ def main() -> None:
         begun = time.process_time()
         sizes = mock.Mock(workers=1, partitions=PARTITIONS, brokers=1, abort_share=0.0)
         tables = Tabulator(1, SHOP.facts(sizes).stages, PartitionIds())
-        tables.write(list(journals.glob("*.jsonl")), Path(name) / "history")
+        tables.write(sorted(journals.glob("*.jsonl")), Path(name) / "history")
         _tell("their tables", time.process_time() - begun, unit, len(messages))
 
 

@@ -3,6 +3,7 @@
 A user's workload is loaded here, in a worker, and never in the command's own process.
 """
 
+import atexit
 import json
 import os
 import signal
@@ -126,6 +127,7 @@ def end_at_once() -> NoReturn:
     """End with all said and done, and whoever was in a group gone from it: librdkafka often takes a second to take a
     client down, and Python would wait for that.
     """
+    atexit._run_exitfuncs()  # of a user's workload, and of the Java client's JVM
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

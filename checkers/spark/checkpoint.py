@@ -45,10 +45,14 @@ def collected(frame: DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def columns_of(frame: DataFrame, names: Sequence[str]) -> pa.Table:
-    """These columns of a table that is not large; Spark is not asked for those of one that never left."""
+def columns_of(frame: DataFrame, names: Sequence[str], where: str = "") -> pa.Table:
+    """These columns of a table; Spark is not asked for those of one that never left. Of one that it computes the rows
+    alone for which `where` holds, one of the columns.
+    """
     table = _HERE.get(frame)
-    return frame.select(*names).toArrow() if table is None else table.select(list(names))
+    if table is not None:
+        return table.select(list(names))
+    return (frame.where(where) if where else frame).select(*names).toArrow()
 
 
 def keep_or_bring(frame: DataFrame) -> DataFrame:

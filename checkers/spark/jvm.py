@@ -247,7 +247,8 @@ def end_jvm(jvm: "subprocess.Popen[bytes]", timeout_s: float) -> None:
         if timeout_s:
             log.warning("Spark's JVM %d did not end by itself and was killed", jvm.pid)
         # One that spark-submit started is in our own group, and alone.
-        (os.killpg if os.getpgid(jvm.pid) == jvm.pid else os.kill)(jvm.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has ended just now
+            (os.killpg if os.getpgid(jvm.pid) == jvm.pid else os.kill)(jvm.pid, signal.SIGKILL)
         jvm.wait()
 
 

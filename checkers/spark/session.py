@@ -106,9 +106,16 @@ class Pending:
             _stop(self._opened.result(), logging.DEBUG if self.killed else logging.WARNING)
         self._opening.shutdown()
         if self._jvm is not None:
-            # Spark has ended: the JVM has nothing more to do, unless it was told otherwise.
-            end_jvm(self._jvm, ARCHIVE_TIMEOUT_S if self._settings.java_flags else 0)
+            end_jvm(self._jvm, self._patience_s())
         self._forget()
+
+    def _patience_s(self) -> float:
+        """How long the JVM may take to end by itself, once Spark has stopped: it has nothing more to do then, unless it
+        was told otherwise, or has something to clear away elsewhere than in our folder.
+        """
+        if self._settings.java_flags:
+            return ARCHIVE_TIMEOUT_S
+        return STOP_TIMEOUT_S if self._settings.conf or "SPARK_LOCAL_DIRS" in os.environ else 0.0
 
     def _forget(self) -> None:
         self._said.close()

@@ -92,8 +92,8 @@ def _grouped(
 def _ended(s: Sources) -> Kinds:
     """The sentinels, and when the last of them was written."""
     asked = Asked("ended", most="timestamp_ms")
-    for part in columns(s["records"], ["run", "sentinel", "timestamp_ms"]):
-        yield from map(partial(_kind, asked), _grouped(part.filter(part["sentinel"]), ["run"], [asked.most]))
+    for part in columns(s["records"], ["run", "sentinel", "timestamp_ms"], where="sentinel"):
+        yield from map(partial(_kind, asked), _grouped(part, ["run"], [asked.most]))
 
 
 def _named(s: Sources) -> Kinds:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -18,7 +19,7 @@ from checkers.spark.partitions import read_in_one
 from harness.errors import UnreadableInput
 from harness.history import Premise
 from harness.promises import Promises
-from harness.record.parquet_reader import read_parquet
+from harness.record.parquet_reader import parts_of_parquet, read_parquet
 from harness.record.schema import HISTORY, LOG, unfit
 
 READ_TOGETHER = 2
@@ -144,24 +145,31 @@ def _scan(spark: SparkSession, folders: Sequence[Path], table: str, schema: pa.S
     return frame
 
 
-def columns(frame: DataFrame, names: Sequence[str]) -> Iterator[pa.Table]:
-    """These columns of a table, here, part by part. Spark is asked for those alone that it has to compute. Raises
-    `UnreadableInput`.
+def columns(frame: DataFrame, names: Sequence[str], where: str = "") -> Iterator[pa.Table]:
+    """These columns of a table, here, part by part; `where`: one of them, which must be true. Spark is asked for those
+    alone that it has to compute. Raises `UnreadableInput`.
     """
     if frame in _FILES:
         paths, schema = _FILES[frame]
         wanted = pa.schema([schema.field(name) for name in names])
-        yield from (_read(path, wanted) for path in paths)
+        parts: Iterator[pa.Table] = chain.from_iterable(_parts(path, wanted) for path in paths)
     else:
-        yield columns_of(frame, names)
+        parts = iter([columns_of(frame, names, where)])
+    yield from (part.filter(part[where]) if where else part for part in parts)
 
 
 def _read(path: Path, schema: pa.Schema) -> pa.Table:
     """A file, with a null for what an earlier version did not write; raises `UnreadableInput`."""
+    return pa.concat_tables([schema.empty_table(), *_parts(path, schema)])
+
+
+def _parts(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
+    """The same, part by part."""
     there = _footer(path).schema.to_arrow_schema().names
     try:
-        found = read_parquet(path, [name for name in schema.names if name in there])
-        return pa.concat_tables([schema.empty_table(), found], promote_options="default").select(schema.names)
+        for part in parts_of_parquet(path, [name for name in schema.names if name in there]):
+            whole = pa.concat_tables([schema.empty_table(), part], promote_options="default")
+            yield whole.select(schema.names)
     except (OSError, pa.ArrowException) as error:
         raise UnreadableInput(f"{path} is damaged: a part of it cannot be read") from error
 

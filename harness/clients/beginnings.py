@@ -15,16 +15,17 @@ def beginnings(consumer: Consumer, places: Sequence[Place], timeout_s: float) ->
     """The first offset of each partition; without those of which no leader has answered in time.
 
     All are asked for together, which takes a hundredth of a second, where one by one they take a twentieth each. But
-    one partition without a leader leaves all without an answer: then half of the time is left, and each is asked for.
+    one partition without a leader leaves all without an answer: then each is asked for, in the half of the time that is
+    left.
     """
     deadline = time.monotonic() + timeout_s
     try:
         return _asked(consumer, places, timeout_s / 2)
     except KafkaException:
         found: dict[Place, int] = {}
-        for place in places:
+        for left, place in zip(range(len(places), 0, -1), places, strict=True):
             try:
-                found |= _asked(consumer, [place], max(LEAST_S, deadline - time.monotonic()))
+                found |= _asked(consumer, [place], max(LEAST_S, (deadline - time.monotonic()) / left))
             except KafkaException:
                 continue  # it is left out, and whoever needs it says that it is missing
         return found

@@ -3,9 +3,10 @@
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import cast
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from harness.clients import librdkafka
 from harness.clients.interface import ProducerSettings
@@ -25,6 +26,8 @@ def unread(bootstrap: str, positions: Mapping[Place, int]) -> int:
     """
     if not positions:
         return 0
+    while _CLOSING:
+        _CLOSING.pop().join()
     settings = librdkafka.reader(bootstrap, "lag", Isolation.READ_COMMITTED) | {"enable.partition.eof": True}
     consumer = Consumer(settings)
     try:
@@ -43,8 +46,17 @@ def unread(bootstrap: str, positions: Mapping[Place, int]) -> int:
                     pending.discard((cast(str, message.topic()), cast(int, message.partition())))
         return found
     finally:
-        # Nobody waits for it: librdkafka often takes a second to close one, and it has no group to leave.
-        threading.Thread(target=consumer.close, name="close", daemon=True).start()
+        _CLOSING.append(threading.Thread(target=_close, args=(consumer,), name="close", daemon=True))
+        _CLOSING[-1].start()
+
+
+_CLOSING: list[threading.Thread] = []
+"""Librdkafka often takes a second to close a consumer. Nobody waits for that, but who needs the next one."""
+
+
+def _close(consumer: Consumer) -> None:
+    with suppress(KafkaException):  # it has told what it was there for
+        consumer.close()
 
 
 def write_sentinels(bootstrap: str, places: Sequence[Place], timeout_s: float) -> None:

@@ -2,13 +2,15 @@
 such a table.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.record.schema import HISTORY
+
+PART_ROWS = 1 << 20
 
 
 def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
@@ -20,6 +22,13 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
             if column not in file.schema_arrow.names:  # by itself it is left out in silence
                 raise pa.ArrowKeyError(f"{path} has no column {column}")
         return file.read(columns=None if columns is None else list(columns))
+
+
+def parts_of_parquet(path: Path, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The same of a file that may be large, at most `PART_ROWS` at a time."""
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        for batch in file.iter_batches(PART_ROWS, columns=list(columns)):
+            yield pa.Table.from_batches([batch])
 
 
 def tabulated(folder: Path) -> bool:

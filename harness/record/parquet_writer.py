@@ -132,13 +132,16 @@ class ParquetWriter:
 
 @contextmanager
 def open_parquet(path: Path, schema: pa.Schema) -> Iterator[ParquetWriter]:
-    """Write beside `path`; the file takes its name once it is complete."""
+    """Write beside `path`; the file takes its name once it is complete, and is gone if it is never."""
     part = path.with_name(path.name + ".part")
-    with pq.ParquetWriter(part, schema, **WRITTEN) as writer, ThreadPoolExecutor(1) as encoder:
-        sheet = ParquetWriter(writer, schema, encoder)
-        yield sheet
-        sheet.finish()
-    part.replace(path)
+    try:
+        with pq.ParquetWriter(part, schema, **WRITTEN) as writer, ThreadPoolExecutor(1) as encoder:
+            sheet = ParquetWriter(writer, schema, encoder)
+            yield sheet
+            sheet.finish()
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _array(cells: list[Any], kind: pa.DataType) -> pa.Array:

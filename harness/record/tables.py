@@ -10,7 +10,7 @@ a time. Final readers have written columns already (`parts`), which are renumber
 wrote lines, like everybody else.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -62,8 +62,10 @@ class Tabulator:
         ops = self._ops.get(journal, range(0))
         return ops[int(number)] if number.isdecimal() and int(number) < len(ops) else None
 
-    def write(self, journals: Iterable[Path], folder: Path) -> None:
-        """Read the journals, in this order, and write every table but `partitions`, which comes last."""
+    def write(self, journals: Iterable[Path], folder: Path, go_on: Callable[[], None] = lambda: None) -> None:
+        """Read the journals, in this order, and write every table but `partitions`, which comes last. `go_on` is called
+        before each line: what it raises leaves no tables.
+        """
         folder.mkdir(exist_ok=True)
         with seldom_collected(), ExitStack() as stack:
             for table, schema in HISTORY.items():
@@ -77,7 +79,7 @@ class Tabulator:
                         stage.positions, stage.guarantee, stage.journaled,
                     )  # fmt: skip
             for path in journals:
-                self._journal(path)
+                self._journal(path, go_on)
 
     def _row(self, table: str, *cells: object) -> None:
         self._sheets[table].append((self.run, *cells))
@@ -91,9 +93,10 @@ class Tabulator:
             tp = self._tps[key] = self._names.id(*split_partition(key))
         return tp
 
-    def _journal(self, path: Path) -> None:
+    def _journal(self, path: Path, go_on: Callable[[], None]) -> None:
         read = Journaled(path.stem, self._next_op)
         for line in lines(path, read):
+            go_on()
             if isinstance(line.event, PartWritten):
                 self._part(read, path, line.event)
             else:

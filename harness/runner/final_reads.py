@@ -41,11 +41,10 @@ def read_all(
     for `patience_s`, and `EnvironmentFailure` where a reader failed again and again; the others have then come as far
     as they could.
     """
-    readers = [
-        _Reader(processes, journal, spec)
-        for journal, spec in dealt_out(places, records, os.cpu_count() or 1, tables, until or {}).items()
-    ]
+    readers: list[_Reader] = []
     try:
+        for journal, spec in dealt_out(places, records, os.cpu_count() or 1, tables, until or {}).items():
+            readers.append(_Reader(processes, journal, spec))
         started()
         wait_while_progressing(
             lambda: not [reader for reader in readers if not reader.done()],  # each is looked after

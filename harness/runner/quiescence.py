@@ -1,8 +1,8 @@
 """Bring a run to rest, so that what is then read is everything.
 
 Heal; drain; stop and reap every worker, zombies too; wait until no transaction is open, or until
-the longest time-out has passed; then mark the ends and run the final readers. What does not come to rest
-is an evidence problem: the run is then at best unknown.
+the longest time-out has passed; then start the final readers, and mark the ends up to which they read. What does not
+come to rest is an evidence problem: the run is then at best unknown.
 """
 
 import time

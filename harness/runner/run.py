@@ -69,8 +69,8 @@ class Ahead:
     """What is begun before a run is over, to be ready at its end."""
 
     begin: Callable[[], None]
-    by_s: float  # so long before the time limit, or at once where the limit is shorter
-    at_rest: Callable[[], None] = lambda: None  # once only final readers have anything more to write
+    by_s: float  # `begin` is called so long before the time limit, or at once where the limit is shorter
+    at_rest: Callable[[], None] = lambda: None  # called once only final readers have anything more to write
 
 
 @dataclass(frozen=True)
@@ -139,11 +139,11 @@ def _start_all(test: Test, processes: Processes, run_log: RunLog) -> Member | No
     written = test.pipeline.written
     watched = [place for place in test.pipeline.places if place[0] in written]
     observer = processes.start_other(Role.OBSERVER, "observer-1", OBSERVER_SLOT, places=watched)
+    feeder = processes.start_other(Role.FEEDER, "feeder", OBSERVER_SLOT, rate=test.options.rate)
     workers: list[Member] = []
     try:
         for stage, named in test.workers.items():
             workers += [processes.start_worker(stage, worker) for worker in named]
-        feeder = processes.start_other(Role.FEEDER, "feeder", OBSERVER_SLOT, rate=test.options.rate)
         processes.await_ready(workers, run_log.progress.say)
     except (StartFailed, WaitTimeout) as error:
         if test.pipeline.journaled:

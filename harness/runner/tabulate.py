@@ -5,10 +5,13 @@ of which there are the journals and what lies in its brokers' folders. A run tha
 readers are done: all other journals are complete by then, and the readers leave much of the machine idle.
 """
 
+import logging
 import queue
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -27,6 +30,8 @@ from harness.settings.test_toml import Plan
 from harness.witness import FETCHED
 from harness.witness.beside import capturing
 from harness.witness.capture import ReplicaSource
+
+log = logging.getLogger(__name__)
 
 Place = tuple[str, int]
 
@@ -51,20 +56,22 @@ class Tabulation:
 
     def __init__(self, folder: Path, plan: Plan) -> None:
         self._folder, self._plan = folder, plan
-        self._names = PartitionIds()
-        self._tables = Tabulator(int(plan.run["id"]), plan.pipeline.stages, self._names)
-        self._journals: queue.SimpleQueue[Path | None] = queue.SimpleQueue()  # None: there are no more
-        self._begun: set[Path] = set()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="tables")
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._names = PartitionIds()
+        self._tables = Tabulator(int(self._plan.run["id"]), self._plan.pipeline.stages, self._names)
+        self._journals: queue.SimpleQueue[Path | None] = queue.SimpleQueue()  # None: there are no more
+        self._begun: dict[Path, int] = {}  # how long each was
         self._writing: Future[None] | None = None
-        self._given_up = False
+        self._given_up = threading.Event()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._given_up = True
-        self._journals.put(None)
+        self._give_up()
         self._pool.shutdown()
 
     def begin(self) -> None:
@@ -103,27 +110,43 @@ class Tabulation:
 
     def _give(self, journals: Sequence[Path]) -> Future[None]:
         """Have the thread read these, too."""
+        self._begun |= {path: path.stat().st_size for path in journals}
         for path in journals:
             self._journals.put(path)
-        self._begun |= {*journals}
         if self._writing is None:
-            self._writing = self._pool.submit(self._tables.write, self._given(), self._folder / "history")
+            given = _given(self._journals, self._given_up)
+            self._writing = self._pool.submit(
+                self._tables.write, given, self._folder / "history", partial(_go_on, self._given_up)
+            )
         return self._writing
 
+    def _give_up(self) -> None:
+        self._given_up.set()
+        self._journals.put(None)
+
     def _write_all(self) -> None:
-        """Give the journals that were not there at the beginning, and wait until all are read."""
+        """Give the journals that were not there at the beginning, and wait until all are read. Where one has been
+        written on since, what was read of it is not all: then everything is read anew.
+        """
+        if longer := [path for path, size in self._begun.items() if path.stat().st_size != size]:
+            log.warning("%s was written on while it was read, and is read again", longer[0])
+            self._give_up()
+            self._start_over()
         writing = self._give([path for path in self._written() if path not in self._begun])
         self._journals.put(None)
         writing.result()
 
-    def _given(self) -> Iterator[Path]:
-        """The journals, as they are given."""
-        for path in iter(self._journals.get, None):
-            if self._given_up:
-                break
-            yield path
-        if self._given_up:
-            raise GivenUp
+
+def _given(journals: "queue.SimpleQueue[Path | None]", given_up: threading.Event) -> Iterator[Path]:
+    """The journals, as they are given."""
+    yield from iter(journals.get, None)
+    _go_on(given_up)
+
+
+def _go_on(given_up: threading.Event) -> None:
+    """Raise `GivenUp` where nobody wants the rest."""
+    if given_up.is_set():
+        raise GivenUp
 
 
 def tabulate(folder: Path, plan: Plan, ends: Ends | None = None) -> None:

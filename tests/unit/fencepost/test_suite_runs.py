@@ -96,7 +96,8 @@ def test_each_run_leaves_what_came_of_it(tmp_path: Path) -> None:
     assert "ended by SIGKILL" in cells["txn"].reason and "logs/003-txn" in cells["txn"].reason
     echo = cells["echo"]
     assert (book.folder / str(echo.run) / "facts.json").exists()
-    assert echo.versions == {"kafka": "4.3.1"} and echo.fingerprint and echo.duration_s is not None
+    assert echo.versions == {"kafka": "4.3.1"} and echo.fingerprint
+    assert echo.duration_s is not None  # a fake run may well take 0.0 s
     assert book.log_of(echo).read_text() == "played\n"
 
 

@@ -57,7 +57,7 @@ def give(columns: Columns, kind: str) -> None:
         columns.extend(len(rows), *([row[n] for row in rows] for n in range(3)))
 
 
-@pytest.mark.parametrize("kinds", product(PIECES, repeat=3))
+@pytest.mark.parametrize("kinds", list(product(PIECES, repeat=3)))
 def test_however_they_come_they_are_the_same(kinds: tuple[str, ...]) -> None:
     columns = Columns(SCHEMA)
     for _ in range(2):  # the second time after all was taken

@@ -30,7 +30,7 @@ def reader(folder: Path, name: str = "final-read_uncommitted") -> tuple[Journal,
 
 def tables(folder: Path) -> dict[str, list[dict[str, Any]]]:
     names = PartitionIds()
-    Tabulator(7, STAGES, names).write(list(folder.glob("*.jsonl")), folder / "history")
+    Tabulator(7, STAGES, names).write(sorted(folder.glob("*.jsonl")), folder / "history")
     write_partitions(names, 7, folder / "history", {}, {"in", "raw"})
     return {path.stem: pq.read_table(path).to_pylist() for path in (folder / "history").glob("*.parquet")}
 

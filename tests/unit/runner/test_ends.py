@@ -99,7 +99,7 @@ def test_a_stage_with_a_group_is_asked_what_it_has_committed(monkeypatch: pytest
     assert ends.left(GROUPED) is None  # something is not committed yet
 
 
-def test_where_each_partition_ends_is_asked_when_they_are_marked() -> None:
+def test_where_each_partition_ends_is_asked_before_anybody_reads() -> None:
     asked = cluster(**{"in": 10, "out": 5})
     asked.ends["out", 0] = (2, 5, 7)
     ends = OffsetEnds(asked)

@@ -67,6 +67,24 @@ def test_one_that_dies_again_and_again_is_given_up(tmp_path: Path) -> None:
         await_gone(run.processes)
 
 
+def test_if_one_cannot_be_started_those_before_it_are_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = READS + "\nfor command in commands:\n    break"
+    with fake_run(tmp_path, Script(others={Role.FINAL: waits})) as run:
+        start, starts = run.processes.start_other, iter([True])
+
+        def start_once(*args: Any, **more: Any) -> Member:
+            if not next(starts, False):
+                raise StartFailed("the machine is full")
+            return start(*args, **more)
+
+        monkeypatch.setattr(run.processes, "start_other", start_once)
+        with pytest.raises(StartFailed):
+            read_all(run.processes, PLACES, 0, patience_s=20.0, every_s=0.01)
+        await_gone(run.processes)
+
+
 def test_if_one_cannot_be_started_again_the_others_are_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

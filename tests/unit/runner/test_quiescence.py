@@ -14,6 +14,7 @@ from tests.support.fake_run import (
     IDLE,
     NEVER_COMMITS,
     PIPELINE,
+    READS,
     WORKS,
     FakeEnds,
     FakeRun,
@@ -38,6 +39,28 @@ def test_a_run_that_comes_to_rest_lacks_nothing(tmp_path: Path) -> None:
         assert not list(run.processes.others(*Role))
     assert ends.marked == PIPELINE.places
     assert quiet.leaders == {("in", 0): 1, ("out", 0): 1}
+
+
+def test_only_final_readers_write_when_it_is_at_rest_and_they_read_when_the_ends_are_marked(
+    tmp_path: Path,
+) -> None:
+    alive: dict[str, set[Role]] = {}
+
+    def look(when: str) -> None:
+        alive[when] = {member.role for member in run.processes.members if member.alive}
+
+    class Looks(FakeEnds):
+        def settle(self, places: object) -> None:
+            look("settled")
+
+        def mark(self, places: object) -> None:
+            look("marked")
+
+    with fake_run(tmp_path, Script(others={Role.FINAL: READS + "\ntime.sleep(0.2)"})) as run:
+        run.processes.await_ready([run.processes.start_worker("s", "s-1")])
+        run.processes.start_other(Role.OBSERVER, "observer-1", "aside")
+        quiesce(PIPELINE, run.context, Looks(), run.run_log, SOON, lambda: look("at rest"))
+    assert alive == {"at rest": set(), "settled": set(), "marked": {Role.FINAL}}
 
 
 @pytest.mark.parametrize(

@@ -83,11 +83,25 @@ def test_none_may_be_there_at_the_beginning_or_at_the_end(tmp_path: Path) -> Non
     assert [row["journal"] for row in rows(tmp_path, "journals")] == ["final-read_committed"]
 
 
+def test_what_is_written_on_after_it_was_read_is_read_again(tmp_path: Path) -> None:
+    for name in NAMES:
+        journal_of(tmp_path, name)
+    path = tmp_path / "journals" / "s-1.0.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))  # its operation is open still
+    with Tabulation(tmp_path, PLAN) as tables:
+        tables.begin()
+        path.write_bytes(whole)
+        tables.finish()
+    outcomes = {row["journal"]: row["outcome"] for row in rows(tmp_path, "ops")}
+    assert set(outcomes) == {*NAMES} and outcomes["s-1.0"] == "ok"
+
+
 def test_given_up_they_leave_no_tables(tmp_path: Path) -> None:
     journal_of(tmp_path, "feeder")
     with Tabulation(tmp_path, PLAN) as tables:
         tables.begin()
-    assert not list((tmp_path / "history").glob("*.parquet"))
+    assert not list((tmp_path / "history").iterdir())
     tabulate(tmp_path, PLAN)
     assert rows(tmp_path, "ops")
 

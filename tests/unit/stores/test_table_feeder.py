@@ -48,6 +48,25 @@ class Fates(Random):
         return 60.0
 
 
+class Waits(Control):
+    """Notes that it was asked to wait, and then has the feeder stop."""
+
+    waited = False
+
+    def await_go(self) -> None:
+        self.waited = self.stopping = True
+
+    def listen(self, timeout_s: float = 0.0) -> None:
+        self.stopping = True
+
+
+def test_nothing_is_written_before_it_is_told_to_go(tmp_path: Path) -> None:
+    one = feeder(tmp_path, [FakeInputs() for _ in range(CONNECTIONS)])
+    one._control = Waits(None)
+    one.run()
+    assert one._control.waited and one._journal.ops == 0
+
+
 def test_a_committed_row_is_acknowledged_by_its_number(tmp_path: Path) -> None:
     fakes = [FakeInputs() for _ in range(CONNECTIONS)]
     one = feeder(tmp_path, fakes)
