@@ -83,3 +83,15 @@ def end_what_is_left(cache: Path, say: Callable[[str], None]) -> None:
 
     for left in [*sweep_leftovers(), *sweep(cache)]:
         say(f"ended what an earlier run had left: {left}")
+
+
+BYTES_AN_INPUT = 6_000
+"""Of all that a run leaves, for each input: three replicas of each record, journals and tables. Measured."""
+
+COPIES = 12
+"""Of a padded record: an input and up to three outputs of it, on three replicas."""
+
+
+def planned_mb(options: Options) -> int:
+    """About what the run will leave on the disk."""
+    return round(options.rate * options.time_limit_s * (BYTES_AN_INPUT + COPIES * options.record_bytes) / 1e6)

@@ -15,7 +15,7 @@ from fencepost.clusters import CLUSTERS, ClusterParts, kafka_of, sized
 from fencepost.drawing import draw_report
 from fencepost.judges.for_a_run import Judge, JudgedLater, judge_for
 from fencepost.planning import draw, facts_of, plan_run, plan_test, require_ready, tag_for, witness_of
-from fencepost.preparing import end_what_is_left, prepare_cluster
+from fencepost.preparing import end_what_is_left, planned_mb, prepare_cluster
 from fencepost.unchanged import watched
 from harness.cluster import ClusterSpec
 from harness.errors import FencepostError
@@ -185,7 +185,7 @@ def perform_run(
         try:
             ends = SentinelEnds(cluster, backlog) if test.pipeline.journaled else OffsetEnds(cluster)
             running = Running(cluster, supervisor, interrupt, ends, services, backlog)
-            ahead = Ahead(lambda: judge.begin(prepared), judge.by_s(prepared), tables.begin)
+            ahead = Ahead(lambda: judge.begin(prepared), judge.by_s(prepared), _early(options, tables))
             quiet = perform(test, running, run_log, ahead)
             unchanged(run_log)
         except FencepostError as error:
@@ -208,18 +208,6 @@ def _stores_up(test: Test, parts: StoreParts, up: ExitStack) -> tuple[dict[str, 
     backlog = StoreBacklog(inputs)
     up.callback(backlog.close)
     return {kind: service for kind, service in ups.items() if service is not None}, backlog
-
-
-BYTES_AN_INPUT = 6_000
-"""Of all that a run leaves, for each input: three replicas of each record, journals and tables. Measured."""
-
-COPIES = 12
-"""Of a padded record: an input and up to three outputs of it, on three replicas."""
-
-
-def planned_mb(options: Options) -> int:
-    """About what the run will leave on the disk."""
-    return round(options.rate * options.time_limit_s * (BYTES_AN_INPUT + COPIES * options.record_bytes) / 1e6)
 
 
 def _cluster_of(options: Options, test: Test, tag: str) -> ClusterSpec:
@@ -258,6 +246,15 @@ def _leave(folder: Path, verdict: Verdict, run_log: RunLog) -> None:
     verdict.save(folder / "verdict.json")
     with run_log.phase("report"):
         draw_report(folder, verdict, run_log.now_s())
+
+
+def _early(options: Options, tables: Tabulation) -> Callable[[], None]:
+    """What is begun while final readers read: they wait for the brokers most of the time, but after a large run, when
+    they take the whole machine, and beside something else as much longer.
+    """
+    from fencepost.spark import LARGE_INPUTS
+
+    return tables.begin if options.rate * options.time_limit_s <= LARGE_INPUTS else lambda: None
 
 
 def _tabulate(tables: Tabulation, folder: Path, plan: Plan, run_log: RunLog, quiet: Quiet) -> None:
