@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost import registry
 from fencepost.clusters import CLUSTERS, ClusterParts, kafka_of, sized
 from fencepost.drawing import draw_report
-from fencepost.judges.for_a_run import Judge, JudgedLater, judge_for
+from fencepost.judges.for_a_run import Judge, JudgedLater, is_large, judge_for
 from fencepost.planning import draw, facts_of, plan_run, plan_test, require_ready, tag_for, witness_of
 from fencepost.preparing import end_what_is_left, planned_mb, prepare_cluster
 from fencepost.unchanged import watched
@@ -249,12 +249,10 @@ def _leave(folder: Path, verdict: Verdict, run_log: RunLog) -> None:
 
 
 def _early(options: Options, tables: Tabulation) -> Callable[[], None]:
-    """What is begun while final readers read: they wait for the brokers most of the time, but after a large run, when
-    they take the whole machine, and beside something else as much longer.
+    """What is begun while the final readers read. After a small run they mostly wait for the brokers. After a large one
+    they need the whole machine: tables begun beside them were measured to make both take longer.
     """
-    from fencepost.spark import LARGE_INPUTS
-
-    return tables.begin if options.rate * options.time_limit_s <= LARGE_INPUTS else lambda: None
+    return (lambda: None) if is_large(options) else tables.begin
 
 
 def _tabulate(tables: Tabulation, folder: Path, plan: Plan, run_log: RunLog, quiet: Quiet) -> None:

@@ -134,8 +134,13 @@ class SharedJudge:
 def judge_for(options: Options, stack: ExitStack) -> Judge:
     """The judge of a run with these options; what it starts ends with the stack."""
     own = OwnJudge(options, stack)
-    shared = shared_client() if _inputs(options) <= LARGE_INPUTS else None
+    shared = None if is_large(options) else shared_client()
     return SharedJudge(shared, options, own) if shared else own
+
+
+def is_large(options: Options) -> bool:
+    """Whether a run with these options leaves a large history."""
+    return _inputs(options) > LARGE_INPUTS
 
 
 def _inputs(options: Options) -> float:

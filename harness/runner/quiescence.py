@@ -19,7 +19,6 @@ from harness.reasons import Reason
 from harness.runner.ends import Ends
 from harness.runner.faults import FaultContext
 from harness.runner.final_reads import read_all
-from harness.runner.processes import Processes
 from harness.runner.run_log import RunLog
 from harness.runner.stalls import not_ended, note_stalls
 from harness.waiting import wait_for, wait_while_progressing
@@ -102,24 +101,7 @@ def quiesce(
         _stop(run_log, context, Role.OBSERVER, Role.FEEDER)
     with run_log.phase("final reads"):
         at_rest()
-        unmarked = "no-sentinels", "the ends were not marked"
-        attempt(*unmarked, partial(ends.settle, pipeline.places))
-        if ends.until:
-            run_log.rested_ms = time.time() * 1000
-        attempt(
-            "reader-short",
-            "the final readers did not come to the end",
-            partial(
-                _read_all,
-                cluster,
-                processes,
-                pipeline,
-                ends,
-                patience,
-                # While they start: that takes them as long as this.
-                started=partial(attempt, *unmarked, partial(ends.mark, pipeline.places)),
-            ),
-        )
+        _read_to_the_ends(pipeline, context, ends, run_log, patience)
         quiet = _look(cluster, pipeline, run_log)
     with run_log.phase("brokers' logs"):
         return _witnessed(cluster, quiet, processes.folder, run_log)
@@ -218,19 +200,24 @@ def _await_no_transaction(ends: Ends, pipeline: PipelineFacts, patience: Patienc
     )
 
 
-def _read_all(
-    cluster: Cluster,
-    processes: Processes,
-    pipeline: PipelineFacts,
-    ends: Ends,
-    patience: Patience,
-    started: Callable[[], None],
+def _read_to_the_ends(
+    pipeline: PipelineFacts, context: FaultContext, ends: Ends, run_log: RunLog, patience: Patience
 ) -> None:
-    """Run the final readers, each until it met every end of its partitions."""
-    asked = cluster.last_stable([topic.name for topic in pipeline.topics])
-    records = sum(high - start for start, _, high in asked.values())
-    tables = [table.name for table in pipeline.tables]
-    read_all(processes, pipeline.places, records, patience.reads_s, tables, until=ends.until, started=started)
+    """Run the final readers, each until it met every end of its partitions; the ends are marked while they start."""
+    attempt, places = partial(_attempt, run_log), pipeline.places
+    unmarked = "no-sentinels", "the ends were not marked"
+
+    def read() -> None:
+        asked = context.cluster.last_stable([topic.name for topic in pipeline.topics])
+        records = sum(high - start for start, _, high in asked.values())
+        tables = [table.name for table in pipeline.tables]
+        mark = partial(attempt, *unmarked, partial(ends.mark, places))
+        read_all(context.processes, places, records, patience.reads_s, tables, until=ends.until, started=mark)
+
+    attempt(*unmarked, partial(ends.settle, places))
+    if ends.until:
+        run_log.rested_ms = time.time() * 1000
+    attempt("reader-short", "the final readers did not come to the end", read)
 
 
 def _look(cluster: Cluster, pipeline: PipelineFacts, run_log: RunLog) -> Quiet:

@@ -1,8 +1,8 @@
 """From what a run left in its folder to the tables that are checked.
 
 It is the same for a run that ended, which still knows who led what, and for one that was killed,
-of which there are the journals and what lies in its brokers' folders. A run that is at rest begins before its final
-readers are done: all other journals are complete by then, and the readers leave much of the machine idle.
+of which there are the journals and what lies in its brokers' folders. A run that is at rest may begin while its final
+readers still read: all other journals are complete by then.
 """
 
 import logging
@@ -85,9 +85,8 @@ class Tabulation:
         plan, folder = self._plan, self._folder
         asked = ends or Ends({}, {})
         planned = [topic.name for topic in plan.pipeline.topics]
-        made = (
-            () if plan.pipeline.journaled else {topic for topic, _ in asked.leaders}
-        )  # by programs themselves
+        # A user's programs may have made topics themselves.
+        made = () if plan.pipeline.journaled else {topic for topic, _ in asked.leaders}
         topics = sorted({*planned, *made} - {*INTERNAL_TOPICS})
         sources = replicas(folder, plan.promises.witness)
         if sources:
@@ -129,7 +128,7 @@ class Tabulation:
         written on since, what was read of it is not all: then everything is read anew.
         """
         if longer := [path for path, size in self._begun.items() if path.stat().st_size != size]:
-            log.warning("%s was written on while it was read, and is read again", longer[0])
+            log.warning("%s grew while it was being read: all journals are read again", longer[0])
             self._give_up()
             self._start_over()
         writing = self._give([path for path in self._written() if path not in self._begun])

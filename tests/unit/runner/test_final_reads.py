@@ -67,38 +67,29 @@ def test_one_that_dies_again_and_again_is_given_up(tmp_path: Path) -> None:
         await_gone(run.processes)
 
 
-def test_if_one_cannot_be_started_those_before_it_are_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+WAITS = READS + "\nfor command in commands:\n    break"
+"""It has read all, and ends when it is told to."""
+
+
+def full_after(processes: Processes, starts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more readers than so many can be started."""
+    start, left = processes.start_other, iter(range(starts))
+
+    def start_few(*args: Any, **more: Any) -> Member:
+        if next(left, None) is None:
+            raise StartFailed("the machine is full")
+        return start(*args, **more)
+
+    monkeypatch.setattr(processes, "start_other", start_few)
+
+
+@pytest.mark.parametrize("starts", [1, 2])  # the second reader cannot be started, or the first one again
+def test_if_one_cannot_be_started_the_others_are_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, starts: int
 ) -> None:
-    waits = READS + "\nfor command in commands:\n    break"
-    with fake_run(tmp_path, Script(others={Role.FINAL: waits})) as run:
-        start, starts = run.processes.start_other, iter([True])
-
-        def start_once(*args: Any, **more: Any) -> Member:
-            if not next(starts, False):
-                raise StartFailed("the machine is full")
-            return start(*args, **more)
-
-        monkeypatch.setattr(run.processes, "start_other", start_once)
-        with pytest.raises(StartFailed):
-            read_all(run.processes, PLACES, 0, patience_s=20.0, every_s=0.01)
-        await_gone(run.processes)
-
-
-def test_if_one_cannot_be_started_again_the_others_are_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waits = READS + "\nfor command in commands:\n    break"
-    body = dies_first(tmp_path, 1).replace(READS, waits)
+    body = dies_first(tmp_path, starts - 1).replace(READS, WAITS)
     with fake_run(tmp_path, Script(others={Role.FINAL: body})) as run:
-        start, starts = run.processes.start_other, iter([True, True])
-
-        def start_twice(*args: Any, **more: Any) -> Member:
-            if not next(starts, False):
-                raise StartFailed("the machine is full")
-            return start(*args, **more)
-
-        monkeypatch.setattr(run.processes, "start_other", start_twice)
+        full_after(run.processes, starts, monkeypatch)
         with pytest.raises(StartFailed):
             read_all(run.processes, PLACES, 0, patience_s=20.0, every_s=0.01)
         await_gone(run.processes)

@@ -55,8 +55,11 @@ def test_only_final_readers_write_when_it_is_at_rest_and_they_read_when_the_ends
 
         def mark(self, places: object) -> None:
             look("marked")
+            for reader in run.processes.others(Role.FINAL):
+                reader.send(go=True)
 
-    with fake_run(tmp_path, Script(others={Role.FINAL: READS + "\ntime.sleep(0.2)"})) as run:
+    reads = READS + "\nfor command in commands:\n    break"
+    with fake_run(tmp_path, Script(others={Role.FINAL: reads})) as run:
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
         run.processes.start_other(Role.OBSERVER, "observer-1", "aside")
         quiesce(PIPELINE, run.context, Looks(), run.run_log, SOON, lambda: look("at rest"))

@@ -14,6 +14,7 @@ from harness.record.events import Begun, Completed, EndsRead, Invoked, Polled, R
 from harness.record.journal import Journal
 from harness.record.schema import HISTORY
 from harness.runner.tabulate import Ends, Tabulation, tabulate
+from harness.waiting import wait_for
 
 PLAN: Any = SimpleNamespace(
     run={"id": 7},
@@ -91,6 +92,9 @@ def test_what_is_written_on_after_it_was_read_is_read_again(tmp_path: Path) -> N
     path.write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))  # its operation is open still
     with Tabulation(tmp_path, PLAN) as tables:
         tables.begin()
+        wait_for(
+            lambda: tables._tables.op_of("zombie-1.0:0"), "the last of them to be read", 10, every_s=0.01
+        )
         path.write_bytes(whole)
         tables.finish()
     outcomes = {row["journal"]: row["outcome"] for row in rows(tmp_path, "ops")}
