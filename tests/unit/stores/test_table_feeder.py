@@ -11,6 +11,7 @@ from harness.record.events import Begun
 from harness.record.journal import Journal
 from harness.stores.feeder import CONNECTIONS, TableFeeder
 from tests.support.fake_inputs import FakeInputs
+from tests.support.waits import Waits
 
 
 def make(rng: Random, n: int) -> Fed:
@@ -46,18 +47,6 @@ class Fates(Random):
 
     def uniform(self, a: float, b: float) -> float:
         return 60.0
-
-
-class Waits(Control):
-    """Notes that it was asked to wait, and then has the feeder stop."""
-
-    waited = False
-
-    def await_go(self) -> None:
-        self.waited = self.stopping = True
-
-    def listen(self, timeout_s: float = 0.0) -> None:
-        self.stopping = True
 
 
 def test_nothing_is_written_before_it_is_told_to_go(tmp_path: Path) -> None:

@@ -1,0 +1,22 @@
+"""A feeder is up before the run begins, and sends nothing before it is told to."""
+
+from pathlib import Path
+from random import Random
+
+from harness.clients.feeder import Feeder
+from harness.clients.interface import ProducerSettings
+from harness.expectation import Fed, Feed
+from harness.record.events import Begun
+from harness.record.journal import Journal
+from tests.support.waits import Waits
+
+
+def make(rng: Random, n: int) -> Fed:
+    return Fed(b"k", b"%d" % n)
+
+
+def test_nothing_is_sent_before_it_is_told_to_go(tmp_path: Path) -> None:
+    control = Waits(None)
+    with Journal(tmp_path / "feeder.jsonl", 0, Begun("feeder", role="feeder")) as journal:
+        Feeder(ProducerSettings("127.0.0.1:1"), [Feed("in", make)], 1e6, 1, journal, control).run()
+        assert control.waited and journal.ops == 0
