@@ -4,6 +4,7 @@ import logging
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -83,16 +84,16 @@ def settings(
         conf=conf,
         size="large" if large else "small",
         archive=archive if archive.exists() else None,
-        warm_up=_warm_up if warm else None,
+        warm_up=partial(_warm_up, large=large) if warm else None,
         worker_daemon=WORKER_DAEMON,
         needed=NEEDED,
     )
 
 
-def _warm_up(spark: "SparkSession", folder: Path) -> None:
+def _warm_up(spark: "SparkSession", folder: Path, *, large: bool) -> None:
     from checkers.judging.warm_up import warm_up
 
-    warm_up(spark, folder)
+    warm_up(spark, folder, large=large)
 
 
 @contextmanager

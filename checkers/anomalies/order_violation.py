@@ -39,7 +39,7 @@ def order_violation(t: Tables) -> DataFrame:
             "offset",
             "key",
             "slot",
-            "acks",
+            "acks.op as ops",
             "get(inputs, 0).tp as in_tp",
             "get(inputs, 0).offset as input",
         )
@@ -52,14 +52,14 @@ def order_violation(t: Tables) -> DataFrame:
     found = (
         outputs.selectExpr("*", f"count(1) over ({KIN}, input) as same")
         .where("same = 1")
-        .selectExpr("*", f"max(struct(input, offset, acks)) {BELOW} as before")
+        .selectExpr("*", f"max(struct(input, offset, ops)) {BELOW} as before")
         .where("before.input > input")
     )
     return finding(
         found,
         "order-violation",
         order=["tp", "offset"],
-        ops="transform(concat(before.acks, acks), a -> a.op)",
+        ops="concat(before.ops, ops)",
         key="key",
         slot="slot",
         input=place("in_tp", "input"),

@@ -9,51 +9,29 @@ is there already.
 
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from checkers.judging.right_run import write_right_run
 from checkers.judging.stored_runs import StoredRun, judge
+from checkers.spark.partitions import in_several
 from checkers.spark.session import SparkSettings, session
 from checkers.stored.sources import HERE_ROWS
-from harness.record.schema import HISTORY, LOG
 
-LARGE = ("ops", "sends", "polls", "records", "expected", "batches", "transactions")
-"""The tables that Spark reads from their files in a run of any length; those of a few rows are read here."""
-MANY = HERE_ROWS + 1
+INPUTS = HERE_ROWS + 1
+"""So many that Spark reads the tables from their files, as those of a run of any length; small ones are read here."""
 
 
-def warm_up(spark: SparkSession, scratch: Path | None = None) -> None:
-    """Judge the small store, so that the JVM has loaded and compiled what a real one needs."""
-    with tempfile.TemporaryDirectory(prefix="fencepost-warm-", dir=scratch) as folder:
-        for kind, schemas in (("history", HISTORY), ("log", LOG)):
-            (Path(folder) / kind).mkdir()
-            for table, schema in schemas.items():
-                rows = [_row(schema, n) for n in range(MANY if table in LARGE else 1)]
-                pq.write_table(
-                    pa.Table.from_pylist(rows, schema=schema), Path(folder) / kind / f"{table}.parquet"
-                )
-        judge(spark, [StoredRun(0, Path(folder), 0.0)])
-
-
-def _row(schema: pa.Schema, n: int) -> dict[str, Any]:
-    """A row of run 0 that shares a key with no other."""
-    row = {column.name: _some(column.type, n) for column in schema} | {"run": 0}
-    return row | {"value": f"ok:0:{n}"} if "value" in row else row
-
-
-def _some(kind: pa.DataType, n: int) -> Any:
-    """A value of the type."""
-    if pa.types.is_list(kind):
-        return [_some(kind.value_type, n)]
-    if pa.types.is_struct(kind):
-        return {kind.field(at).name: _some(kind.field(at).type, n) for at in range(kind.num_fields)}
-    if pa.types.is_boolean(kind):
-        return True
-    return "ok" if pa.types.is_string(kind) else n
+def warm_up(spark: SparkSession, scratch: Path | None = None, *, large: bool = False) -> None:
+    """Judge the small store, so that the JVM has loaded and compiled what a right run needs; `large`: in several
+    partitions, as a large one is judged.
+    """
+    several = in_several(spark) if large else nullcontext()
+    with several, tempfile.TemporaryDirectory(prefix="fencepost-warm-", dir=scratch) as folder:
+        write_right_run(Path(folder), INPUTS)
+        judge(spark, [StoredRun(0, Path(folder), 0.0, healed_ns=0, session_ms=45_000)])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.gather import beside, gathered
+from checkers.spark.gather import beside
+from checkers.stored.keys import PLACE, grouped
 from checkers.stored.sources import Sources
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -180,15 +181,15 @@ def make_inputs(
     )
     # Absence of an input may be judged where its place is in the log that is here, or was read.
     in_reach = "if(logged, offset >= log_start, offset >= rc_first and offset < rc_next)"
+    told = (
+        "any_value(here, true) as here",
+        "sort_array(collect_list(expected)) as expected",
+        "collect_list(add) as adds",
+        "sort_array(collect_list(output)) as outputs",
+        "sort_array(collect_list(claim)) as claims",
+    )
     return (
-        gathered(united, "run", "tp", "offset")
-        .agg(
-            F.expr("any_value(here, true) as here"),
-            F.expr("sort_array(collect_list(expected)) as expected"),
-            F.expr("collect_list(add) as adds"),
-            F.expr("sort_array(collect_list(output)) as outputs"),
-            F.expr("sort_array(collect_list(claim)) as claims"),
-        )
+        grouped(s, united, PLACE, told)
         .join(beside(edges), on=["run", "tp"], how="left")
         .selectExpr(
             *("run", "tp", "offset", "in_topic", "each", "lenient"),

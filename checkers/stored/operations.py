@@ -1,9 +1,9 @@
 """By operation: what its client was told, and what became of its records and its offsets."""
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from checkers.spark.gather import beside, gathered
+from checkers.spark.gather import beside
+from checkers.stored.keys import grouped
 from checkers.stored.partitions import effective
 from checkers.stored.sources import Sources
 from harness.history import Fate, Outcome
@@ -42,15 +42,16 @@ def make_operations(
     united = _operations(s)
     for part in (_acked(positions), _found(values), _commits(positions), _claims(s)):
         united = united.unionByName(part, allowMissingColumns=True)
-    grouped = gathered(united, "run", "op").agg(
-        F.expr("any_value(operation, true) as operation"),
-        F.expr("sort_array(collect_list(record)) as records"),
-        F.expr("sort_array(collect_list(commit)) as commits"),
-        F.expr("sort_array(collect_list(claim)) as claims"),
+    told = (
+        "any_value(operation, true) as operation",
+        "sort_array(collect_list(record)) as records",
+        "sort_array(collect_list(commit)) as commits",
+        "sort_array(collect_list(claim)) as claims",
     )
     sound = journals.where("unbroken").select("run", "journal").distinct().selectExpr("*", "true as unbroken")
     return (
-        grouped.where("operation is not null")
+        grouped(s, united, ("run", "op"), told)
+        .where("operation is not null")
         .selectExpr("*", "operation.journal")
         .join(beside(runs.select("run", *OF_RUN)), on="run", how="left")
         .join(beside(sound), on=["run", "journal"], how="left")

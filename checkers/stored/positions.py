@@ -3,12 +3,23 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.gather import beside, gathered
+from checkers.spark.gather import beside
+from checkers.stored.keys import PLACE, grouped
 from checkers.stored.sources import Sources
 from harness.history import Fate, Isolation, Role
 
 READERS = "concat(acks.op, array(op))"
 """Of a row of `deliveries`: the operations that were told of the record, and the one that was given it."""
+PROMISED = f"promised = '{Isolation.READ_COMMITTED.value}'"
+KINDS = {
+    "given": f"role = '{Role.FINAL.value}'",
+    "consumed": f"role = '{Role.WORKER.value}'",
+    "promised": PROMISED,
+}
+"""Kinds of readers, and which rows of `polls` are theirs: a bit for each, in their order."""
+
+NAME = "if(value is not null, xxhash64(value), null) as name"
+"""A number for a value's name, so that the least and the greatest of many cost little; null for none."""
 
 
 def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
@@ -16,9 +27,8 @@ def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
     the final read: found, value, slot, inputs, digest, sentinel, key, state, about; acks [op, n, value]; of the
     polls: polled, given (to the final reader), consumed (given to a worker), promised (given to a reader
     promised read committed), promised_ns (to the first of them), observed (how often, to an observer);
-    differ (polls, final read and
-    acknowledgements tell of more than one value); commit (an offset commit: group, tp, committed, op,
-    transactional); visible; and from `tps`: topic, internal, is_input, logged, high_watermark, rc_end,
+    differ (polls, final read and acknowledgements tell of more than one value); commit (an offset commit: group, tp,
+    committed, op, transactional); visible; and from `tps`: topic, internal, is_input, logged, high_watermark, rc_end,
     covered (absence from the log counts), passed (the final read-committed reader read on beyond it);
     first_open (the first open record of its partition).
     """
@@ -30,23 +40,22 @@ def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
     united = _stored(batches)
     for part in (_found(s), _acked(s), _commits(s), _deliveries(s)):
         united = united.unionByName(part, allowMissingColumns=True)
-    names = f"{_name('record.value')}, {_name('ack.value')}"
     told = (
         "any_value(log, true) as log",
         "any_value(record, true) as record",
         "collect_list(ack) as acks",
         "any_value(commit, true) as commit",
-        *(f"coalesce(max({one}), false) as {one}" for one in ("polled", "given", "consumed", "promised")),
+        "bit_or(readers) as readers",
         "min(promised_ns) as promised_ns",
-        "max(observed) as observed",
-        f"min(least(lowest, {names})) as lowest",
-        f"max(greatest(highest, {names})) as highest",
+        "sum(observed) as observed",
+        "min(name) as lowest",
+        "max(name) as highest",
     )
-    grouped = gathered(united, "run", "tp", "offset").agg(*map(F.expr, told))
+    of_places = grouped(s, united, PLACE, told)
     takes_effect = (
         "coalesce(log.fate in ('commit', 'plain') and coalesce(offset < high_watermark, true), false)"
     )
-    opened = grouped.join(beside(first_open), on=["run", "tp"], how="left")
+    opened = of_places.join(beside(first_open), on=["run", "tp"], how="left")
     return opened.join(beside(tps), on=["run", "tp"], how="inner").selectExpr(
         *("run", "tp", "offset", "topic", "internal", "is_input", "logged", "high_watermark", "rc_end"),
         "log is not null as held",
@@ -57,11 +66,13 @@ def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
         "record is not null as found",
         *(f"record.{one}" for one in ("value", "slot", "inputs", "digest", "key", "state", "about")),
         "coalesce(record.sentinel, false) as sentinel",
-        *("acks", "commit", "polled", "given", "consumed", "promised", "promised_ns"),
+        *("acks", "commit", "readers is not null as polled"),
+        *(f"{_was_read(kind)} as {kind}" for kind in KINDS),
+        "promised_ns",
         "coalesce(observed, 0) as observed",
         "coalesce(lowest != highest, false) as differ",
         "first_open",
-        f"if(logged, {takes_effect}, given) as visible",
+        f"if(logged, {takes_effect}, {_was_read('given')}) as visible",
         "logged and not compacted and offset >= log_start as covered",
         "not compacted and coalesce(offset >= rc_first and offset < rc_next, false) as passed",
     )
@@ -80,12 +91,13 @@ def _stored(batches: DataFrame) -> DataFrame:
 def _found(s: Sources) -> DataFrame:
     """By place, the record that the final reader was given."""
     record = "struct(value, slot, inputs, digest, sentinel, key, state, about) as record"
-    return s["records"].selectExpr("run", "tp", "offset", record)
+    return s["records"].selectExpr("run", "tp", "offset", record, NAME)
 
 
 def _acked(s: Sources) -> DataFrame:
     """By place, what a client was told to stand there; only what was acknowledged has an offset."""
-    return s["sends"].where("offset >= 0").selectExpr("run", "tp", "offset", "struct(op, n, value) as ack")
+    acked = s["sends"].where("offset >= 0")
+    return acked.selectExpr("run", "tp", "offset", "struct(op, n, value) as ack", NAME)
 
 
 def _commits(s: Sources) -> DataFrame:
@@ -95,24 +107,20 @@ def _commits(s: Sources) -> DataFrame:
 
 
 def _deliveries(s: Sources) -> DataFrame:
-    """By run, tp and offset: to what kinds of readers it was given."""
-    promised = f"promised = '{Isolation.READ_COMMITTED.value}'"
-    told = (
-        "max(true) as polled",
-        f"max(role = '{Role.FINAL.value}') as given",
-        f"max(role = '{Role.WORKER.value}') as consumed",
-        f"max({promised}) as promised",
-        f"min(if({promised}, return_ns, null)) as promised_ns",
-        f"count(if(role = '{Role.OBSERVER.value}', 1, null)) as observed",
-        f"min({_name('value')}) as lowest",
-        f"max({_name('value')}) as highest",
+    """By place, every delivery of the record. They are not counted first: that would shuffle them twice."""
+    kinds = " | ".join(f"if({what}, {1 << n}, 0)" for n, what in enumerate(KINDS.values()))
+    return s["polls"].selectExpr(
+        *("run", "tp", "offset"),
+        f"{kinds} as readers",
+        f"if({PROMISED}, return_ns, null) as promised_ns",
+        f"if(role = '{Role.OBSERVER.value}', 1L, 0L) as observed",
+        NAME,
     )
-    return s["polls"].groupBy("run", "tp", "offset").agg(*map(F.expr, told))
 
 
-def _name(value: str) -> str:
-    """A number for a value's name, so that the least and the greatest of many cost little; null for none."""
-    return f"if({value} is not null, xxhash64({value}), null)"
+def _was_read(kind: str) -> str:
+    """Whether some delivery was to a reader of that kind."""
+    return f"coalesce(readers & {1 << list(KINDS).index(kind)} != 0, false)"
 
 
 def make_suspected(positions: DataFrame, runs: DataFrame) -> DataFrame:

@@ -1,9 +1,10 @@
 """Reading the tables of stored runs: one scan for each table, however many runs there are."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -16,6 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.spark.checkpoint import columns_of, here
 from checkers.spark.partitions import read_in_one
+from checkers.stored.extents import Extent, extent
 from harness.errors import UnreadableInput
 from harness.history import Premise
 from harness.promises import Promises
@@ -77,6 +79,10 @@ class StoredRun:
 Sources = Mapping[str, DataFrame]
 _FILES: WeakKeyDictionary[DataFrame, tuple[Sequence[Path], pa.Schema]] = WeakKeyDictionary()
 """The files of the tables that are just what was recorded."""
+_ROWS: WeakKeyDictionary[DataFrame, int] = WeakKeyDictionary()
+"""How many rows those have, and those that are here."""
+_EXTENTS: WeakKeyDictionary[DataFrame, Callable[[], Extent | None]] = WeakKeyDictionary()
+"""By the table `runs`, where one run alone is judged, what its tables can hold; found when it is asked for."""
 
 
 def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
@@ -111,14 +117,26 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
             "drained": pa.array([run.drained for run in runs], pa.bool_()),
         }
     )
-    return {**sources, "runs": here(spark, rows)}
+    judged = here(spark, rows)
+    if len(runs) == 1:
+        _EXTENTS[judged] = cache(partial(_extent, runs[0]))
+    return {**sources, "runs": judged}
 
 
 def count_rows(runs: Sequence[StoredRun]) -> int:
     """Of all their tables, by the files' own count; of a leader's batch the records, for each gets a row."""
-    rooms = (("history", HISTORY), ("log", LOG))
-    paths = {run.folder / room / f"{table}.parquet" for run in runs for room, of in rooms for table in of}
-    return sum(_count(path) for path in paths if path.exists())
+    return sum(_count(path) for path in {path for run in runs for path in _tables(run)})
+
+
+def _extent(run: StoredRun) -> Extent | None:
+    return extent(run.run, ((path.stem, _footer(path)) for path in _tables(run)))
+
+
+def _tables(run: StoredRun) -> Iterator[Path]:
+    """The files of its tables that are there."""
+    for room, of in (("history", HISTORY), ("log", LOG)):
+        paths = (run.folder / room / f"{table}.parquet" for table in of)
+        yield from (path for path in paths if path.exists())
 
 
 def _count(path: Path) -> int:
@@ -138,11 +156,27 @@ def _scan(spark: SparkSession, folders: Sequence[Path], table: str, schema: pa.S
     """One table from all folders, with the schema that it must have."""
     wanted = from_arrow_schema(schema)
     paths = [folder / f"{table}.parquet" for folder in folders]
-    if sum(_checked(path, table).num_rows for path in paths) <= HERE_ROWS:
-        return here(spark, pa.concat_tables([schema.empty_table(), *(_read(path, schema) for path in paths)]))
-    frame = read_in_one(spark.read.schema(wanted).parquet(*map(literal, paths)))
-    _FILES[frame] = paths, schema
+    rows = sum(_checked(path, table).num_rows for path in paths)
+    if rows <= HERE_ROWS:
+        frame = here(
+            spark, pa.concat_tables([schema.empty_table(), *(_read(path, schema) for path in paths)])
+        )
+    else:
+        frame = read_in_one(spark.read.schema(wanted).parquet(*map(literal, paths)))
+        _FILES[frame] = paths, schema
+    _ROWS[frame] = rows
     return frame
+
+
+def rows_of(frame: DataFrame) -> int | None:
+    """How many rows a table has that is just what was recorded; None of any other."""
+    return _ROWS.get(frame)
+
+
+def extent_of(s: Sources) -> Extent | None:
+    """What the recorded tables can hold, where one run alone is judged and no rows but its own are there; else None."""
+    found = _EXTENTS.get(s["runs"])
+    return None if found is None else found()
 
 
 def columns(frame: DataFrame, names: Sequence[str], where: str = "") -> Iterator[pa.Table]:

@@ -1,9 +1,9 @@
 """By value: who announced it, where it stands, and what is known of its operation."""
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from checkers.spark.gather import beside, gathered, together
+from checkers.spark.gather import beside, together
+from checkers.stored.keys import by_operation, grouped
 from checkers.stored.operations import TOLD
 from checkers.stored.sources import Sources
 
@@ -19,9 +19,8 @@ def make_values(s: Sources, positions: DataFrame) -> DataFrame:
     )
     sends = _writers(s).selectExpr("run", "value as name", "value", "send")
     united = sends.unionByName(places, allowMissingColumns=True)
-    return gathered(united, "run", "name", "value").agg(
-        F.expr("any_value(send, true) as send"), F.expr("collect_list(place) as places")
-    )
+    told = "any_value(send, true) as send", "collect_list(place) as places"
+    return grouped(s, united, ("run", "name", "value"), told)
 
 
 def _writers(s: Sources) -> DataFrame:
@@ -42,6 +41,6 @@ def _writers(s: Sources) -> DataFrame:
     )
     return (
         s["sends"]
-        .join(together(ops), on=["run", "op"], how="left")
+        .join(by_operation(s, ops), on=["run", "op"], how="left")
         .selectExpr("run", "value", f"struct({columns}, coalesce(claims, false) as claims) as send")
     )

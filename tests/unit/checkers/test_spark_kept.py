@@ -60,11 +60,21 @@ def test_pieces_without_rows_hide_no_others(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "partitions"),
-    [(0, 1), (600_000, 1), (600_001, 2), (1_200_001, 3), (9_700_000, 17), (10**9, 256)],
+    ("rows", "tasks", "partitions"),
+    [
+        *(
+            (0, 2, 1),
+            (600_000, 2, 1),
+            (600_000, 64, 1),
+            (600_001, 1, 2),
+            (2_400_001, 2, 3),
+            (9_700_000, 2, 9),
+        ),
+        *((9_700_000, 16, 16), (9_700_000, 64, 17), (10**9, 2, 256)),
+    ],
 )
-def test_there_are_as_many_partitions_as_the_rows_need(rows: int, partitions: int) -> None:
-    assert needed(rows, 256) == partitions
+def test_there_are_as_many_partitions_as_the_rows_need(rows: int, tasks: int, partitions: int) -> None:
+    assert needed(rows, 256, tasks) == partitions
 
 
 @pytest.fixture
@@ -91,7 +101,7 @@ def test_they_are_set_back_at_the_end(settings: SparkSession) -> None:
     settings.conf.set(BY_ROWS, "yes")
     settings.conf.set(PARTITIONS, "256")
     with pytest.raises(KeyError), partitioned(settings, lambda: 10**7):
-        assert settings.conf.get(PARTITIONS) == "17"
+        assert settings.conf.get(PARTITIONS) == "9"
         raise KeyError
     assert settings.conf.get(PARTITIONS) == "256"
 

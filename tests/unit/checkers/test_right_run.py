@@ -1,0 +1,69 @@
+"""What Spark is warmed up with is a run that nothing is wrong with, and is judged as such runs are."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from checkers.judging.right_run import TAKEN, X, write_right_run
+from checkers.judging.stored_runs import StoredRun, judge
+from checkers.judging.warm_up import INPUTS, warm_up
+from checkers.registry import STORE_CHECKERS
+from checkers.spark.partitions import BY_ROWS, PARTITIONS, in_one, in_several
+from checkers.stored.sources import HERE_ROWS
+
+LEFT_OUT = {"aggregate-mismatch"}
+"""It states no sum; all others are checked."""
+
+
+def test_nothing_is_wrong_with_it(spark: SparkSession, tmp_path: Path) -> None:
+    write_right_run(tmp_path, 10)
+    judged = judge(spark, [StoredRun(0, tmp_path, 0.0, healed_ns=0, session_ms=45_000)])[0]
+    assert judged.anomalies == {}
+    assert judged.broken == {}
+    own = {anomaly for checker in STORE_CHECKERS for anomaly in checker.anomalies}
+    assert set(judged.not_checked) & own <= LEFT_OUT
+
+
+def test_with_another_marker_it_is_wrong(spark: SparkSession, tmp_path: Path) -> None:
+    write_right_run(tmp_path, 10)
+    path = tmp_path / "log" / "batches.parquet"
+    rows = pq.read_table(path).to_pylist()
+    for row in rows:
+        if (row["tp"], row["base_offset"]) == (X, TAKEN):
+            row["marker"] = "abort"
+    pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(path)), path)
+    judged = judge(spark, [StoredRun(0, tmp_path, 0.0, healed_ns=0, session_ms=45_000)])[0]
+    assert {"lost-commit", "dirty-read", "lost-input"} <= judged.anomalies.keys()
+
+
+def test_its_large_tables_are_read_from_files(tmp_path: Path) -> None:
+    write_right_run(tmp_path, INPUTS)
+    rows = {path.stem: pq.read_metadata(path).num_rows for path in tmp_path.glob("*/*.parquet")}
+    large = {table for table, count in rows.items() if count > HERE_ROWS}
+    assert large == {"ops", "sends", "polls", "records", "expected", "batches", "transactions"}
+    assert rows["claims"] == -(-INPUTS // TAKEN)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_large_one_is_judged_in_several_partitions(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, large: bool
+) -> None:
+    seen = []
+    monkeypatch.setattr(
+        "checkers.judging.warm_up.judge", lambda spark, runs: seen.append(spark.conf.get(PARTITIONS))
+    )
+    before = {key: spark.conf.get(key, None) for key in (PARTITIONS, BY_ROWS)}
+    spark.conf.set(BY_ROWS, "yes")
+    try:
+        warm_up(spark, tmp_path, large=large)
+        assert seen == ["2" if large else before[PARTITIONS]]
+        assert spark.conf.get(BY_ROWS) == "yes" and spark.conf.get(PARTITIONS) == before[PARTITIONS]
+        spark.conf.unset(BY_ROWS)
+        with in_several(spark):  # the user has said how many
+            assert spark.conf.get(PARTITIONS) == before[PARTITIONS] and not in_one(spark)
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value or "")
