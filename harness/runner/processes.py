@@ -167,8 +167,9 @@ class Processes:
 
     def _all_up(self, members: Sequence[Member]) -> bool:
         """Whether each has said that it is ready, or is seen to be; which is noted."""
-        for member in members:
-            member.heard.ready = member.heard.ready or is_up(member, self._members_of, self.workers())
+        for member in members:  # what is heard meanwhile stays: each says it once
+            if not member.heard.ready and is_up(member, self._members_of, self.workers()):
+                member.heard.ready = True
         return all(member.heard.ready for member in members)
 
     # -- knowing ----------------------------------------------------------------------------

@@ -6,6 +6,8 @@ import pytest
 
 from harness.errors import StartFailed, WaitTimeout
 from harness.history import Role, Step
+from harness.processes.control_line import Report
+from harness.runner.member import Member
 from harness.waiting import wait_for
 from tests.support.fake_run import DIES, DIES_LATER, IDLE, Script, fake_run
 
@@ -28,6 +30,22 @@ def test_a_worker_that_has_nothing_to_do_comes_to_no_step(tmp_path: Path) -> Non
 def test_one_that_ends_at_its_start_is_named_with_its_last_words(tmp_path: Path) -> None:
     with fake_run(tmp_path, Script(DIES)) as run, pytest.raises(StartFailed, match="Segmentation fault"):
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
+
+
+def test_what_is_heard_while_one_looks_is_not_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each says once that it is ready, in a thread of its own: a run waited for 60 s for a worker that was at work."""
+
+    def meanwhile(member: Member, *_: object) -> bool:
+        member.heard.take(Report(ready=True))
+        return False
+
+    monkeypatch.setattr("harness.runner.processes.is_up", meanwhile)
+    with fake_run(tmp_path, Script("while True: time.sleep(600)")) as run:
+        worker = run.processes.start_worker("s", "s-1")
+        run.processes.await_ready([worker])
+        assert worker.heard.ready
 
 
 def test_a_worker_that_ends_by_itself_is_replaced_and_noted(tmp_path: Path) -> None:
