@@ -222,7 +222,7 @@ def _markers(t: StoredTables, ops: Sequence[Row]) -> Iterator[Step]:
     for (_, tp), last in sorted(ends.items()):
         here = batches.get(tp, [])
         own = next((b for b in here if b["base_offset"] <= last <= b["last_offset"]), None)
-        if own is None:
+        if own is None or not own["transactional"]:  # what is outside any transaction needs no marker
             continue
         above = [b for b in here if b["control"] and b["base_offset"] > last]
         marker = min(

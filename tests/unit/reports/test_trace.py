@@ -78,6 +78,18 @@ def test_a_record_without_a_marker_is_open(tmp_path: Path) -> None:
     assert "log of x/0: no marker stands above offset 0: it is open" in words
 
 
+def test_what_is_outside_any_transaction_needs_no_marker(tmp_path: Path) -> None:
+    history = History()
+    history.feed(1)
+    op = history.take(0, offsets_fate="")
+    history.offset(1, op)
+    words = told(of_operation(stored(tmp_path, history), op.name))
+    assert "group g: offset 1 of a/0 is stored, outside any transaction" in words
+    assert [one for one in words if "marker" in one] == [
+        "log of x/0: commit marker at 1, above offset 0, by coordinator epoch 0"
+    ]
+
+
 def test_without_the_brokers_logs_the_others_are_told(tmp_path: Path) -> None:
     words = told(of_operation(stored(tmp_path, one_transaction(), log=False), "w:0"))
     assert len(words) == 5 and not any("coordinator" in word for word in words)
