@@ -108,23 +108,23 @@ def starting(master: str, conf: Mapping[str, str], *, large: bool = False) -> "I
         yield pending.session()
 
 
-def warm_up_s(found: Java) -> float:
+def warm_up_s(found: Java, *, large: bool) -> float:
     """How long it took the last time that `begin_early` came to its end on this machine."""
     try:
-        return min(max(float(_took(found).read_text()), WARM_UP_S[0]), WARM_UP_S[1])
+        return min(max(float(_took(found, large).read_text()), WARM_UP_S[0]), WARM_UP_S[1])
     except (OSError, ValueError):  # the first one, or a file that another version wrote
         return WARM_UP_S[0]
 
 
-def remember_warm_up(found: Java, pending: Pending) -> None:
+def remember_warm_up(found: Java, pending: Pending, *, large: bool) -> None:
     """Keep how long it took, for the next run."""
     if pending.took_s is not None:
         with suppress(OSError):  # a cache that nobody can write to costs a few seconds of waiting
-            _took(found).write_text(f"{pending.took_s:.1f}\n")
+            _took(found, large).write_text(f"{pending.took_s:.1f}\n")
 
 
-def _took(found: Java) -> Path:
-    return archive_of(found).with_suffix(".warm-up-s")
+def _took(found: Java, large: bool) -> Path:
+    return archive_of(found).with_suffix(".warm-up-large-s" if large else ".warm-up-s")
 
 
 def begin_early(found: Java, master: str, conf: Mapping[str, str], inputs: float) -> Pending:

@@ -27,7 +27,7 @@ GROUP: Row = {"stage": "s", "group": "g"}
 
 
 def write_right_run(folder: Path, inputs: int) -> None:
-    """Such a run, as number 0, in a store folder."""
+    """Such a run, as number 0, in a store folder; with so many inputs, or a few more: transactions are whole."""
     tables = right_run(-(-inputs // TAKEN))
     for kind, schemas in (("history", HISTORY), ("log", LOG)):
         (folder / kind).mkdir()
@@ -129,7 +129,7 @@ def _take(tables: dict[str, list[Row]], number: int, first: int) -> None:
 
 
 def _end(tables: dict[str, list[Row]], tp: int, end: int, inputs: int) -> None:
-    """The sentinel, and that both final readers and the observer have come to it."""
+    """The sentinel, and that both final readers have come to it."""
     sentinel = {"tp": tp, "offset": end, "value": SENTINEL_VALUE, "inputs": [], "sentinel": True}
     ms = _ms(2 * inputs)
     tables["records"].append(sentinel | {"timestamp_ms": ms})
@@ -152,7 +152,7 @@ def _end(tables: dict[str, list[Row]], tp: int, end: int, inputs: int) -> None:
 
 
 def _describe(tables: dict[str, list[Row]]) -> None:
-    """Topics, replicas, and the stage."""
+    """Topics, replicas, the stage, and which partition its worker was given."""
     for tp in TPS:
         compacted = tp == OFFSETS
         internal = tp in (OFFSETS, STATES)
@@ -220,7 +220,7 @@ def _batch(
         "last_offset": at + count - 1,
         "count": count,
         "producer_id": producer,
-        "epoch": min(producer, 0),
+        "epoch": -1 if producer < 0 else 0,
         "base_sequence": -1,
         "transactional": False,
         "control": "marker" in more,
@@ -233,5 +233,5 @@ def _batch(
 
 
 def _ms(op: int) -> int:
-    """When an operation ended, by the wall clock, which stood at 0 at the run's begin."""
+    """When the commit of an operation was asked for, by the wall clock, which stood at 0 at the run's begin."""
     return (2 * op + 1) * STEP_NS // 1_000_000

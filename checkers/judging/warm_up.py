@@ -1,4 +1,4 @@
-"""Judge a small store: what loads all the classes that an analysis needs.
+"""Judge a small store: what loads the classes that an analysis needs.
 
     python -m checkers.judging.warm_up FLAG [JAVA_HOME]
 

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -39,7 +39,7 @@ from checkers.spark.jvm import (
 )
 from checkers.spark.lookups import remember_classes
 from checkers.spark.remote import prepare, reach, require_whole
-from harness.errors import EnvironmentFailure, StartFailed
+from harness.errors import EnvironmentFailure, FencepostError, StartFailed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -163,11 +163,23 @@ def _connect(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes
         if not settings.local:
             prepare(spark, settings.conf, folder, settings.needed)
         elif settings.warm_up:  # with files that other machines would not see
-            settings.warm_up(spark, folder)  # which goes with the JVM, whatever ends us
+            _warm_up(settings.warm_up, spark, folder)  # which goes with the JVM, whatever ends us
     except BaseException:
         _stop(spark)
         raise
     return spark
+
+
+def _warm_up(warm_up: "Callable[[SparkSession, Path], object]", spark: "SparkSession", folder: Path) -> None:
+    """A Spark that is cold judges all the same; one that has ended does not."""
+    from checkers.spark.errors import has_ended
+
+    try:
+        warm_up(spark, folder)
+    except (FencepostError, OSError) as error:
+        if has_ended():
+            raise
+        log.warning("Spark is not warmed up (%s): the verdict takes some seconds longer", first_line(error))
 
 
 def _make(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes] | None") -> "SparkSession":

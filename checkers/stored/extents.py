@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 TPS = ("tp", "log_tp")
 """Columns with numbers of partitions, wherever they stand, in lists of structs too."""
 OFFSETS = ("offset", "log_offset", "base_offset", "last_offset", "first", "next")
-"""Columns with offsets of records."""
+"""Columns with offsets of records, by which rows are grouped; by what was committed none are."""
 PLACED = ("batches", "claims", "expected", "offsets", "polls", "records", "sends")
 """The tables that name places of records, by which rows are grouped."""
 
@@ -25,7 +25,7 @@ class Extent:
 
 
 def extent(run: int, recorded: Iterable[tuple[str, pq.FileMetaData]]) -> Extent | None:
-    """Of the run whose tables these are, by table and file. None: rows of another may be there, or of none."""
+    """Of the run whose tables these are, by table and file. None: rows of another run may be there, or without one."""
     found: dict[str, list[int | None]] = {"tps": [0], "offsets": [0]}
     for table, metadata in recorded:
         for name, numbers, missing in _columns(metadata):

@@ -53,7 +53,8 @@ class OwnJudge:
 
     def by_s(self, prepared: "Prepared") -> float:
         """As long as the last one took, and half a run at most."""
-        return min(warm_up_s(prepared.java), max(self._options.time_limit_s / 2, LEAST_S))
+        took_s = warm_up_s(prepared.java, large=is_large(self._options))
+        return min(took_s, max(self._options.time_limit_s / 2, LEAST_S))
 
     def begin(self, prepared: "Prepared") -> None:
         """Start it; it ends with the stack."""
@@ -69,7 +70,7 @@ class OwnJudge:
         phase(WAIT)
         with interruptible(pending):
             verdict = judge_one(pending.session(), open_evidence(str(folder), folder), phase)
-        remember_warm_up(found, pending)
+        remember_warm_up(found, pending, large=is_large(self._options))
         return verdict
 
 

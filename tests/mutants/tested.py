@@ -67,14 +67,14 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     "spark/jvm": ("test_jvm", "test_cluster_of_ones_own", "../../integration/test_spark"),
     "pages": ("test_catalogue",),
     "spark/conf": ("test_spark_kept", "test_cluster_of_ones_own", "../../integration/test_spark"),
-    "spark/partitions": ("test_spark_kept",),
+    "spark/partitions": ("test_spark_kept", "test_right_run"),
     "spark/gather": ("test_spark_kept", "test_cases"),
     "spark/checkpoint": ("test_spark_kept",),
     "spark/errors": ("test_parts",),
     "judging/bisect": ("test_parts",),
     "spark/session": ("test_jvm", "test_cluster_of_ones_own", "../../integration/test_spark"),
-    "stored/sources": ("test_judge", "test_cases"),
-    "judging/warm_up": ("test_jvm", "../../integration/test_spark"),
+    "stored/sources": ("test_keys", "test_judge", "test_cases"),
+    "judging/warm_up": ("test_right_run", "test_jvm", "../../integration/test_spark"),
     "judging/python_workers": ("test_judge_told", "../../integration/test_spark"),
 }
 """By file of the checkers that no history judges: how histories are read, how Spark is started, and what

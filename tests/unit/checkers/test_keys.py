@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from checkers.judging.right_run import write_right_run
 from checkers.judging.stored_runs import StoredRun, judge
+from checkers.judging.warm_up import INPUTS
 from checkers.spark.checkpoint import here
 from checkers.spark.partitions import BY_ROWS, PARTITIONS
 from checkers.stored import keys
@@ -20,7 +21,7 @@ from checkers.stored.sources import extent_of, read_sources, rows_of
 from harness.record.schema import HISTORY, LOG
 from harness.verdict import Judgement
 
-LARGEST = (1 << 59) - 1  # of an offset, where partitions go up to 6: 3 bits for 0 to 7
+LARGEST = (1 << 54) - 1  # of an offset, where partitions have 8 bits
 PLACES = [
     (tp, offset) for tp in (0, 3, 6, None) for offset in (None, -LARGEST, -1, 0, 1, 1 << 40, LARGEST)
 ] * 2
@@ -56,24 +57,24 @@ def test_the_groups_are_the_same(several: SparkSession, monkeypatch: pytest.Monk
 def test_a_place_stands_where_its_partition_and_its_offset_would(spark: SparkSession) -> None:
     told = sorted((tp, offset) for tp, offset in PLACES if tp is not None and offset is not None)
     frame = spark.createDataFrame(list(reversed(told)), "tp int, offset bigint")
-    ordered = frame.selectExpr("*", Packing(60, 7).place).orderBy("place").collect()
+    ordered = frame.selectExpr("*", Packing(55, 255).place).orderBy("place").collect()
     assert [(row.tp, row.offset) for row in ordered] == told
 
 
-MOST = (1 << 59) - 1
+MOST = (1 << 54) - 1
 
 
 @pytest.mark.parametrize(
     ("tps", "offsets", "packed"),
     [
-        ((0, 6), (-MOST, MOST), True),  # 7 is no partition's: 3 bits
-        ((0, 6), (0, MOST + 1), False),
-        ((0, 6), (-MOST - 1, 0), False),
-        ((0, 7), (0, MOST >> 1), True),  # 8 is no partition's
-        ((0, 7), (0, (MOST >> 1) + 1), False),
+        ((0, 254), (-MOST, MOST), True),  # 255 is no partition's: 8 bits
+        ((0, 254), (0, MOST + 1), False),
+        ((0, 254), (-MOST - 1, 0), False),
+        ((0, 255), (0, MOST >> 8), True),  # 16 bits
+        ((0, 255), (0, (MOST >> 8) + 1), False),
         ((-1, 6), (0, 1), False),
-        ((0, (1 << 31) - 2), (0, (1 << 31) - 1), True),
-        ((0, (1 << 31) - 2), (0, 1 << 31), False),
+        ((0, (1 << 31) - 1), (0, (1 << 30) - 1), True),
+        ((0, (1 << 31) - 1), (0, 1 << 30), False),
         (None, (0, 1), False),
         ((0, 1), None, False),
     ],
@@ -84,21 +85,25 @@ def test_what_does_not_fit_is_not_packed(
     packing = packing_of(Extent(7, tps, offsets))
     assert (packing is not None) is packed
     if packing and tps:
-        assert (tps[1] + 1) << packing.bits < 1 << 63
+        assert tps[1] < packing.no_tp and packing.no_tp << packing.bits < 1 << 63
 
 
 RUN = 691748307533903680
 RIGHT = Extent(RUN, (0, 3), (0, 40))
 
 
-def changed(folder: Path, table: str, change: dict[str, object], **options: object) -> Extent | None:
-    """What is known of a right run, when one row more stands in a table, as the first one but for what is changed."""
+def changed(
+    folder: Path, table: str, change: dict[str, object], size: int = 1, **options: object
+) -> Extent | None:
+    """What is known of a right run, when one row more stands in a table, as the first one but for what is changed.
+    `size`: rows of each part of a file.
+    """
     write_right_run(folder, 29)
     for path in folder.glob("*/*.parquet"):
         rows = [row | {"run": RUN} for row in pq.read_table(path).to_pylist()]
         if path.stem == table:
             rows.append(rows[0] | change)
-        pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(path)), path, row_group_size=1, **options)
+        pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(path)), path, row_group_size=size, **options)
     files = sorted(folder.glob("*/*.parquet"))
     return extent(RUN, ((path.stem, pq.read_metadata(path)) for path in files))
 
@@ -137,8 +142,11 @@ def test_other_columns_are_no_places(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("table", ["polls", "journals", "replicas"])
 @pytest.mark.parametrize("run", [RUN + 1, None])
-def test_rows_of_another_run_are_not_taken_for_its_own(tmp_path: Path, table: str, run: int | None) -> None:
-    assert changed(tmp_path, table, {"run": run}) is None
+@pytest.mark.parametrize("size", [1, 1000])
+def test_rows_of_another_run_are_not_taken_for_its_own(
+    tmp_path: Path, table: str, run: int | None, size: int
+) -> None:
+    assert changed(tmp_path, table, {"run": run}, size) is None
 
 
 def test_a_file_that_does_not_say_is_not_trusted(tmp_path: Path) -> None:
@@ -164,17 +172,30 @@ def test_nothing_is_known_of_several_runs(spark: SparkSession, tmp_path: Path) -
     s = read_sources(spark, [alone])
     known = extent_of(s)
     assert known is not None and known.run == 0
+    other = CASES[1].alone(tmp_path / "other", runs[1])
+    assert extent_of(read_sources(spark, [alone, other])) is None, "each has a folder of its own"
     assert extent_of({**s, "polls": s["polls"].where("false")}) == known
     assert rows_of(s["polls"]) == s["polls"].count()
     assert rows_of(s["polls"].where("offset >= 0")) is None
 
 
-@pytest.mark.parametrize(("most", "sent"), [(3, True), (2, False)])
+def test_what_the_files_of_a_run_say(spark: SparkSession, tmp_path: Path) -> None:
+    write_right_run(tmp_path, INPUTS)
+    path = tmp_path / "log" / "offsets.parquet"
+    rows = pq.read_table(path).to_pylist()
+    rows[0]["log_offset"] = FAR
+    pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(path)), path)
+    s = read_sources(spark, [StoredRun(0, tmp_path)])
+    assert extent_of(s) == Extent(0, (0, 3), (0, FAR))
+    assert rows_of(s["ops"]) == s["ops"].count() > INPUTS
+
+
+@pytest.mark.parametrize(("rows", "sent"), [(3, True), (4, False), (None, False)])
 def test_few_operations_are_sent_to_every_task(
-    several: SparkSession, monkeypatch: pytest.MonkeyPatch, most: int, sent: bool
+    several: SparkSession, monkeypatch: pytest.MonkeyPatch, rows: int | None, sent: bool
 ) -> None:
-    monkeypatch.setattr(keys, "SENT_ROWS", most)
-    monkeypatch.setattr(keys, "rows_of", lambda ops: 3)
+    monkeypatch.setattr(keys, "SENT_ROWS", 3)
+    monkeypatch.setattr(keys, "rows_of", lambda ops: rows)
     asked = by_operation({"ops": several.range(3)}, several.range(3))
     plan = several.range(9).join(asked, on="id")._jdf.queryExecution().logical().toString()  # type: ignore[operator]
     assert ("strategy=broadcast" in plan) is sent
@@ -197,24 +218,45 @@ def test_alone_and_packed_a_run_is_judged_as_among_others(
     packings = []
     monkeypatch.setattr(keys, "packing_of", lambda known: packings.append(packing_of(known)) or packings[-1])
     of_each = {next(iter(one.anomalies)): name for name, one in judged.items() if one.anomalies}
-    wanted = [*sorted(of_each.values())[::12], next(case.name for case in CASES if not case.history.log)]
+    wanted = [*sorted(of_each.values())[::20], next(case.name for case in CASES if not case.history.log)]
     runs = store(tmp_path)
     differences = []
     for run, case in enumerate(CASES):
         if case.name in wanted:
             alone = judge(several, [case.alone(tmp_path / f"run-{run}", runs[run])])[run]
             differences.append(case.differs(alone))
-    assert len(differences) > 3 and not any(differences)
+    assert len(differences) > 2 and not any(differences)
     assert packings and all(packings)
 
 
-def test_without_journals_the_same_is_said(several: SparkSession, tmp_path: Path) -> None:
+def test_without_journals_places_are_packed_too(
+    several: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packings = []
+    monkeypatch.setattr(keys, "packing_of", lambda known: packings.append(packing_of(known)) or packings[-1])
     write_right_run(tmp_path, 30)
-    blind = StoredRun(0, tmp_path, 0.0, healed_ns=0, session_ms=45_000, blind=True)
-    packed = judge(several, [blind])[0]
-    several.conf.set(PARTITIONS, "1")
-    assert judge(several, [blind])[0] == packed
-    assert packed.anomalies == {} and packed.coverage
+    run = StoredRun(0, tmp_path, 0.0, healed_ns=0, session_ms=45_000, blind=True)
+    blind = judge(several, [run])[0]
+    assert blind.anomalies == {} and blind.broken == {} and blind.coverage["outputs"] == 30
+    assert packings and all(packings)
+
+
+def test_runs_in_folders_of_their_own_are_not_merged(several: SparkSession, tmp_path: Path) -> None:
+    runs = store(tmp_path)
+    apart = [CASES[run].alone(tmp_path / f"run-{run}", runs[run]) for run in (0, 1)]
+    judgements = judge(several, apart)
+    assert [CASES[run].differs(judgements[run]) for run in (0, 1)] == [None, None]
+
+
+def test_products_of_tables_may_be_forbidden(several: SparkSession, tmp_path: Path) -> None:
+    """Tables are joined by `run` alone: it must stay a key where there is but one."""
+    write_right_run(tmp_path, 30)
+    several.conf.set("spark.sql.crossJoin.enabled", "false")
+    try:
+        judgement = judge(several, [StoredRun(0, tmp_path, 0.0, healed_ns=0, session_ms=45_000)])[0]
+    finally:
+        several.conf.unset("spark.sql.crossJoin.enabled")
+    assert judgement.anomalies == {} and judgement.broken == {}
 
 
 def test_a_run_that_shares_its_folder_keeps_its_rows(

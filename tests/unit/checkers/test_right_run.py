@@ -11,8 +11,10 @@ from checkers.judging.right_run import TAKEN, X, write_right_run
 from checkers.judging.stored_runs import StoredRun, judge
 from checkers.judging.warm_up import INPUTS, warm_up
 from checkers.registry import STORE_CHECKERS
-from checkers.spark.partitions import BY_ROWS, PARTITIONS, in_one, in_several
+from checkers.spark.partitions import BY_ROWS, PARTITIONS, in_one, in_several, partitioned
+from checkers.spark.session import _warm_up
 from checkers.stored.sources import HERE_ROWS
+from harness.errors import AnalysisFailed, EnvironmentFailure
 
 LEFT_OUT = {"aggregate-mismatch"}
 """It states no sum; all others are checked."""
@@ -52,18 +54,44 @@ def test_a_large_one_is_judged_in_several_partitions(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, large: bool
 ) -> None:
     seen = []
-    monkeypatch.setattr(
-        "checkers.judging.warm_up.judge", lambda spark, runs: seen.append(spark.conf.get(PARTITIONS))
-    )
+
+    def judged(spark: SparkSession, runs: object) -> None:
+        with partitioned(spark, lambda: 0):
+            seen.append((spark.conf.get(PARTITIONS), in_one(spark)))
+
+    monkeypatch.setattr("checkers.judging.warm_up.judge", judged)
     before = {key: spark.conf.get(key, None) for key in (PARTITIONS, BY_ROWS)}
     spark.conf.set(BY_ROWS, "yes")
+    spark.conf.set(PARTITIONS, "7")
     try:
         warm_up(spark, tmp_path, large=large)
-        assert seen == ["2" if large else before[PARTITIONS]]
-        assert spark.conf.get(BY_ROWS) == "yes" and spark.conf.get(PARTITIONS) == before[PARTITIONS]
+        assert seen == [("2", False) if large else ("1", True)]
+        assert spark.conf.get(BY_ROWS) == "yes" and spark.conf.get(PARTITIONS) == "7"
         spark.conf.unset(BY_ROWS)
         with in_several(spark):  # the user has said how many
-            assert spark.conf.get(PARTITIONS) == before[PARTITIONS] and not in_one(spark)
+            assert spark.conf.get(PARTITIONS) == "7"
     finally:
         for key, value in before.items():
             spark.conf.set(key, value or "")
+
+
+@pytest.mark.parametrize("error", [AnalysisFailed("a query failed"), OSError("no space left")])
+def test_a_warm_up_that_fails_costs_no_verdict(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    def warm(spark: SparkSession, folder: Path) -> None:
+        raise error
+
+    _warm_up(warm, spark, tmp_path)
+    assert f"Spark is not warmed up ({error})" in caplog.text
+
+
+def test_a_warm_up_in_which_spark_ended_is_no_start(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def warm(spark: SparkSession, folder: Path) -> None:
+        raise EnvironmentFailure("Spark ended")
+
+    monkeypatch.setattr("checkers.spark.errors.has_ended", lambda: True)
+    with pytest.raises(EnvironmentFailure):
+        _warm_up(warm, spark, tmp_path)
