@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from checkers.stored.sources import StoredRun
 from harness.history import SENTINEL_VALUE, Isolation, Role
 from harness.record.schema import HISTORY, LOG
 
@@ -26,7 +27,7 @@ FEEDER, WORKER = 1, 2
 GROUP: Row = {"stage": "s", "group": "g"}
 
 
-def write_right_run(folder: Path, inputs: int) -> None:
+def write_right_run(folder: Path, inputs: int) -> StoredRun:
     """Such a run, as number 0, in a store folder; with so many inputs, or a few more: transactions are whole."""
     tables = right_run(-(-inputs // TAKEN))
     for kind, schemas in (("history", HISTORY), ("log", LOG)):
@@ -34,6 +35,7 @@ def write_right_run(folder: Path, inputs: int) -> None:
         for table, schema in schemas.items():
             rows = [row | {"run": 0} for row in tables[table]]
             pq.write_table(pa.Table.from_pylist(rows, schema=schema), folder / kind / f"{table}.parquet")
+    return StoredRun(0, folder, 0.0, healed_ns=0, session_ms=45_000)
 
 
 def right_run(transactions: int) -> Mapping[str, list[Row]]:

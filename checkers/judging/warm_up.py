@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from checkers.judging.right_run import write_right_run
-from checkers.judging.stored_runs import StoredRun, judge
+from checkers.judging.stored_runs import judge
 from checkers.spark.partitions import in_several
 from checkers.spark.session import SparkSettings, session
 from checkers.stored.sources import HERE_ROWS
@@ -30,8 +30,7 @@ def warm_up(spark: SparkSession, scratch: Path | None = None, *, large: bool = F
     """
     several = in_several(spark) if large else nullcontext()
     with several, tempfile.TemporaryDirectory(prefix="fencepost-warm-", dir=scratch) as folder:
-        write_right_run(Path(folder), INPUTS)
-        judge(spark, [StoredRun(0, Path(folder), 0.0, healed_ns=0, session_ms=45_000)])
+        judge(spark, [write_right_run(Path(folder), INPUTS)])
 
 
 if __name__ == "__main__":

@@ -163,14 +163,16 @@ def _connect(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes
         if not settings.local:
             prepare(spark, settings.conf, folder, settings.needed)
         elif settings.warm_up:  # with files that other machines would not see
-            _warm_up(settings.warm_up, spark, folder)  # which goes with the JVM, whatever ends us
+            _try_to_warm_up(settings.warm_up, spark, folder)  # which goes with the JVM, whatever ends us
     except BaseException:
         _stop(spark)
         raise
     return spark
 
 
-def _warm_up(warm_up: "Callable[[SparkSession, Path], object]", spark: "SparkSession", folder: Path) -> None:
+def _try_to_warm_up(
+    warm_up: "Callable[[SparkSession, Path], object]", spark: "SparkSession", folder: Path
+) -> None:
     """A Spark that is cold judges all the same; one that has ended does not."""
     from checkers.spark.errors import has_ended
 

@@ -1,6 +1,6 @@
 """All cases are judged together, as runs of one store, in one Spark job."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 
 import pytest
@@ -8,6 +8,7 @@ from cases import CASES, FAMILIES, store
 from pyspark.sql import SparkSession
 
 from checkers.judging.stored_runs import judge
+from checkers.spark.partitions import BY_ROWS, PARTITIONS
 from checkers.stored.sources import read_sources
 from checkers.stored.tables import Tables, make_tables
 from harness.verdict import Judgement
@@ -27,3 +28,23 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Map
     """What the checkers say of each case, by its name."""
     judgements = judge(spark, store(tmp_path_factory.mktemp("store")))
     return {case.name: judgements[run] for run, case in enumerate(CASES)}
+
+
+@pytest.fixture
+def settings(spark: SparkSession) -> Iterator[SparkSession]:
+    """Settings that a test may change."""
+    before = {key: spark.conf.get(key, None) for key in (BY_ROWS, PARTITIONS)}
+    yield spark
+    for key, value in before.items():
+        if value is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, value)
+
+
+@pytest.fixture
+def several(settings: SparkSession) -> SparkSession:
+    """Rows go through three tasks."""
+    settings.conf.unset(BY_ROWS)
+    settings.conf.set(PARTITIONS, "3")
+    return settings

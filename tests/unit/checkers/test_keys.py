@@ -1,6 +1,6 @@
 """Keys that are made one number: the groups stay the same, and nothing is packed that may not fit."""
 
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,10 +10,9 @@ from cases import CASES, store
 from pyspark.sql import SparkSession
 
 from checkers.judging.right_run import write_right_run
-from checkers.judging.stored_runs import StoredRun, judge
+from checkers.judging.stored_runs import judge
 from checkers.judging.warm_up import INPUTS
 from checkers.spark.checkpoint import here
-from checkers.spark.partitions import BY_ROWS, PARTITIONS
 from checkers.stored import keys
 from checkers.stored.extents import OFFSETS, PLACED, TPS, Extent, extent
 from checkers.stored.keys import PLACE, Packing, by_operation, grouped, packing_of
@@ -28,14 +27,11 @@ PLACES = [
 
 
 @pytest.fixture
-def several(spark: SparkSession) -> Iterator[SparkSession]:
-    """Rows go through three tasks."""
-    before = {key: spark.conf.get(key, None) for key in (BY_ROWS, PARTITIONS)}
-    spark.conf.unset(BY_ROWS)
-    spark.conf.set(PARTITIONS, "3")
-    yield spark
-    for key, value in before.items():
-        spark.conf.set(key, value or "")
+def packings(monkeypatch: pytest.MonkeyPatch) -> list[Packing | None]:
+    """How places were packed, each time that it was asked."""
+    asked: list[Packing | None] = []
+    monkeypatch.setattr(keys, "packing_of", lambda known: asked.append(packing_of(known)) or asked[-1])
+    return asked
 
 
 def test_the_groups_are_the_same(several: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,12 +176,12 @@ def test_nothing_is_known_of_several_runs(spark: SparkSession, tmp_path: Path) -
 
 
 def test_what_the_files_of_a_run_say(spark: SparkSession, tmp_path: Path) -> None:
-    write_right_run(tmp_path, INPUTS)
+    run = write_right_run(tmp_path, INPUTS)
     path = tmp_path / "log" / "offsets.parquet"
     rows = pq.read_table(path).to_pylist()
     rows[0]["log_offset"] = FAR
     pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(path)), path)
-    s = read_sources(spark, [StoredRun(0, tmp_path)])
+    s = read_sources(spark, [run])
     assert extent_of(s) == Extent(0, (0, 3), (0, FAR))
     assert rows_of(s["ops"]) == s["ops"].count() > INPUTS
 
@@ -212,11 +208,13 @@ def test_every_table_with_places_is_looked_at() -> None:
 
 
 def test_alone_and_packed_a_run_is_judged_as_among_others(
-    several: SparkSession, judged: dict[str, Judgement], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    several: SparkSession,
+    judged: dict[str, Judgement],
+    packings: list[Packing | None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(keys, "SENT_ROWS", 0)  # and joins are planned by Spark
-    packings = []
-    monkeypatch.setattr(keys, "packing_of", lambda known: packings.append(packing_of(known)) or packings[-1])
     of_each = {next(iter(one.anomalies)): name for name, one in judged.items() if one.anomalies}
     wanted = [*sorted(of_each.values())[::20], next(case.name for case in CASES if not case.history.log)]
     runs = store(tmp_path)
@@ -230,13 +228,9 @@ def test_alone_and_packed_a_run_is_judged_as_among_others(
 
 
 def test_without_journals_places_are_packed_too(
-    several: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    several: SparkSession, packings: list[Packing | None], tmp_path: Path
 ) -> None:
-    packings = []
-    monkeypatch.setattr(keys, "packing_of", lambda known: packings.append(packing_of(known)) or packings[-1])
-    write_right_run(tmp_path, 30)
-    run = StoredRun(0, tmp_path, 0.0, healed_ns=0, session_ms=45_000, blind=True)
-    blind = judge(several, [run])[0]
+    blind = judge(several, [replace(write_right_run(tmp_path, 30), blind=True)])[0]
     assert blind.anomalies == {} and blind.broken == {} and blind.coverage["outputs"] == 30
     assert packings and all(packings)
 
@@ -250,10 +244,10 @@ def test_runs_in_folders_of_their_own_are_not_merged(several: SparkSession, tmp_
 
 def test_products_of_tables_may_be_forbidden(several: SparkSession, tmp_path: Path) -> None:
     """Tables are joined by `run` alone: it must stay a key where there is but one."""
-    write_right_run(tmp_path, 30)
+    run = write_right_run(tmp_path, 30)
     several.conf.set("spark.sql.crossJoin.enabled", "false")
     try:
-        judgement = judge(several, [StoredRun(0, tmp_path, 0.0, healed_ns=0, session_ms=45_000)])[0]
+        judgement = judge(several, [run])[0]
     finally:
         several.conf.unset("spark.sql.crossJoin.enabled")
     assert judgement.anomalies == {} and judgement.broken == {}

@@ -8,11 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from checkers.judging.right_run import TAKEN, X, write_right_run
-from checkers.judging.stored_runs import StoredRun, judge
+from checkers.judging.stored_runs import judge
 from checkers.judging.warm_up import INPUTS, warm_up
 from checkers.registry import STORE_CHECKERS
 from checkers.spark.partitions import BY_ROWS, PARTITIONS, in_one, in_several, partitioned
-from checkers.spark.session import _warm_up
+from checkers.spark.session import _try_to_warm_up
 from checkers.stored.sources import HERE_ROWS
 from harness.errors import AnalysisFailed, EnvironmentFailure
 
@@ -21,8 +21,7 @@ LEFT_OUT = {"aggregate-mismatch"}
 
 
 def test_nothing_is_wrong_with_it(spark: SparkSession, tmp_path: Path) -> None:
-    write_right_run(tmp_path, 10)
-    judged = judge(spark, [StoredRun(0, tmp_path, 0.0, healed_ns=0, session_ms=45_000)])[0]
+    judged = judge(spark, [write_right_run(tmp_path, 10)])[0]
     assert judged.anomalies == {}
     assert judged.broken == {}
     own = {anomaly for checker in STORE_CHECKERS for anomaly in checker.anomalies}
@@ -30,14 +29,14 @@ def test_nothing_is_wrong_with_it(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_with_another_marker_it_is_wrong(spark: SparkSession, tmp_path: Path) -> None:
-    write_right_run(tmp_path, 10)
+    run = write_right_run(tmp_path, 10)
     path = tmp_path / "log" / "batches.parquet"
     rows = pq.read_table(path).to_pylist()
     for row in rows:
         if (row["tp"], row["base_offset"]) == (X, TAKEN):
             row["marker"] = "abort"
     pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(path)), path)
-    judged = judge(spark, [StoredRun(0, tmp_path, 0.0, healed_ns=0, session_ms=45_000)])[0]
+    judged = judge(spark, [run])[0]
     assert {"lost-commit", "dirty-read", "lost-input"} <= judged.anomalies.keys()
 
 
@@ -51,7 +50,7 @@ def test_its_large_tables_are_read_from_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("large", [False, True])
 def test_a_large_one_is_judged_in_several_partitions(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, large: bool
+    settings: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, large: bool
 ) -> None:
     seen = []
 
@@ -60,19 +59,18 @@ def test_a_large_one_is_judged_in_several_partitions(
             seen.append((spark.conf.get(PARTITIONS), in_one(spark)))
 
     monkeypatch.setattr("checkers.judging.warm_up.judge", judged)
-    before = {key: spark.conf.get(key, None) for key in (PARTITIONS, BY_ROWS)}
-    spark.conf.set(BY_ROWS, "yes")
-    spark.conf.set(PARTITIONS, "7")
-    try:
-        warm_up(spark, tmp_path, large=large)
-        assert seen == [("2", False) if large else ("1", True)]
-        assert spark.conf.get(BY_ROWS) == "yes" and spark.conf.get(PARTITIONS) == "7"
-        spark.conf.unset(BY_ROWS)
-        with in_several(spark):  # the user has said how many
-            assert spark.conf.get(PARTITIONS) == "7"
-    finally:
-        for key, value in before.items():
-            spark.conf.set(key, value or "")
+    settings.conf.set(BY_ROWS, "yes")
+    settings.conf.set(PARTITIONS, "7")
+    warm_up(settings, tmp_path, large=large)
+    assert seen == [("2", False) if large else ("1", True)]
+    assert settings.conf.get(BY_ROWS) == "yes" and settings.conf.get(PARTITIONS) == "7"
+
+
+def test_how_many_is_left_alone_where_the_user_says_it(settings: SparkSession) -> None:
+    settings.conf.unset(BY_ROWS)
+    settings.conf.set(PARTITIONS, "7")
+    with in_several(settings):
+        assert settings.conf.get(PARTITIONS) == "7"
 
 
 @pytest.mark.parametrize("error", [AnalysisFailed("a query failed"), OSError("no space left")])
@@ -82,7 +80,7 @@ def test_a_warm_up_that_fails_costs_no_verdict(
     def warm(spark: SparkSession, folder: Path) -> None:
         raise error
 
-    _warm_up(warm, spark, tmp_path)
+    _try_to_warm_up(warm, spark, tmp_path)
     assert f"Spark is not warmed up ({error})" in caplog.text
 
 
@@ -94,4 +92,4 @@ def test_a_warm_up_in_which_spark_ended_is_no_start(
 
     monkeypatch.setattr("checkers.spark.errors.has_ended", lambda: True)
     with pytest.raises(EnvironmentFailure):
-        _warm_up(warm, spark, tmp_path)
+        _try_to_warm_up(warm, spark, tmp_path)

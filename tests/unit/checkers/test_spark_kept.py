@@ -1,6 +1,5 @@
 """What Spark keeps is freed at the end, and shuffles have as many partitions as there is to shuffle."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -75,18 +74,6 @@ def test_pieces_without_rows_hide_no_others(spark: SparkSession) -> None:
 )
 def test_there_are_as_many_partitions_as_the_rows_need(rows: int, tasks: int, partitions: int) -> None:
     assert needed(rows, 256, tasks) == partitions
-
-
-@pytest.fixture
-def settings(spark: SparkSession) -> Iterator[SparkSession]:
-    """Settings that a test may change."""
-    before = {key: spark.conf.get(key, None) for key in (BY_ROWS, PARTITIONS)}
-    yield spark
-    for key, value in before.items():
-        if value is None:
-            spark.conf.unset(key)
-        else:
-            spark.conf.set(key, value)
 
 
 def test_they_are_left_alone_where_the_user_says_how_many(settings: SparkSession) -> None:

@@ -11,7 +11,6 @@ from checkers.findings.rules import Rule, Suspect
 from checkers.judging.hints import count
 from checkers.judging.stored_runs import judge
 from checkers.registry import STORE_CHECKERS
-from checkers.spark.partitions import BY_ROWS, PARTITIONS
 from checkers.stored.tables import Tables
 from harness.verdict import Judgement
 
@@ -84,15 +83,8 @@ def test_a_run_is_judged_alone_as_it_is_among_others(
 
 
 def test_in_several_partitions_the_same_is_said(
-    spark: SparkSession, judged: dict[str, Judgement], tmp_path: Path
+    several: SparkSession, judged: dict[str, Judgement], tmp_path: Path
 ) -> None:
-    before = {key: spark.conf.get(key, None) for key in (BY_ROWS, PARTITIONS)}
-    spark.conf.unset(BY_ROWS)
-    spark.conf.set(PARTITIONS, "3")
-    try:
-        judgements = judge(spark, store(tmp_path))
-    finally:
-        for key, value in before.items():
-            spark.conf.set(key, value or "")
+    judgements = judge(several, store(tmp_path))
     differences = [case.differs(judgements[run]) for run, case in enumerate(CASES)]
     assert [one for one in differences if one is not None] == []

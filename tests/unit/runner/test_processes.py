@@ -42,7 +42,7 @@ def test_what_is_heard_while_one_looks_is_not_forgotten(
         return False
 
     monkeypatch.setattr("harness.runner.processes.is_up", meanwhile)
-    with fake_run(tmp_path, Script("while True: time.sleep(600)")) as run:
+    with fake_run(tmp_path, Script("for command in commands:\n    break")) as run:
         worker = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([worker])
         assert worker.heard.ready
