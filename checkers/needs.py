@@ -14,10 +14,14 @@ NEEDS = {
     "log": Reason("no-logs", "no broker logs in this history", remedy=_LOCAL),
     "offsets": Reason("no-offsets-log", "no log of __consumer_offsets in this history", remedy=_LOCAL),
     "offsets-within": Reason(
-        "no-offsets-within", "no offset of this history was committed within a transaction"
+        "no-offsets-within",
+        "no offset of this history was committed within a transaction",
+        remedy="run a pipeline that commits its offsets in its transactions (`sendOffsetsToTransaction`)",
     ),
     "group-offsets": Reason(
-        "no-group-offsets", "a stage keeps its offsets in a place of its own, where nobody reads them"
+        "no-group-offsets",
+        "a stage keeps its offsets in a place of its own, where nobody reads them",
+        remedy="run a pipeline that commits the offsets of its group to Kafka",
     ),
     "transactions": Reason(
         "no-transactions-log", "no whole log of __transaction_state in this history", remedy=_LOCAL

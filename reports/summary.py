@@ -90,15 +90,15 @@ def _what_was_found(anomalies: Mapping[str, Found], faults: Sequence[FaultReport
         return "the evidence contradicts itself"
     causes = [(name, found) for name, found in bad if found.because not in anomalies] or bad
     words = listed([counted(name, found) for name, found in causes], 3)
-    moments = sorted(_moments(causes))
-    last = fault_before(faults, moments[0]) if moments else None
-    if last is None:
+    before = [fault_before(faults, moment_s) for moment_s in sorted(_moments(causes))]
+    if not before or before[0] is None:
         return words
+    after = list(dict.fromkeys(struck(fault) for fault in before if fault))
     # Beyond the examples there may be an earlier one.
     whole = all(found.count <= len(found.examples) for _, found in causes)
-    return (
-        f"{words}, after {struck(last)}" if whole else f"{words}; all examples shown are after {struck(last)}"
-    )
+    if len(after) > 1:
+        return f"{words}; {'they' if whole else 'the examples shown'} follow different faults: {listed(after, 3)}"
+    return f"{words}, after {after[0]}" if whole else f"{words}; all examples shown are after {after[0]}"
 
 
 def _moments(found: Iterable[tuple[str, Found]]) -> Iterator[float]:

@@ -9,7 +9,8 @@ from markupsafe import Markup
 
 from harness.telling import words
 from reports.charts.lines import Dot, Line, lines
-from reports.html.page import WIDTHS, Drawings, policy
+from reports.html.drawings import WIDTHS, Drawings
+from reports.html.page import policy
 from reports.html.template import template
 
 _HERE = Path(__file__).parent

@@ -9,66 +9,32 @@ import base64
 import hashlib
 import math
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from markupsafe import Markup
 
 from harness.reasons import Reason
 from harness.telling import requests, words
-from harness.telling.example import Example, fate, named_offset, named_operation, named_place, operations_of
+from harness.telling.example import fate, named_offset, named_operation, named_place, operations_of
 from harness.verdict import FaultReport, Found, Validity, Verdict, lacking
+from reports import under_way
 from reports.charts import by_logs, gantt, over_time, series
 from reports.html import excerpts, folder
+from reports.html.drawings import WIDTHS, Drawings
+from reports.html.findings import MOST_EXAMPLES, finding
 from reports.html.template import template
 from reports.summary import causes_first
-from reports.told import counted, meaning, permitted, sentences, unsettled
+from reports.told import unsettled
 
-MOST_EXAMPLES = 10
 FALLBACK = "repeat the run with a longer `--time-limit` or another `--seed`"
 MORE_LOGS = "run it on a local cluster, of which all logs are read"
-WIDTHS = (920, 350)
-"""Every drawing is made twice, for a desk and for a hand; the style sheet shows one of them."""
 _HERE = Path(__file__).parent
-
-
-@dataclass(frozen=True)
-class Drawings:
-    """One picture in all widths; empty if there was nothing to draw."""
-
-    wide: Markup | None
-    narrow: Markup | None
-
-    def __bool__(self) -> bool:
-        return self.wide is not None
-
-
-@dataclass(frozen=True)
-class Shown:
-    """An example of a finding, ready for the template."""
-
-    ident: str
-    sentence: str
-    example: Example
-    timeline: Drawings
-    raw: str
-
-
-@dataclass(frozen=True)
-class Finding:
-    """An anomaly, ready for the template."""
-
-    name: str
-    ident: str
-    found: Found
-    counted: str
-    permitted: str
-    meaning: str
-    shown: Sequence[Shown]
 
 
 def draw(folder_path: Path, verdict: Verdict) -> str:
@@ -79,7 +45,10 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
     lines = excerpts.Excerpts(folder_path, operations_of(_examples(ordered)))
     ends = [fault.end_s if fault.end_s is not None else fault.start_s for fault in faults]
     measured = _measured(contents, at_least_s=max(ends, default=1.0))
-    findings = [_finding(name, found, faults) for name, found in ordered]
+    traces = _wall_ms(contents) is not None and (folder_path / "history" / "ops.parquet").is_file()
+    trace = f"fencepost trace {shlex.quote(verdict.history)}" if traces else ""
+    findings = [finding(name, found, faults, trace) for name, found in ordered]
+    met, trouble = _met(folder_path, faults) if not measured.missing else ([], [])
     style, script = ((_HERE / f"report.{kind}").read_text() for kind in ("css", "js"))
     filters = {
         "show": words.printable,
@@ -102,9 +71,10 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         contents=contents,
         facts=contents.facts,
         faults=faults,
-        bad=[finding for finding in findings if not finding.found.allowed],
-        warnings=[finding for finding in findings if finding.found.warning],
-        allowed=[finding for finding in findings if finding.found.allowed and not finding.found.warning],
+        met=met,
+        bad=[one for one in findings if not one.found.allowed],
+        warnings=[one for one in findings if one.found.warning],
+        allowed=[one for one in findings if one.found.allowed and not one.found.warning],
         lines=lines,
         series=measured,
         over_time=Drawings(*(over_time.over_time(measured, faults, width) for width in WIDTHS)),
@@ -118,7 +88,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         requests=list(requests.rows(verdict.requests)),
         command=_command(verdict, contents),
         enclosed=folder.enclosed(folder_path, len(verdict.line().encode()) + 1),
-        missing=[*contents.missing, *measured.missing],
+        missing=[*contents.missing, *measured.missing, *trouble],
     )
 
 
@@ -162,32 +132,6 @@ def _examples(ordered: Sequence[tuple[str, Found]]) -> Iterator[Mapping[str, Any
         yield from found.examples[:MOST_EXAMPLES]
 
 
-def _finding(name: str, found: Found, faults: Sequence[FaultReport]) -> Finding:
-    shown = []
-    told = zip(found.examples[:MOST_EXAMPLES], sentences(name, found), strict=False)
-    for number, (body, said) in enumerate(told, 1):
-        example = Example(body)
-        ident = f"{_ident(name)}-{number}"
-        timeline = Drawings(*(gantt.operations(f"{ident}-time", example, faults, width) for width in WIDTHS))
-        shown.append(Shown(ident, said, example, timeline, words.printable(body, 4000)))
-    label = words.printable(name, 60)
-    return Finding(
-        label, f"{_ident(name)}-all", found, counted(name, found), permitted(found), meaning(found), shown
-    )
-
-
-def _ident(name: str) -> str:
-    """An anomaly's name as part of an anchor, whatever it holds."""
-    plain = "".join(
-        character if character.isascii() and character.isalnum() else "-" for character in name[:60]
-    )
-    return (
-        plain
-        if plain == name
-        else f"{plain}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
-    )
-
-
 def policy(style: str, script: str) -> str:
     """Nothing may be loaded, and of inline code only these two run."""
 
@@ -225,6 +169,14 @@ def _measured(contents: folder.Contents, at_least_s: float) -> series.Series:
     return by_logs.read(contents.folder, stages, by_logs.Clock(wall_ms, _end_s(contents)), at_least_s)
 
 
+def _met(folder_path: Path, faults: Sequence[FaultReport]) -> tuple[list[str], list[str]]:
+    """What each fault met, and what kept that from being told."""
+    try:
+        return under_way.told(folder_path, faults), []
+    except (OSError, pa.ArrowException) as error:
+        return [], [words.printable(f"what the faults met: {error}", 300)]
+
+
 def _end_s(contents: folder.Contents) -> float:
     """When the last phase ended, of a run that says so."""
     phases = contents.facts.phases if contents.facts else ()
@@ -259,7 +211,7 @@ def _open_ends(verdict: Verdict, contents: folder.Contents) -> Iterator[tuple[st
     for name, reason in lacking(verdict.not_checked).items():
         by_reason.setdefault(reason, []).append(name)
     for reason, names in by_reason.items():
-        yield "not checked", names, reason.text, reason.remedy or FALLBACK
+        yield "not checked", names, reason.text, reason.remedy  # a longer run lacks the same
     if verdict.unsettled.count:
         yield "unsettled", (), unsettled(verdict.unsettled), MORE_LOGS
 

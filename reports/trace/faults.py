@@ -1,12 +1,13 @@
 """The steps around a fault: whom it struck, in what, and who went on with that."""
 
-from collections.abc import Iterable
+import pyarrow.compute as pc
 
 from harness.errors import UsageError
 from harness.telling.words import several
 from harness.verdict import FaultReport
 from reports.trace.steps import Step, in_order, operations
 from reports.trace.stored import Row, StoredTables
+from reports.under_way import WORK, between, with_gone
 
 HEALING_NS = 500_000_000
 """What a heal takes, at most: whoever could not be answered is answered from then on."""
@@ -34,30 +35,20 @@ def _struck(t: StoredTables, fault: FaultReport) -> list[Row]:
     """
     struck_ns = round(fault.start_s * 1e9)
     healing_ns = max(struck_ns, round((fault.end_s or 0.0) * 1e9) - HEALING_NS)
-    ops: list[Row] = [
-        row for row in t.rows("ops", f=["txn", "send", "commit-offsets"]) if row["stage"] is not None
-    ]
-    under_way = _at(ops, struck_ns)
+    found = t.table("ops", f=WORK)
+    if found is None:
+        return []
+    ops = with_gone(found.filter(pc.is_valid(found["stage"])))
+    under_way: list[Row] = between(ops, struck_ns, struck_ns).to_pylist()
     worker, own = fault.details.get("worker"), fault.details.get("transactional_id")
     if worker is not None:
-        mine = [row for row in ops if row["journal"] == worker]
-        before = sorted((row for row in mine if row["call_ns"] <= struck_ns), key=_called)
-        first = _at(mine, struck_ns) or before[-1:]
-        return list({row["op"]: row for row in [*first, *_at(mine, healing_ns)]}.values())
+        mine = ops.filter(pc.equal(ops["journal"], worker))
+        at_first: list[Row] = between(mine, struck_ns, struck_ns).to_pylist()
+        before = mine.filter(pc.less_equal(mine["call_ns"], struck_ns))  # in the order of their calls
+        first = at_first or before.slice(max(0, len(before) - 1)).to_pylist()
+        at_last = between(mine, healing_ns, healing_ns).to_pylist()
+        return list({row["op"]: row for row in [*first, *at_last]}.values())
     return [row for row in under_way if own is not None and row["transactional_id"] == own] or under_way
-
-
-def _at(ops: Iterable[Row], time_ns: int) -> list[Row]:
-    """Those that were under way then."""
-    return [
-        row
-        for row in ops
-        if row["call_ns"] <= time_ns and (row["return_ns"] is None or row["return_ns"] >= time_ns)
-    ]
-
-
-def _called(row: Row) -> int:
-    return int(row["call_ns"])
 
 
 def _gone_on(t: StoredTables, struck: list[Row]) -> list[Row]:

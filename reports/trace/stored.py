@@ -27,14 +27,17 @@ class StoredTables:
 
     def rows(self, table: str, **wanted: Collection[object]) -> list[dict[str, Any]]:
         """The rows of which each named column has one of these values. No row where the run left no such table."""
+        found = self.table(table, **wanted)
+        return [] if found is None else list(found.to_pylist())
+
+    def table(self, table: str, **wanted: Collection[object]) -> pa.Table | None:
+        """The same as a table; None where there is no such table, or no value is wanted."""
         path = next((p for p in self._folder.glob(f"*/{table}.parquet")), None)
-        if path is None:
-            return []
         filters = [(column, "in", list(values)) for column, values in wanted.items()]
-        if any(not values for values in wanted.values()):
-            return []
+        if path is None or any(not values for values in wanted.values()):
+            return None
         try:
-            return list(pq.read_table(path, filters=filters or None).to_pylist())
+            return pq.read_table(path, filters=filters or None)
         except (OSError, pa.ArrowException) as error:
             raise UnreadableInput(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
 

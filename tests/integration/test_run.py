@@ -1,13 +1,18 @@
 """A whole run: a real cluster, real faults, a verdict, and the same verdict again from what it left."""
 
+import html
 import json
+import re
+import shlex
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pyarrow.parquet as pq
+import pytest
 
 import fencepost
 from fencepost.api import Result
+from fencepost.cli import run_command_line
 from fencepost.judges.client import shared_client
 from fencepost.judges.protocol import Request
 from harness.environment.java import java
@@ -77,7 +82,9 @@ def test_the_runs_of_a_session_share_a_judge(stored: Result) -> None:
     assert "checks" in phases
 
 
-def test_a_defect_is_caught_within_its_own_set(place: Path) -> None:
+def test_a_defect_is_caught_within_its_own_set_and_can_be_followed(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     name = "offsets-outside-transaction"  # the others: tests/chaos/test_many_runs.py
     result = fencepost.run(defect=name, time_limit=20, seed=7, store=str(place / "defects"))
     found = {
@@ -88,3 +95,11 @@ def test_a_defect_is_caught_within_its_own_set(place: Path) -> None:
     assert result.valid is False, result.explain()
     assert found, "nothing was found"
     assert found <= DEFECTS[name].anomalies, f"found beyond its set: {found - DEFECTS[name].anomalies}"
+
+    report = (result.folder / "report.html").read_text()
+    commands = [html.unescape(found) for found in re.findall(r">(fencepost trace [^<]+)</code>", report)]
+    assert commands, "the report names no command that tells what happened to an example"
+    capsys.readouterr()
+    for command in commands:
+        assert run_command_line(shlex.split(command)[1:]) == 0
+        assert "is told ok" in capsys.readouterr().out

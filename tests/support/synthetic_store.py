@@ -288,6 +288,7 @@ def write_store(folder: Path, judged: Verdict) -> Path:
         "run": {
             "id": "shop-20261121",
             "started": "2026-11-21T10:00:00Z",
+            "wall_ms_at_zero": 1_795_255_200_000,
             "seed": 42,
             "command": "fencepost run --workload shop --time-limit 60 --seed 42",
         },

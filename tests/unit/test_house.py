@@ -71,7 +71,7 @@ FLOORS = {
         "judging catalogue pages",
     ),
     "reports": (
-        "charts told",
+        "charts told under_way",
         "summary",
         "bench_console console junit suites trace",
         "html",

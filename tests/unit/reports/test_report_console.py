@@ -23,6 +23,7 @@ def test_the_last_lines_are_verdict_reason_report_and_command() -> None:
     assert lines[0] == "  reprocessed-input        3 outputs too many: their inputs took effect twice"
     assert lines[1].startswith("    first: input purchases/1 offset 812 took effect twice: ")
     assert lines[2].endswith("because of reprocessed-input")
+    assert "  step by step: fencepost trace store/shop/1 --record purchases/1@812" in lines
 
 
 def test_what_is_permitted_beside_what_counts_is_told() -> None:
@@ -38,6 +39,11 @@ def test_what_was_left_open_is_named() -> None:
     lines = last_lines(verdict(Validity.UNKNOWN), Path("s"), "c")
     assert "  1 check had no evidence; not exercised: zombie (the report says why)" in lines
     assert lines[0] == "  unknown: fault 2 (pause-worker) did not act"
+
+
+@pytest.mark.parametrize("valid", [Validity.VALID, Validity.UNKNOWN])
+def test_nothing_is_traced_where_nothing_was_found(valid: Validity) -> None:
+    assert not any("trace" in line for line in last_lines(verdict(valid), Path("s"), "c"))
 
 
 @pytest.mark.parametrize("reason", [EXTERNAL_ONLY, NO_ORDER, NO_AGGREGATE])

@@ -279,3 +279,27 @@ def test_what_was_not_tried_has_no_advice_beside_its_reason(tmp_path: Path) -> N
     judged = verdict(Validity.VALID, not_exercised={"pause-instance": "needs a pipeline of your own"})
     text = Page(draw(tmp_path, judged)).text
     assert "needs a pipeline of your own" in text and "repeat the run with a longer" not in text
+
+
+def test_what_was_not_checked_has_the_advice_of_its_reason_and_no_other(tmp_path: Path) -> None:
+    without = {"lost-write": NEEDS["healed"], "overlapping-commit": NEEDS["offsets-within"]}
+    text = Page(draw(tmp_path, verdict(Validity.VALID, not_checked=without))).text
+    assert NEEDS["healed"].text in text and "repeat the run with a longer" not in text
+    assert "run a pipeline that commits its offsets in its transactions (sendOffsetsToTransaction)" in text
+
+
+def test_an_example_says_which_command_tells_its_story(tmp_path: Path) -> None:
+    told = "Step by step: fencepost trace store/shop/20261121T100000Z --record purchases/1@812"
+    judged = verdict(Validity.INVALID)
+    assert told in Page(draw(write_store(tmp_path / "run", judged), judged)).text
+    assert "fencepost trace" not in Page(draw(tmp_path / "nothing", judged)).text
+    (tmp_path / "run/history/ops.parquet").unlink()
+    assert "fencepost trace" not in Page(draw(tmp_path / "run", judged)).text
+
+
+def test_each_fault_says_what_it_met_where_the_journals_tell(tmp_path: Path) -> None:
+    judged = verdict(Validity.VALID)
+    page = draw(write_store(tmp_path / "run", judged), judged)
+    met = re.findall(r'<td data-label="Operations under way">([^<]+)</td>', page)
+    assert len(met) == len(FAULTS) and all("when it struck; of " in words for words in met)
+    assert "Operations under way" not in draw(tmp_path / "nothing", judged)

@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from checkers.needs import NEEDS
 from harness.reasons import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER
 from harness.verdict import Found, Validity
@@ -101,3 +103,15 @@ def test_where_an_earlier_finding_may_stand_beyond_the_examples_a_fault_is_named
     more = {name: replace(found, count=found.count + 1) for name, found in judged.anomalies.items()}
     said = summarised(replace(judged, anomalies=more))
     assert said.endswith("; all examples shown are after worker shop-2.0 was paused and replaced")
+
+
+@pytest.mark.parametrize(("more", "said"), [(0, "they"), (1, "the examples shown")])
+def test_where_examples_come_after_several_faults_each_of_them_is_named(more: int, said: str) -> None:
+    judged = verdict(Validity.INVALID)
+    found = judged.anomalies["reprocessed-input"]
+    early = operation(7, call_ns=14_000_000_000, commit_ns=14_100_000_000, return_ns=None)
+    records = [{**one, "operation": early} for one in REPROCESSED["records"]]
+    examples = [{**REPROCESSED, "records": records}, *found.examples[1:]]
+    both = {"reprocessed-input": replace(found, examples=examples, count=len(examples) + more)}
+    faults = "broker 2 was killed and worker shop-2.0 was paused and replaced"
+    assert summarised(replace(judged, anomalies=both)).endswith(f"; {said} follow different faults: {faults}")

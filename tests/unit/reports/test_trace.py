@@ -192,6 +192,22 @@ def test_the_last_before_the_fault_is_told_also_where_another_was_under_way_at_t
     assert "w: w:0 is told ok" in words and "w: w:1 is told ok" in words
 
 
+@pytest.mark.parametrize(("successor", "told_of"), [("w.1", False), ("v.0", True)])
+def test_what_never_ended_was_under_way_until_its_worker_called_something_else(
+    successor: str, told_of: bool, tmp_path: Path
+) -> None:
+    history = History()
+    history.feed(3)
+    gone = history.take(0, worker="w.0", transactional_id="id-1", outcome="info", fate="abort")
+    history.rows["ops"][gone.op]["return_ns"] = None
+    history.take(1, worker=successor, pid=2, transactional_id="id-2")
+    late = history.take(2, worker="u.0", pid=3, transactional_id="id-3")
+    t = stored(tmp_path, history)
+    t.facts = struck(history, history.rows["ops"][late.op]["call_ns"] / 1e9)
+    words = told(of_fault(t, 1))
+    assert "u.0: u.0:0 is told ok" in words and any("w.0:0" in word for word in words) is told_of
+
+
 def test_of_a_worker_between_two_operations_the_last_is_told(tmp_path: Path) -> None:
     history = History()
     history.feed(2)

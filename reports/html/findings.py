@@ -1,0 +1,69 @@
+"""Each anomaly with its examples, ready for the report's template."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.telling import words
+from harness.telling.example import Example
+from harness.verdict import FaultReport, Found
+from reports.charts import gantt
+from reports.html.drawings import WIDTHS, Drawings
+from reports.told import counted, followed, meaning, permitted, sentences
+
+MOST_EXAMPLES = 10
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An example of a finding, ready for the template."""
+
+    ident: str
+    sentence: str
+    example: Example
+    timeline: Drawings
+    raw: str
+    trace: str
+    """The command that tells what happened to it, step by step; empty where none can."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An anomaly, ready for the template."""
+
+    name: str
+    ident: str
+    found: Found
+    counted: str
+    permitted: str
+    meaning: str
+    shown: Sequence[Shown]
+
+
+def finding(name: str, found: Found, faults: Sequence[FaultReport], trace: str) -> Finding:
+    """One anomaly. `trace`: the command to which an example's option is added; empty where nothing can be traced."""
+    shown = []
+    told = zip(found.examples[:MOST_EXAMPLES], sentences(name, found), strict=False)
+    for number, (body, said) in enumerate(told, 1):
+        example = Example(body)
+        ident = f"{_ident(name)}-{number}"
+        timeline = Drawings(*(gantt.operations(f"{ident}-time", example, faults, width) for width in WIDTHS))
+        option = followed(example)
+        command = f"{trace} {option}" if trace and option else ""
+        shown.append(Shown(ident, said, example, timeline, words.printable(body, 4000), command))
+    label = words.printable(name, 60)
+    return Finding(
+        label, f"{_ident(name)}-all", found, counted(name, found), permitted(found), meaning(found), shown
+    )
+
+
+def _ident(name: str) -> str:
+    """An anomaly's name as part of an anchor, whatever it holds."""
+    plain = "".join(
+        character if character.isascii() and character.isalnum() else "-" for character in name[:60]
+    )
+    return (
+        plain
+        if plain == name
+        else f"{plain}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    )
