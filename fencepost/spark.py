@@ -29,6 +29,10 @@ WORKER_DAEMON = "checkers.judging.python_workers"
 WARM_UP = "checkers.judging.warm_up"
 WARM_UP_S = (12.0, 30.0)
 """For a warm-up of which nothing is known, and at most: so long before its time limit a run begins one."""
+LARGE_WARM_UP_S = (90.0, 150.0)
+"""The same of a large run, whose pipeline leaves Spark a small part of the machine until its drain is over. A warm-up
+that goes on into the final reads makes them half as slow again.
+"""
 NEEDED = (
     "orjson",
     "pyarrow",
@@ -110,10 +114,11 @@ def starting(master: str, conf: Mapping[str, str], *, large: bool = False) -> "I
 
 def warm_up_s(found: Java, *, large: bool) -> float:
     """How long it took the last time that `begin_early` came to its end on this machine."""
+    least_s, most_s = LARGE_WARM_UP_S if large else WARM_UP_S
     try:
-        return min(max(float(_took(found, large).read_text()), WARM_UP_S[0]), WARM_UP_S[1])
+        return min(max(float(_took(found, large).read_text()), least_s), most_s)
     except (OSError, ValueError):  # the first one, or a file that another version wrote
-        return WARM_UP_S[0]
+        return least_s
 
 
 def remember_warm_up(found: Java, pending: Pending, *, large: bool) -> None:
