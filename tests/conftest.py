@@ -19,7 +19,7 @@ hypothesis_settings.register_profile(
 hypothesis_settings.load_profile("fencepost")
 
 UNIT = Path(__file__).parent / "unit"
-CLUSTERS = "tests/integration/"
+CLUSTERS = ("tests/integration/", "tests/web/")
 _SKIPPED = pytest.StashKey[dict[str, int]]()
 
 
@@ -42,7 +42,9 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
 
 
 class ClustersApart(LoadScopeScheduling):  # type: ignore[misc]  # xdist tells no types
-    """What starts clusters goes to one process, and all else to the other: two clusters never share the machine."""
+    """What starts clusters goes to one process, so that two never share the machine; what shares a Spark goes to the
+    other. The browser's tests need neither: they go where there is less to do.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         return "clusters" if nodeid.startswith(CLUSTERS) else "others"
