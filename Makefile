@@ -44,7 +44,7 @@ demo: setup
 quick: lint
 	@$(BIN)/python -P -m pytest -q -m "not spark" tests/unit
 
-# The unit tests that need no Spark; then what starts clusters beside what shares a Spark or a browser.
+# The unit tests that need no Spark; then what starts clusters, and the browser, beside what shares a Spark.
 test: setup-dev
 	@$(BIN)/python -P -m pytest -q -n 2 --dist loadfile -m light tests/unit
 	@$(BIN)/python -P -m pytest --durations=25 -n 2 --dist loadgroup -m "not light"

@@ -22,7 +22,10 @@ def conclude(evidence: Evidence, judgement: Judgement) -> Verdict:
     unmet_goals = {**facts.unmet_goals, **unmet}
     guarantee = evidence.plan.pipeline.guarantee
     waived |= _not_needed(evidence.plan.pipeline, judgement)
-    reasons = list(dict.fromkeys([*_reasons(evidence), *judgement.broken.values()]))
+    told: dict[str, Reason] = {}  # what the run says and what its tables show may be the same
+    for reason in (*_reasons(evidence), *judgement.broken.values()):
+        told.setdefault(reason.text, reason)
+    reasons = list(told.values())
     reasons += _unstruck(evidence)
     reasons += [
         Reason("goal-not-met", f"{goal} was not exercised: {why}", goal) for goal, why in unmet_goals.items()

@@ -43,7 +43,8 @@ class LineProgress:
     def say(self, text: str) -> None:
         """A line, after the seconds since the command began."""
         stream = self._stream or sys.stderr
-        print(f"[{self._clock() - self._began:6.1f} s] {text}", file=stream, flush=True)
+        stream.write(f"[{self._clock() - self._began:6.1f} s] {text}\n")  # at once: several threads tell
+        stream.flush()
 
     def tick(self, tick: Tick) -> None:
         """Tell it if the last one is old enough."""

@@ -113,12 +113,14 @@ def starting(master: str, conf: Mapping[str, str], *, large: bool = False) -> "I
 
 
 def warm_up_s(found: Java, *, large: bool) -> float:
-    """How long it took the last time that `begin_early` came to its end on this machine."""
-    least_s, most_s = LARGE_WARM_UP_S if large else WARM_UP_S
+    """How long before its time limit a run begins its Spark: as long as the last one took on this machine, within
+    bounds.
+    """
+    unknown_s, most_s = LARGE_WARM_UP_S if large else WARM_UP_S
     try:
-        return min(max(float(_took(found, large).read_text()), least_s), most_s)
+        return min(max(float(_took(found, large).read_text()), WARM_UP_S[0]), most_s)
     except (OSError, ValueError):  # the first one, or a file that another version wrote
-        return least_s
+        return unknown_s
 
 
 def remember_warm_up(found: Java, pending: Pending, *, large: bool) -> None:
@@ -133,7 +135,7 @@ def _took(found: Java, large: bool) -> Path:
 
 
 def begin_early(found: Java, master: str, conf: Mapping[str, str], inputs: float) -> Pending:
-    """Start it while a run's last seconds pass, and have it judge something small meanwhile.
+    """Start it before a run is over, and have it judge something small meanwhile.
 
     `inputs` is how many the run will have been fed: each leaves some twenty rows.
     """

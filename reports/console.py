@@ -1,14 +1,13 @@
 """What the console says of a run: its last words, and the examples below its verdict."""
 
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.telling.example import Example
 from harness.telling.words import listed, printable, several
 from harness.verdict import Found, Validity, Verdict, lacking
 from reports.summary import causes_first
-from reports.told import counted, followed, permitted, sentence
+from reports.told import counted, permitted, sentence
+from reports.trace.asked import commands
 
 WORDS = {Validity.VALID: "valid", Validity.INVALID: "INVALID", Validity.UNKNOWN: "unknown"}
 MOST_WARNINGS = 5
@@ -27,8 +26,8 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
         lines.append(f"  {name:<24} {note}{counted(name, found)}{because}{more}")
         if found.example:
             lines.append(f"    first: {sentence(anomaly, found)}")
-    if follow := _first_followed(verdict):
-        lines.append(f"  step by step: fencepost trace {shlex.quote(str(folder))} {follow}")
+    if trace := _first_trace(verdict, folder):
+        lines.append(f"  step by step: {trace}")
     lines += [f"  unknown: {printable(reason.text, 300)}" for reason in verdict.unknown_because]
     lines += [f"  warning: {printable(reason.text, 300)}" for reason in verdict.warnings[:MOST_WARNINGS]]
     left, blind = verdict.not_exercised, lacking(verdict.not_checked)
@@ -47,10 +46,12 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
     ]
 
 
-def _first_followed(verdict: Verdict) -> str:
-    """What to ask `fencepost trace` about the first example of what decided the verdict; empty if nothing did."""
-    bad = (found for _, found in causes_first(verdict.anomalies) if not found.allowed)
-    return next(filter(None, (followed(Example(found.example)) for found in bad if found.example)), "")
+def _first_trace(verdict: Verdict, folder: Path) -> str:
+    """The command that tells the story of the first example that has one, of what decided the verdict."""
+    bad = [
+        found.example for _, found in causes_first(verdict.anomalies) if found.example and not found.allowed
+    ]
+    return next(filter(None, commands(folder, bad)), "")
 
 
 def first_examples(verdict: Verdict) -> Iterator[str]:

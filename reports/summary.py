@@ -1,8 +1,8 @@
 """The reason for a verdict, in one sentence.
 
 "3 outputs were made twice for one input, after worker shop-2 was paused and replaced": what was found, causes
-before what follows from them, and the fault that struck last before the first example. "After" is
-all that the clock can say; it does not say "because".
+before what follows from them, and the faults that struck last before the examples. "After" is all that the clock
+can say; it does not say "because".
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -96,8 +96,8 @@ def _what_was_found(anomalies: Mapping[str, Found], faults: Sequence[FaultReport
     after = list(dict.fromkeys(struck(fault) for fault in before if fault))
     # Beyond the examples there may be an earlier one.
     whole = all(found.count <= len(found.examples) for _, found in causes)
-    if len(after) > 1:
-        return f"{words}; {'they' if whole else 'the examples shown'} follow different faults: {listed(after, 3)}"
+    if len(after) > 1:  # which of them came before which finding is told by the examples
+        return f"{words}; before {'them' if whole else 'the examples shown'}, {listed(after, 3)}"
     return f"{words}, after {after[0]}" if whole else f"{words}; all examples shown are after {after[0]}"
 
 

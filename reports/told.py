@@ -1,10 +1,9 @@
 """A finding in the words that its verdict has for it. A verdict that has none is told all the same, plainly."""
 
-import shlex
 from collections.abc import Sequence
 
-from harness.telling.example import Example, generic, named_operation
-from harness.telling.words import integer, listed, number, printable, several
+from harness.telling.example import generic, named_operation
+from harness.telling.words import listed, number, printable, several
 from harness.verdict import Found, Unsettled
 
 
@@ -48,16 +47,3 @@ def unsettled(found: Unsettled) -> str:
         f"{several(found.count, 'operation')} whose client was told nothing, and no marker and no read tells "
         f"whether {'it' if found.count == 1 else 'they'} took effect; the first: {named}"
     )
-
-
-def followed(example: Example) -> str:
-    """What `fencepost trace` is to be asked about an example, as its option: its first input, else its first record,
-    else its first operation. Empty where it has none of them.
-    """
-    for part in (*example.inputs, *example.records):
-        topic, partition, offset = (part.body.get(key) for key in ("topic", "partition", "offset"))
-        if isinstance(topic, str) and integer(partition) is not None and integer(offset) is not None:
-            return f"--record {shlex.quote(printable(f'{topic}/{partition}@{offset}', 300))}"
-    names = (part.body.get("name") for part in example.operations)
-    name = next((name for name in names if isinstance(name, str) and name), None)
-    return "" if name is None else f"--op {shlex.quote(printable(name, 80))}"

@@ -15,65 +15,97 @@ WORK = ("txn", "send", "commit-offsets")
 """The operations that do a stage's work."""
 _COLUMNS = ("journal", "stage", "f", "outcome", "asked", "fenced", "call_ns", "return_ns")
 _FOREVER_NS = 2**63 - 1
+_MOST_S = 9e9
 
 
-def with_gone(ops: pa.Table) -> pa.Table:
-    """The operations by worker and call, each with `gone_ns`: when it returned; where its process was gone before
-    that, when its worker next called something, in this process or in its successor; else the end of time.
+def nanoseconds(time_s: float) -> int | None:
+    """Seconds since the run began in nanoseconds; None where they are no time: not finite, or of 64 bits and more."""
+    return round(time_s * 1e9) if abs(time_s) <= _MOST_S else None  # NaN is below nothing
+
+
+def work_of_stages(ops: pa.Table) -> pa.Table:
+    """The operations that do a stage's work, by worker and call, each with `gone_ns`: when it returned; where its
+    process was gone before that, when its worker next called anything, in this process or in its successor; else the
+    end of time.
     """
+    ops = ops.filter(pc.is_valid(ops["stage"])).combine_chunks()
     worker = pc.replace_substring_regex(ops["journal"], r"\.[0-9]+$", "")
     ops = ops.append_column("worker", worker).sort_by([("worker", "ascending"), ("call_ns", "ascending")])
-    ops = ops.combine_chunks()
-    if not len(ops):
-        return ops.append_column("gone_ns", pa.array([], pa.int64()))
-    by_the_same = pc.equal(ops["worker"][1:], ops["worker"][:-1])
-    following = pc.if_else(by_the_same, ops["call_ns"][1:], None)
-    next_ns = pa.chunked_array([*following.chunks, pa.nulls(1, pa.int64())], pa.int64())
-    return ops.append_column("gone_ns", pc.coalesce(ops["return_ns"], next_ns, _FOREVER_NS))
+    if len(ops):
+        by_the_same = pc.equal(ops["worker"][1:], ops["worker"][:-1])
+        following = pc.if_else(by_the_same, ops["call_ns"][1:], None)
+        next_ns = pa.chunked_array([*following.chunks, pa.nulls(1, pa.int64())], pa.int64())
+        gone_ns = pc.coalesce(ops["return_ns"], next_ns, _FOREVER_NS)
+    else:
+        gone_ns = pa.array([], pa.int64())
+    ops = ops.append_column("gone_ns", gone_ns)
+    return ops.filter(pc.is_in(ops["f"], value_set=pa.array(WORK)))
 
 
 def between(ops: pa.Table, from_ns: int, to_ns: int) -> pa.Table:
-    """Those that were under way then, of operations `with_gone`."""
+    """Those that were under way then, of `work_of_stages`."""
     return ops.filter(
         pc.and_(pc.less_equal(ops["call_ns"], to_ns), pc.greater_equal(ops["gone_ns"], from_ns))
     )
 
 
 def told(folder: Path, faults: Iterable[FaultReport]) -> list[str]:
-    """For each fault what it met, in words: `6 when it struck; of 412 until it was healed, 3 failed, 2 fenced; the
-    longest took 8.2 s`. Empty where no stage kept journals. Raises OSError and ArrowException where they are damaged.
+    """For each fault what it met, in words: `6 when it struck, 4 when it was healed; of 408 that ended meanwhile, 3
+    failed, 2 fenced; the longest took 8.2 s of it`. Empty for one that did not act. No words at all where no stage kept
+    journals. Raises OSError and ArrowException where the table is damaged.
     """
     path = folder / "history" / "ops.parquet"
     if not path.is_file():
         return []
-    ops = pq.read_table(path, columns=list(_COLUMNS))
-    ours = pc.and_(pc.is_valid(ops["stage"]), pc.is_in(ops["f"], value_set=pa.array(WORK)))
-    ops = with_gone(ops.filter(ours))
-    return [_told(ops, fault) for fault in faults] if len(ops) else []
+    with pq.ParquetFile(path) as file:
+        absent = [name for name in _COLUMNS if name not in file.schema_arrow.names]
+        if absent:
+            raise pa.ArrowInvalid(f"history/ops.parquet has no column {', '.join(absent)}")
+        work = work_of_stages(file.read(columns=list(_COLUMNS)))
+    return [_told(work, fault) for fault in faults] if len(work) else []
 
 
-def _told(ops: pa.Table, fault: FaultReport) -> str:
-    struck_ns = round(fault.start_s * 1e9)
-    met = len(between(ops, struck_ns, struck_ns))
-    struck = f"{number(met) if met else 'none'} when it struck"
-    if fault.end_s is None:
-        return struck
-    whole = between(ops, struck_ns, max(struck_ns, round(fault.end_s * 1e9)))
+def _told(work: pa.Table, fault: FaultReport) -> str:
+    struck_ns = nanoseconds(fault.start_s)
+    if not fault.acted or struck_ns is None:
+        return ""
+    met = f"{_or_none(len(between(work, struck_ns, struck_ns)))} when it struck"
+    healed_ns = None if fault.end_s is None else nanoseconds(fault.end_s)
+    if healed_ns is None or healed_ns < struck_ns:
+        return met
+    whole = between(work, struck_ns, healed_ns)
     if not len(whole):
-        return f"{struck}, none until it was healed"
-    fenced = pc.fill_null(whole["fenced"], False)
-    on_purpose = pc.fill_null(pc.equal(whole["asked"], "abort"), False)
-    failed = pc.and_(pc.equal(whole["outcome"], Outcome.FAIL.value), pc.invert(on_purpose))
-    unknown = pc.equal(whole["outcome"], Outcome.INFO.value)
+        return f"{met}, none until it was healed"
+    ended = whole.filter(pc.less_equal(whole["gone_ns"], healed_ns))
+    left = _or_none(len(whole) - len(ended))
+    ends = (
+        f"of {number(len(ended))} that ended meanwhile, {_ended(ended)}"
+        if len(ended)
+        else "none ended meanwhile"
+    )
+    within = pc.subtract(
+        pc.min_element_wise(whole["gone_ns"], healed_ns), pc.max_element_wise(whole["call_ns"], struck_ns)
+    )
+    longest = f"the longest took {milliseconds(pc.max(within).as_py() / 1e6)} of it"
+    return f"{met}, {left} when it was healed; {ends}; {longest}"
+
+
+def _ended(ops: pa.Table) -> str:
+    """`3 failed, 2 fenced, 1 left unknown`."""
+    fenced = pc.fill_null(ops["fenced"], False)
+    on_purpose = pc.fill_null(pc.equal(ops["asked"], "abort"), False)
+    failed = pc.and_(pc.equal(ops["outcome"], Outcome.FAIL.value), pc.invert(on_purpose))
+    unknown = pc.equal(ops["outcome"], Outcome.INFO.value)
     counts = (
         ("failed", _count(pc.and_(failed, pc.invert(fenced)))),
         ("fenced", _count(fenced)),
         ("left unknown", _count(pc.and_(unknown, pc.invert(fenced)))),
     )
-    ended = ", ".join(f"{number(count)} {word}" for word, count in counts if count) or "none failed"
-    took_ns = pc.max(pc.subtract(whole["return_ns"], whole["call_ns"])).as_py()
-    longest = "" if took_ns is None else f"; the longest took {milliseconds(took_ns / 1e6)}"
-    return f"{struck}; of {number(len(whole))} until it was healed, {ended}{longest}"
+    return ", ".join(f"{number(count)} {word}" for word, count in counts if count) or "none failed"
+
+
+def _or_none(count: int) -> str:
+    return number(count) if count else "none"
 
 
 def _count(mask: pa.ChunkedArray) -> int:

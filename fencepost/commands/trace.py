@@ -15,7 +15,7 @@ from harness.settings.test_toml import Plan
 from harness.telling.words import printable
 
 if TYPE_CHECKING:
-    from reports.trace.steps import Step
+    from reports.trace.step import Step
 
 _RECORD = re.compile(r"(?P<topic>[^/@]+)/(?P<partition>\d{1,9})@(?P<offset>\d{1,18})")
 MOST_WORDS = 600
@@ -47,8 +47,8 @@ def command(
     Each line is one step: when, who says so, and what. It joins the journals, the transaction log, the group's
     offsets, the markers, the readers and the faults of a stored run, and starts no Spark. Of a program of your own
     (run --pipeline) the brokers' logs tell which producer wrote a record, in which transaction, and which inputs or
-    outputs have to do with it. Times are seconds since the run began to start its cluster; the progress lines of a
-    run count from the start of the command, and its plan from the first input.
+    outputs have to do with it. Times are seconds since the run began to start its cluster. Those in the lines that a
+    run prints without a terminal count from the start of the command, and its plan from the first input.
 
     \b
     Example:

@@ -30,6 +30,7 @@ from typing import Self
 
 import orjson
 
+from harness.errors import EnvironmentFailure
 from harness.record.events import Begun, Ended, Event
 
 
@@ -42,7 +43,7 @@ class Journal:
         self._zero_ns = zero_ns
         self._index = 0
         self._lock = threading.Lock()  # a thread beside the worker writes as well
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        self._fd: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
         self.write(replace(begun, pid=os.getpid()))
 
     def now_ns(self) -> int:
@@ -50,8 +51,10 @@ class Journal:
         return time.monotonic_ns() - self._zero_ns
 
     def write(self, event: Event) -> int:
-        """Append one event, and return its time."""
+        """Append one event, and return its time. Raises `EnvironmentFailure` once the journal is closed."""
         with self._lock:
+            if self._fd is None:
+                raise EnvironmentFailure(f"journal {self.name} is closed: its process gave up")
             now_ns = self.now_ns()
             line = orjson.dumps(
                 {"index": self._index, "time": now_ns, **event.body()}, option=orjson.OPT_APPEND_NEWLINE
@@ -71,7 +74,7 @@ class Journal:
     def close(self) -> None:
         """Say that the process has come to its end, and close."""
         self.write(Ended(self.ops))
-        os.close(self._fd)
+        self._shut()
 
     def __enter__(self) -> Self:
         return self
@@ -82,7 +85,13 @@ class Journal:
         if kind is None:
             self.close()
         else:
-            os.close(self._fd)
+            self._shut()
+
+    def _shut(self) -> None:
+        with self._lock:  # a thread that outlives it must not write into whatever gets its number next
+            if self._fd is not None:
+                os.close(self._fd)
+            self._fd = None
 
 
 class NoJournal(Journal):

@@ -23,7 +23,10 @@ class Stage(StrEnum):
 
 
 class Interrupt:
-    """A context manager that turns a signal into a flag, or into KeyboardInterrupt."""
+    """A context manager that turns a signal into a flag, or into KeyboardInterrupt.
+
+    A KeyboardInterrupt in the middle of a call into C comes out of it as a SystemError, and leaves this as itself.
+    """
 
     def __init__(self) -> None:
         self.stage = Stage.SETTING_UP
@@ -51,6 +54,8 @@ class Interrupt:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
+        if isinstance(error, SystemError) and isinstance(error.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._heard or self.stage is Stage.SETTING_UP:

@@ -67,9 +67,9 @@ def draw(
     if missed:
         needed_s = _one_round_s(possible, targets)
         if named:
+            fewer = ", or fewer faults" if len(possible) > 1 else ""
             raise UsageError(
-                f"{', '.join(missed)} cannot fit in {time_limit_s:g} s: choose --time-limit {needed_s} or more, "
-                "or fewer faults"
+                f"{', '.join(missed)} cannot fit in {time_limit_s:g} s: choose --time-limit {needed_s} or more{fewer}"
             )
         why = f"did not fit into {time_limit_s:g} s; --time-limit {needed_s} has room for every fault"
         impossible |= dict.fromkeys(missed, why)

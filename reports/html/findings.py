@@ -3,13 +3,16 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 
 from harness.telling import words
 from harness.telling.example import Example
 from harness.verdict import FaultReport, Found
 from reports.charts import gantt
 from reports.html.drawings import WIDTHS, Drawings
-from reports.told import counted, followed, meaning, permitted, sentences
+from reports.told import counted, meaning, permitted, sentences
+from reports.trace.asked import commands
 
 MOST_EXAMPLES = 10
 
@@ -40,17 +43,26 @@ class Finding:
     shown: Sequence[Shown]
 
 
-def finding(name: str, found: Found, faults: Sequence[FaultReport], trace: str) -> Finding:
-    """One anomaly. `trace`: the command to which an example's option is added; empty where nothing can be traced."""
+def findings(
+    ordered: Sequence[tuple[str, Found]], faults: Sequence[FaultReport], folder: Path | None
+) -> list[Finding]:
+    """Each anomaly. `folder`: of the run whose tables tell what happened to an example; None where none do."""
+    bodies = [body for _, found in ordered for body in found.examples[:MOST_EXAMPLES]]
+    traces = iter(commands(folder, bodies) if folder else [""] * len(bodies))
+    return [
+        _finding(name, found, faults, list(islice(traces, len(found.examples[:MOST_EXAMPLES]))))
+        for name, found in ordered
+    ]
+
+
+def _finding(name: str, found: Found, faults: Sequence[FaultReport], traces: Sequence[str]) -> Finding:
     shown = []
-    told = zip(found.examples[:MOST_EXAMPLES], sentences(name, found), strict=False)
-    for number, (body, said) in enumerate(told, 1):
+    told = zip(found.examples, sentences(name, found), traces, strict=False)
+    for number, (body, said, trace) in enumerate(told, 1):
         example = Example(body)
         ident = f"{_ident(name)}-{number}"
         timeline = Drawings(*(gantt.operations(f"{ident}-time", example, faults, width) for width in WIDTHS))
-        option = followed(example)
-        command = f"{trace} {option}" if trace and option else ""
-        shown.append(Shown(ident, said, example, timeline, words.printable(body, 4000), command))
+        shown.append(Shown(ident, said, example, timeline, words.printable(body, 4000), trace))
     label = words.printable(name, 60)
     return Finding(
         label, f"{_ident(name)}-all", found, counted(name, found), permitted(found), meaning(found), shown

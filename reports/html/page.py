@@ -9,7 +9,6 @@ import base64
 import hashlib
 import math
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -27,7 +26,7 @@ from reports import under_way
 from reports.charts import by_logs, gantt, over_time, series
 from reports.html import excerpts, folder
 from reports.html.drawings import WIDTHS, Drawings
-from reports.html.findings import MOST_EXAMPLES, finding
+from reports.html.findings import MOST_EXAMPLES, findings
 from reports.html.template import template
 from reports.summary import causes_first
 from reports.told import unsettled
@@ -45,9 +44,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
     lines = excerpts.Excerpts(folder_path, operations_of(_examples(ordered)))
     ends = [fault.end_s if fault.end_s is not None else fault.start_s for fault in faults]
     measured = _measured(contents, at_least_s=max(ends, default=1.0))
-    traces = _wall_ms(contents) is not None and (folder_path / "history" / "ops.parquet").is_file()
-    trace = f"fencepost trace {shlex.quote(verdict.history)}" if traces else ""
-    findings = [finding(name, found, faults, trace) for name, found in ordered]
+    found = findings(ordered, faults, folder_path if _wall_ms(contents) is not None else None)
     met, trouble = _met(folder_path, faults) if not measured.missing else ([], [])
     style, script = ((_HERE / f"report.{kind}").read_text() for kind in ("css", "js"))
     filters = {
@@ -72,9 +69,9 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         facts=contents.facts,
         faults=faults,
         met=met,
-        bad=[one for one in findings if not one.found.allowed],
-        warnings=[one for one in findings if one.found.warning],
-        allowed=[one for one in findings if one.found.allowed and not one.found.warning],
+        bad=[one for one in found if not one.found.allowed],
+        warnings=[one for one in found if one.found.warning],
+        allowed=[one for one in found if one.found.allowed and not one.found.warning],
         lines=lines,
         series=measured,
         over_time=Drawings(*(over_time.over_time(measured, faults, width) for width in WIDTHS)),

@@ -4,8 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from harness.errors import UsageError
 from harness.history import WARM_UP
+from reports.trace.coordinators import coordinators
 from reports.trace.faults import fault_at
-from reports.trace.steps import Step, coordinators, faults_on, in_order, record_at
+from reports.trace.step import Step, in_order
+from reports.trace.steps import faults_on, record_at
 from reports.trace.stored import Row, StoredTables
 
 Place = tuple[int, int]
@@ -40,7 +42,7 @@ def of_id(t: StoredTables, transactional_id: str) -> list[Step]:
         raise UsageError(
             f"the run has no transactional id {transactional_id}: it has {', '.join(named) or 'none'}"
         )
-    return in_order(coordinators(t, {transactional_id}, None))
+    return in_order(coordinators(t, {transactional_id: None}))
 
 
 def of_fault(t: StoredTables, number: int) -> list[Step]:
@@ -52,7 +54,7 @@ def of_fault(t: StoredTables, number: int) -> list[Step]:
     ids = {own} if own else {row["transactional_id"] for row in t.rows("transactions")} - {None}
     told = [
         step
-        for step in coordinators(t, ids, None)
+        for step in coordinators(t, dict.fromkeys(ids))
         if step.time_ns is not None and begun <= step.time_ns <= ended
     ]
     return in_order([*told, *faults_on(t, begun + AROUND_NS, ended - AROUND_NS)])
@@ -94,7 +96,7 @@ def _states(t: StoredTables, producer: int, tp: int, marker: Row) -> list[Step]:
     ids = {row["transactional_id"] for row in t.rows("transactions", producer_id=[producer])}
     ended = t.at_ns(marker["max_timestamp_ms"])
     found: list[Step] = []
-    for step in coordinators(t, ids, None):
+    for step in coordinators(t, dict.fromkeys(ids)):
         if found and found[-1].what.startswith("Complete"):
             if ended is None or (found[-1].time_ns or 0) >= ended:
                 break

@@ -2,43 +2,55 @@
 
 import pyarrow.compute as pc
 
-from harness.errors import UsageError
+from harness.errors import UnreadableInput, UsageError
 from harness.telling.words import several
 from harness.verdict import FaultReport
-from reports.trace.steps import Step, in_order, operations
+from reports.trace.step import Step, in_order
+from reports.trace.steps import faults_on, operations
 from reports.trace.stored import Row, StoredTables
-from reports.under_way import WORK, between, with_gone
+from reports.under_way import between, nanoseconds, work_of_stages
 
 HEALING_NS = 500_000_000
 """What a heal takes, at most: whoever could not be answered is answered from then on."""
+FIRST_MET = 3
+"""Operations that are told of a fault that struck between all of them."""
 
 
 def of_fault(t: StoredTables, number: int) -> list[Step]:
-    """A fault, counted from 1: the operations in which it struck, those that then took the same inputs, and what
-    became of them all. Raises `UsageError` where the run has no such fault.
+    """A fault, counted from 1: the operations in which it struck, or the first that it met; those that then took the
+    same inputs; and what became of them all. Raises `UsageError` where the run has no such fault.
     """
-    struck = _struck(t, fault_at(t, number))
-    return in_order(operations(t, [*struck, *_gone_on(t, struck)]))
+    fault = fault_at(t, number)
+    struck_ns = round(fault.start_s * 1e9)
+    healed_ns = max(struck_ns, round((fault.end_s or 0.0) * 1e9))
+    struck = _struck(t, fault, struck_ns, healed_ns)
+    steps = operations(t, [*struck, *_gone_on(t, struck)])
+    return in_order([*steps, *faults_on(t, struck_ns, healed_ns)])
 
 
 def fault_at(t: StoredTables, number: int) -> FaultReport:
-    """A fault, counted from 1. Raises `UsageError`."""
+    """A fault, counted from 1. Raises `UsageError`, and `UnreadableInput` where its times are none."""
     faults = t.facts.faults
     if not 1 <= number <= len(faults):
         raise UsageError(f"the run has no fault {number}: it has {several(len(faults), 'fault')}")
-    return faults[number - 1]
+    fault = faults[number - 1]
+    if None in (nanoseconds(fault.start_s), nanoseconds(fault.end_s or 0.0)):
+        raise UnreadableInput(
+            f"facts.json says of fault {number} that it lasted from {fault.start_s} to {fault.end_s} s"
+        )
+    return fault
 
 
-def _struck(t: StoredTables, fault: FaultReport) -> list[Row]:
+def _struck(t: StoredTables, fault: FaultReport, struck_ns: int, healed_ns: int) -> list[Row]:
     """What was under way when it struck, or when it was about to be healed: of the worker or of the id that it names,
-    if it names one. Where a worker that it names stood between two operations, the one that it had just ended.
+    if it names one. Where a worker that it names stood between two operations, the one that it had just ended; where
+    nobody had one under way, the first that were begun before it was healed.
     """
-    struck_ns = round(fault.start_s * 1e9)
-    healing_ns = max(struck_ns, round((fault.end_s or 0.0) * 1e9) - HEALING_NS)
-    found = t.table("ops", f=WORK)
+    healing_ns = max(struck_ns, healed_ns - HEALING_NS)
+    found = t.table("ops", None)
     if found is None:
         return []
-    ops = with_gone(found.filter(pc.is_valid(found["stage"])))
+    ops = work_of_stages(found)
     under_way: list[Row] = between(ops, struck_ns, struck_ns).to_pylist()
     worker, own = fault.details.get("worker"), fault.details.get("transactional_id")
     if worker is not None:
@@ -48,7 +60,8 @@ def _struck(t: StoredTables, fault: FaultReport) -> list[Row]:
         first = at_first or before.slice(max(0, len(before) - 1)).to_pylist()
         at_last = between(mine, healing_ns, healing_ns).to_pylist()
         return list({row["op"]: row for row in [*first, *at_last]}.values())
-    return [row for row in under_way if own is not None and row["transactional_id"] == own] or under_way
+    met = under_way or between(ops, struck_ns, healed_ns).sort_by("call_ns").slice(0, FIRST_MET).to_pylist()
+    return [row for row in met if own is not None and row["transactional_id"] == own] or met
 
 
 def _gone_on(t: StoredTables, struck: list[Row]) -> list[Row]:

@@ -1,27 +1,16 @@
 """The steps of an operation, a record, a transactional id or a fault, each with who says it, in order of time."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from harness.errors import UsageError
 from harness.history import Outcome
 from harness.telling.words import several
+from reports.trace.coordinators import coordinators
+from reports.trace.step import Step, in_order
 from reports.trace.stored import Row, StoredTables, spans
 
 MARGIN_NS = 3_000_000_000
 """What the brokers still did for an operation whose end nobody saw."""
-CLOCK_NS = 2_000_000
-"""Brokers date what they write in whole milliseconds."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One thing that happened. `time_ns`: since the run began; None: nobody dated it."""
-
-    time_ns: int | None
-    who: str
-    what: str
-    source: str  # the table that says so, and where
 
 
 def of_operation(t: StoredTables, name: str) -> list[Step]:
@@ -35,10 +24,18 @@ def of_operation(t: StoredTables, name: str) -> list[Step]:
 
 
 def of_record(t: StoredTables, topic: str, partition: int, offset: int) -> list[Step]:
-    """A record: whoever wrote it, and whoever had to do with it as an input."""
-    record = record_at(t, topic, partition, offset)
-    tp = record["tp"]
-    inputs = [(tp, offset), *((one["tp"], one["offset"]) for one in record["inputs"])]
+    """A record: whoever wrote it, and whoever had to do with it as an input. One that nobody was given is told by
+    whoever has its acknowledgement.
+    """
+    tp = t.numbers.get((topic, partition))
+    sent = next(iter(t.rows("sends", tp=[tp], offset=[offset])), None) if tp is not None else None
+    try:
+        record = record_at(t, topic, partition, offset)
+    except UsageError:
+        if sent is None:
+            raise
+        record = sent
+    inputs = [(record["tp"], offset), *((one["tp"], one["offset"]) for one in record["inputs"])]
     writers = {str(record["value"]).rpartition(":")[0]} if record["value"] else set()
     ops: dict[int, Row] = {row["op"]: row for row in t.rows("ops", name=writers)}
     for where, at in inputs:
@@ -71,7 +68,7 @@ def of_id(t: StoredTables, transactional_id: str) -> list[Step]:
         raise UsageError(
             f"the run has no transactional id {transactional_id}: it has {', '.join(known) or 'none'}"
         )
-    return in_order([*_told(t, ops, brief=True), *coordinators(t, {transactional_id}, None)])
+    return in_order([*_told(t, ops, brief=True), *coordinators(t, {transactional_id: None})])
 
 
 def operations(t: StoredTables, ops: Iterable[Row], *, brief: bool = False) -> list[Step]:
@@ -82,10 +79,13 @@ def operations(t: StoredTables, ops: Iterable[Row], *, brief: bool = False) -> l
         return steps
     begun = min(row["call_ns"] for row in ops)
     ended = max((row["return_ns"] or row["call_ns"]) for row in ops) + MARGIN_NS
-    ids = {row["transactional_id"] for row in ops if row["f"] == "txn" and row["transactional_id"]}
+    begun_ns: dict[str, list[int]] = {}
+    for row in ops:
+        if row["f"] == "txn" and row["transactional_id"]:
+            begun_ns.setdefault(row["transactional_id"], []).append(row["call_ns"])
     return [
         *steps,
-        *coordinators(t, ids, [row["call_ns"] for row in ops if row["f"] == "txn"]),
+        *coordinators(t, begun_ns),
         *_offsets(t, ops),
         *_markers(t, ops),
         *_readers(t, ops),
@@ -151,51 +151,6 @@ def _end(row: Row) -> Step:
     return Step(
         row["return_ns"], who, f"{name} {_ENDS[row['outcome']]}{error}", f"{who}.jsonl:{row['end_line']}"
     )
-
-
-def coordinators(t: StoredTables, ids: set[str], begun_ns: Sequence[int] | None) -> Iterator[Step]:
-    """The transaction log: all of it, or from when each transaction began until it was complete."""
-    states = t.rows("transactions", transactional_id=ids)
-    written = _written_ms(t, states)
-    for own in sorted(ids):
-        rows = sorted(
-            (row for row in states if row["transactional_id"] == own),
-            key=lambda row: (row["log_tp"], row["log_offset"]),
-        )
-        timed = [(t.at_ns(row["update_ms"]), row) for row in rows]
-        for _, row in timed if begun_ns is None else _until_complete(timed, begun_ns):
-            at = t.at_ns(written.get((row["log_tp"], row["log_offset"]), row["update_ms"]))
-            over = f" [{', '.join(t.name(tp) for tp in row['tps'])}]" if row["tps"] else ""
-            what = f"{row['state']}{over}, producer {row['producer_id']} epoch {row['epoch']}"
-            where = f"{t.name(row['log_tp'])} @ {row['log_offset']}"
-            yield Step(at, f"coordinator of {own}", what, where)
-
-
-def _written_ms(t: StoredTables, states: Sequence[Row]) -> dict[tuple[int, int], int]:
-    """By place in the transaction log, when it was written. A record itself says when its state was decided: that of
-    CompleteCommit is decided before the markers are written, and the record follows them.
-    """
-    logs = {row["log_tp"] for row in states}
-    return {
-        (row["tp"], offset): row["max_timestamp_ms"]
-        for row in t.rows("batches", tp=logs, leader=[True])
-        for offset in range(row["base_offset"], row["last_offset"] + 1)
-    }
-
-
-def _until_complete(
-    timed: Sequence[tuple[int | None, Row]], begun_ns: Sequence[int]
-) -> Iterator[tuple[int | None, Row]]:
-    """Of an id's states those that follow each of these moments, each time until a transaction was complete."""
-    wanted: set[int] = set()
-    for begun in begun_ns:
-        for n, (at, row) in enumerate(timed):
-            if at is None or at < begun - CLOCK_NS:
-                continue
-            wanted.add(n)
-            if str(row["state"]).startswith("Complete"):
-                break
-    return (timed[n] for n in sorted(wanted))
 
 
 def _offsets(t: StoredTables, ops: Sequence[Row]) -> Iterator[Step]:
@@ -283,13 +238,3 @@ def _moves(t: StoredTables, journals: set[str], begun_ns: int, ended_ns: int) ->
             for row in rows
         )
         yield Step(time_ns, journal, f"{'gains' if gained else 'loses'} {names}", "assignments")
-
-
-def in_order(steps: Iterable[Step]) -> list[Step]:
-    """In order of time; what nobody dated stands behind what it was found with."""
-    placed: list[tuple[int, int, Step]] = []
-    last_ns = 0
-    for n, step in enumerate(dict.fromkeys(steps)):
-        last_ns = step.time_ns if step.time_ns is not None else last_ns
-        placed.append((last_ns, n, step))
-    return [step for _, _, step in sorted(placed, key=lambda one: one[:2])]

@@ -27,19 +27,28 @@ class StoredTables:
 
     def rows(self, table: str, **wanted: Collection[object]) -> list[dict[str, Any]]:
         """The rows of which each named column has one of these values. No row where the run left no such table."""
-        found = self.table(table, **wanted)
+        found = self.table(table, None, **wanted)
         return [] if found is None else list(found.to_pylist())
 
-    def table(self, table: str, **wanted: Collection[object]) -> pa.Table | None:
+    def table(
+        self, table: str, columns: Sequence[str] | None, **wanted: Collection[object]
+    ) -> pa.Table | None:
         """The same as a table; None where there is no such table, or no value is wanted."""
         path = next((p for p in self._folder.glob(f"*/{table}.parquet")), None)
         filters = [(column, "in", list(values)) for column, values in wanted.items()]
         if path is None or any(not values for values in wanted.values()):
             return None
         try:
-            return pq.read_table(path, filters=filters or None)
+            return pq.read_table(path, columns=columns and list(columns), filters=filters or None)
         except (OSError, pa.ArrowException) as error:
             raise UnreadableInput(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+
+    def having(self, table: str, places: Collection[tuple[int, int]]) -> set[tuple[int, int]]:
+        """Which of these places, each a `tp` and an offset, the table has a row for."""
+        tps, offsets = {tp for tp, _ in places}, {offset for _, offset in places}
+        found = self.table(table, ["tp", "offset"], tp=tps, offset=offsets)
+        rows = [] if found is None else found.to_pylist()
+        return set(places) & {(row["tp"], row["offset"]) for row in rows}
 
     def beginning(self, table: str, column: str, prefix: str) -> list[dict[str, Any]]:
         """The rows whose column begins so."""

@@ -26,17 +26,21 @@ def test_left_alone_librdkafka_begins_at_the_beginning(tmp_path_factory: pytest.
 
 
 def _first_read(bootstrap: str, group: str) -> int | None:
-    """The first offset that a member reads while the group's offset is held; None if none reads anything."""
+    """The first offset that a member reads while the group's offset is held; None if none reads anything, or the group
+    does not come to share the partitions.
+    """
     places = filled(bootstrap, group)
     owner = holding(bootstrap, group, places, COMMITTED, HELD)
     with member(bootstrap, group, "first", asks=False) as first:
-        wait_for(lambda: first.gains > 0, "the first member to be given partitions", WITHIN_S)
-        with member(bootstrap, group, "second", asks=False) as second:
-            wait_for(lambda: first.gains > 1 and second.gains > 0, "the partitions to be shared", WITHIN_S)
-            try:
+        try:
+            wait_for(lambda: first.gains > 0, "the first member to be given partitions", WITHIN_S)
+            with member(bootstrap, group, "second", asks=False) as second:
+                wait_for(
+                    lambda: first.gains > 1 and second.gains > 0, "the partitions to be shared", WITHIN_S
+                )
                 wait_for(lambda: bool(first.read or second.read), "what is read too early", READS_S)
-            except WaitTimeout:
-                return None
-            finally:
-                owner.commit(WITHIN_S)
+        except WaitTimeout:
+            return None
+        finally:
+            owner.commit(WITHIN_S)
     return min(read[0] for one in (first, second) for read in one.read.values())

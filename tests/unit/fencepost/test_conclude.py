@@ -7,7 +7,7 @@ import pytest
 
 from checkers.needs import NEEDS
 from fencepost.conclude import conclude, healed_ns
-from fencepost.evidence import Evidence
+from fencepost.evidence import KILLED, Evidence
 from harness.facts import Facts, Phase
 from harness.reasons import Reason
 from harness.runner.processes import unexpected_end
@@ -61,6 +61,12 @@ def test_a_killed_run_is_unknown_at_best_and_invalid_where_the_proof_is_there() 
     assert judged(killed=True).valid is Validity.UNKNOWN
     found = replace(CLEAN, anomalies={"duplicate": Found(1, [])})
     assert judged(judgement=found, killed=True).valid is Validity.INVALID
+
+
+def test_what_the_run_and_its_tables_both_say_is_said_once() -> None:
+    again = Reason("incomplete-evidence", KILLED.text, "run")
+    verdict = judged(judgement=replace(CLEAN, broken={"run": again, "duplicate": CRASHED}), killed=True)
+    assert verdict.unknown_because == [KILLED, CRASHED]
 
 
 def test_a_check_that_did_not_run_makes_a_run_unknown_and_one_without_evidence_does_not() -> None:

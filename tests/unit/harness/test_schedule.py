@@ -62,6 +62,9 @@ def test_named_faults_that_cannot_fit_are_wrong_usage_and_the_limit_told_would_d
         "kill-broker",
         "partition",
     }
+    assert str(refused.value).endswith("or more, or fewer faults")
+    with pytest.raises(UsageError, match=r"--time-limit \d+ or more$"):
+        draw(named[:1], GROUNDS, 20, Random(1), named=True)
 
 
 @given(SEEDS, LIMITS)

@@ -1,6 +1,8 @@
 """Every fault on a cluster without Kafka: it acts, it did not act, its heal failed."""
 
 import json
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from harness.record.events import Begun
 from harness.record.journal import Journal
 from harness.runner.carry_out import CarryingOut, Injected
 from harness.runner.faults import Injection, Target
+from harness.waiting import wait_for
 from harness.witness.request_log import Heard
 from nemeses import brokers, failover, kill_worker, pause_instance, pause_worker
 from nemeses.registry import NEMESES
@@ -276,3 +279,29 @@ def test_a_leader_that_takes_no_commit_of_its_writers_is_not_cut_off(
     with fake_run(tmp_path, cluster=cluster) as run:
         (report,) = carried_out(run, "kill-leader-ahead").reports
         assert (report.acted, report.target) == (True, f"broker {struck}, leader of out/{int(struck != 1)}")
+
+
+def test_who_gives_up_while_a_fault_is_on_hears_nothing_more_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unheard: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", unheard.append)
+    with fake_run(tmp_path) as run:
+        run.processes.await_ready([run.processes.start_worker("s", "s-1")])
+        injections = [replace(AIMED["kill-broker"], hold_s=30.0), replace(AIMED["kill-broker"], start_s=31.0)]
+        with (
+            pytest.raises(KeyboardInterrupt),
+            Journal(run.folder / "journals" / "nemesis.jsonl", 0, Begun("nemesis")) as journal,
+        ):
+            carrying = CarryingOut(injections, NEMESES, run.context, journal, time.monotonic())
+            carrying.start()
+            wait_for(lambda: bool(carrying.injected.on), "the fault to be on", 10.0)
+            raise KeyboardInterrupt
+        with (tmp_path / "another").open("x") as another:  # it may get the number that the journal had
+            carrying.stop()
+            assert carrying.done and not unheard
+            assert [str(error) for error in carrying.injected.errors] == [
+                "journal nemesis is closed: its process gave up"
+            ]
+            another.flush()
+        assert (tmp_path / "another").read_bytes() == b""

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from harness.reasons import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER, Reason
-from harness.verdict import Validity
+from harness.verdict import Found, Validity
 from reports.console import last_lines
-from tests.support.synthetic_store import verdict
+from tests.support.synthetic_store import REPROCESSED, operation, verdict, write_store
 
 
 def test_the_last_lines_are_verdict_reason_report_and_command() -> None:
@@ -23,7 +23,6 @@ def test_the_last_lines_are_verdict_reason_report_and_command() -> None:
     assert lines[0] == "  reprocessed-input        3 outputs too many: their inputs took effect twice"
     assert lines[1].startswith("    first: input purchases/1 offset 812 took effect twice: ")
     assert lines[2].endswith("because of reprocessed-input")
-    assert "  step by step: fencepost trace store/shop/1 --record purchases/1@812" in lines
 
 
 def test_what_is_permitted_beside_what_counts_is_told() -> None:
@@ -41,9 +40,15 @@ def test_what_was_left_open_is_named() -> None:
     assert lines[0] == "  unknown: fault 2 (pause-worker) did not act"
 
 
-@pytest.mark.parametrize("valid", [Validity.VALID, Validity.UNKNOWN])
-def test_nothing_is_traced_where_nothing_was_found(valid: Validity) -> None:
-    assert not any("trace" in line for line in last_lines(verdict(valid), Path("s"), "c"))
+def test_the_first_example_that_can_be_traced_says_how(tmp_path: Path) -> None:
+    folder = write_store(tmp_path / "a run", verdict(Validity.VALID))
+    known = Found(1, [{"operation": operation(60, name="payments-1.0:0")}])
+    found = {"reprocessed-input": Found(1, [REPROCESSED]), "lost-commit": known}
+    lines = last_lines(verdict(Validity.INVALID, anomalies=found), folder, "c")
+    assert f"  step by step: fencepost trace '{folder}' --op payments-1.0:0" in lines
+    allowed = {"contended-id": replace(known, allowed=True, warning=True)}
+    for judged in (verdict(Validity.VALID), verdict(Validity.VALID, anomalies=allowed)):
+        assert not any("trace" in line for line in last_lines(judged, folder, "c"))
 
 
 @pytest.mark.parametrize("reason", [EXTERNAL_ONLY, NO_ORDER, NO_AGGREGATE])

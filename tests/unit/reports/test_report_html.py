@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from checkers.needs import NEEDS
@@ -289,17 +290,43 @@ def test_what_was_not_checked_has_the_advice_of_its_reason_and_no_other(tmp_path
 
 
 def test_an_example_says_which_command_tells_its_story(tmp_path: Path) -> None:
-    told = "Step by step: fencepost trace store/shop/20261121T100000Z --record purchases/1@812"
-    judged = verdict(Validity.INVALID)
-    assert told in Page(draw(write_store(tmp_path / "run", judged), judged)).text
-    assert "fencepost trace" not in Page(draw(tmp_path / "nothing", judged)).text
-    (tmp_path / "run/history/ops.parquet").unlink()
-    assert "fencepost trace" not in Page(draw(tmp_path / "run", judged)).text
+    """Where its run has tables that know it; no other has the words."""
+    known = {"operation": operation(60, name="payments-1.0:0")}
+    found = {"lost-commit": Found(2, [{"operation": operation(60)}, known])}
+    judged = verdict(Validity.INVALID, anomalies=found)
+    folder = write_store(tmp_path / "run", judged)
+    assert re.findall(r'Step by step: <code dir="ltr">([^<]*)<', draw(folder, judged)) == [
+        f"fencepost trace {folder} --op payments-1.0:0"
+    ]
+    assert "Step by step" not in draw(tmp_path / "nothing", judged)
+    settings = (folder / "test.toml").read_text()
+    (folder / "test.toml").write_text(settings.replace("wall_ms_at_zero", "wall_ms"))
+    assert "Step by step" not in draw(folder, judged)  # `trace` would refuse it
 
 
 def test_each_fault_says_what_it_met_where_the_journals_tell(tmp_path: Path) -> None:
     judged = verdict(Validity.VALID)
     page = draw(write_store(tmp_path / "run", judged), judged)
     met = re.findall(r'<td data-label="Operations under way">([^<]+)</td>', page)
-    assert len(met) == len(FAULTS) and all("when it struck; of " in words for words in met)
+    assert len(met) == len(FAULTS) and len(set(met)) == len(FAULTS)
     assert "Operations under way" not in draw(tmp_path / "nothing", judged)
+    by_row = re.findall(
+        r'<td data-label="Operations under way">([^<]*)</td>', draw(tmp_path / "run", unacted(judged))
+    )
+    assert by_row == ["", *met[1:]]
+
+
+def unacted(judged: Verdict) -> Verdict:
+    """The same, but the first fault did not act."""
+    first, *others = judged.faults
+    return replace(judged, faults=[replace(first, acted=False), *others])
+
+
+def test_a_table_that_does_not_tell_what_faults_met_is_noted_once(tmp_path: Path) -> None:
+    judged = verdict(Validity.VALID)
+    path = write_store(tmp_path / "run", judged) / "history" / "ops.parquet"
+    pq.write_table(pq.read_table(path).drop_columns(["fenced"]), path)
+    text = Page(draw(tmp_path / "run", judged)).text
+    assert text.count("what the faults met: history/ops.parquet has no column fenced") == 1
+    path.write_bytes(b"PAR1")
+    assert "what the faults met" not in Page(draw(tmp_path / "run", judged)).text  # the series say so already

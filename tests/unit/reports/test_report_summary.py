@@ -105,7 +105,7 @@ def test_where_an_earlier_finding_may_stand_beyond_the_examples_a_fault_is_named
     assert said.endswith("; all examples shown are after worker shop-2.0 was paused and replaced")
 
 
-@pytest.mark.parametrize(("more", "said"), [(0, "they"), (1, "the examples shown")])
+@pytest.mark.parametrize(("more", "said"), [(0, "them"), (1, "the examples shown")])
 def test_where_examples_come_after_several_faults_each_of_them_is_named(more: int, said: str) -> None:
     judged = verdict(Validity.INVALID)
     found = judged.anomalies["reprocessed-input"]
@@ -114,4 +114,4 @@ def test_where_examples_come_after_several_faults_each_of_them_is_named(more: in
     examples = [{**REPROCESSED, "records": records}, *found.examples[1:]]
     both = {"reprocessed-input": replace(found, examples=examples, count=len(examples) + more)}
     faults = "broker 2 was killed and worker shop-2.0 was paused and replaced"
-    assert summarised(replace(judged, anomalies=both)).endswith(f"; {said} follow different faults: {faults}")
+    assert summarised(replace(judged, anomalies=both)).endswith(f"; before {said}, {faults}")

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UsageError
+from harness.errors import UnreadableInput, UsageError
 from harness.facts import Facts
 from harness.verdict import FaultReport
 from reports.trace.faults import of_fault
-from reports.trace.steps import Step, of_id, of_operation, of_record
+from reports.trace.step import Step
+from reports.trace.steps import of_id, of_operation, of_record
 from reports.trace.stored import StoredTables, spans
 from tests.support.histories import WALL_MS, History
 from tests.support.stored_tables import Row, write
@@ -190,6 +191,43 @@ def test_the_last_before_the_fault_is_told_also_where_another_was_under_way_at_t
     t.facts = struck(history, first["return_ns"] / 1e9 + 0.001, worker="w")  # healed a second later
     words = told(of_fault(t, 1))
     assert "w: w:0 is told ok" in words and "w: w:1 is told ok" in words
+
+
+def test_a_fault_that_struck_between_all_operations_is_told_with_the_first_that_it_met(
+    tmp_path: Path,
+) -> None:
+    history = History()
+    history.feed(6)
+    ops = [history.take(at, transactional_id="id-1") for at in range(6)]
+    rows = history.rows["ops"]
+    t = stored(tmp_path, history)
+    t.facts = struck(history, (rows[ops[1].op]["return_ns"] + 1) / 1e9)
+    words = told(of_fault(t, 1))
+    assert [f"w: w:{n} is told ok" in words for n in range(6)] == [False, False, True, True, True, False]
+    assert "fault 1: w was killed (SIGKILL)" in words and "fault 1: kill-worker is over" in words
+
+
+def test_a_fault_that_met_nothing_is_told_by_itself(tmp_path: Path) -> None:
+    t = stored(tmp_path, one_transaction())
+    t.facts = struck(History(), 1000.0)
+    assert told(of_fault(t, 1)) == ["fault 1: w was killed (SIGKILL)", "fault 1: kill-worker is over"]
+
+
+def test_a_fault_whose_times_are_none_is_refused(tmp_path: Path) -> None:
+    t = stored(tmp_path, one_transaction())
+    t.facts = struck(History(), 1e12)
+    with pytest.raises(UnreadableInput, match=r"fault 1 that it lasted from 1000000000000.0 to"):
+        of_fault(t, 1)
+
+
+def test_of_each_id_those_transactions_are_told_that_had_to_do_with_it(tmp_path: Path) -> None:
+    history = History()
+    history.feed(3)
+    history.take(0, transactional_id="id-1", outcome="info", fate="abort")
+    history.take(1, worker="v", pid=2, transactional_id="id-2")  # something else
+    history.take(0, worker="v", pid=2, transactional_id="id-2")
+    words = told(of_record(stored(tmp_path, history), "a", 0, 0))
+    assert len([word for word in words if word.startswith("coordinator of id-2: Ongoing")]) == 1
 
 
 @pytest.mark.parametrize(("successor", "told_of"), [("w.1", False), ("v.0", True)])

@@ -1,9 +1,12 @@
 """What a fault met: which operations were under way, and how they ended."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from reports.under_way import told
@@ -32,37 +35,90 @@ def op(call_s: float, return_s: float | None, **more: Any) -> dict[str, Any]:
     }
 
 
+NONE = "none when it struck, none until it was healed"
+
+
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([op(1, 9.9)], "none when it struck, none until it was healed"),
-        ([op(1, 10)], "1 when it struck; of 1 until it was healed, none failed; the longest took 9 s"),
-        ([op(20, 21)], "none when it struck; of 1 until it was healed, none failed; the longest took 1 s"),
-        ([op(20.1, 21)], "none when it struck, none until it was healed"),
+        ([op(1, 9.9)], NONE),
+        ([op(20.1, 21)], NONE),
+        (
+            [op(1, 10)],
+            (
+                "1 when it struck, none when it was healed; of 1 that ended meanwhile, none failed; "
+                "the longest took 0 ms of it"
+            ),
+        ),
+        (
+            [op(1, 20)],
+            (
+                "1 when it struck, none when it was healed; of 1 that ended meanwhile, none failed; "
+                "the longest took 10 s of it"
+            ),
+        ),
+        (
+            [op(20, 21)],
+            "none when it struck, 1 when it was healed; none ended meanwhile; the longest took 0 ms of it",
+        ),
+        (
+            [op(18, 29, outcome="fail", fenced=True)],  # by what came later
+            "none when it struck, 1 when it was healed; none ended meanwhile; the longest took 2 s of it",
+        ),
         (
             [op(9, 12, outcome="fail")],
-            "1 when it struck; of 1 until it was healed, 1 failed; the longest took 3 s",
+            (
+                "1 when it struck, none when it was healed; of 1 that ended meanwhile, 1 failed; "
+                "the longest took 2 s of it"
+            ),
+        ),
+        (
+            [op(9, 12, outcome="fail", asked=None, f="send"), op(9, 12, f="commit-offsets")],
+            (
+                "2 when it struck, none when it was healed; of 2 that ended meanwhile, 1 failed; "
+                "the longest took 2 s of it"
+            ),
         ),
         (
             [op(9, 12, outcome="fail", asked="abort")],
-            "1 when it struck; of 1 until it was healed, none failed; the longest took 3 s",
+            (
+                "1 when it struck, none when it was healed; of 1 that ended meanwhile, none failed; "
+                "the longest took 2 s of it"
+            ),
         ),
         (
-            [op(9, 12, outcome="fail", fenced=True), op(12, 14, outcome="info"), op(15, 16, outcome="fail")],
-            "1 when it struck; of 3 until it was healed, 1 failed, 1 fenced, 1 left unknown; the longest took 3 s",
+            [
+                op(9, 12, outcome="fail", fenced=True),
+                op(12, 14, outcome="info", fenced=True),
+                op(14, 14.5, outcome="info"),
+                op(15, 16, outcome="fail", fenced=None),
+                op(19, 22, outcome="fail"),
+            ],
+            (
+                "1 when it struck, 1 when it was healed; of 4 that ended meanwhile, 1 failed, 2 fenced, "
+                "1 left unknown; the longest took 2 s of it"
+            ),
         ),
         (
-            [op(9, 12, outcome="fail", asked=None, f="send")],
-            "1 when it struck; of 1 until it was healed, 1 failed; the longest took 3 s",
+            [op(9, None, outcome="info")],  # the last thing that its worker did
+            "1 when it struck, 1 when it was healed; none ended meanwhile; the longest took 10 s of it",
         ),
-        ([op(9, None, outcome="info")], "1 when it struck; of 1 until it was healed, 1 left unknown"),
+        ([op(5, 6, journal="shop-2.1"), op(1, None, outcome="info")], NONE),  # its process was gone before
+        ([op(1, None, outcome="info", journal="shop-2.9"), op(5, 6, journal="shop-2.10", f="init")], NONE),
         (
-            [op(1, None, outcome="info"), op(5, 6, journal="shop-2.1")],  # its process was gone before
-            "none when it struck, none until it was healed",
+            [op(1, None, outcome="info"), op(12, 13, journal="shop-2.1", f="init")],
+            (
+                "1 when it struck, none when it was healed; of 1 that ended meanwhile, 1 left unknown; "
+                "the longest took 2 s of it"
+            ),
         ),
         (
-            [op(1, None, outcome="info"), op(5, 6, journal="shop-3.1")],
-            "1 when it struck; of 1 until it was healed, 1 left unknown",
+            [op(1, None, outcome="info"), op(5, 6, journal="shop-3.1")],  # another worker's
+            "1 when it struck, 1 when it was healed; none ended meanwhile; the longest took 10 s of it",
+        ),
+        (
+            [op(1, None, outcome="info", journal="shop-2"), op(5, 6, journal="shop-3")],
+            "1 when it struck, 1 when it was healed; none ended meanwhile; the longest took 10 s of it",
         ),
     ],
 )
@@ -72,14 +128,34 @@ def test_what_was_under_way_is_counted_by_how_it_ended(
     assert told(written(tmp_path, *rows), [FAULT]) == [said]
 
 
-def test_a_fault_that_was_never_healed_has_met_what_was_under_way_when_it_struck(tmp_path: Path) -> None:
-    folder = written(tmp_path, op(9, 12), op(11, 12))
-    assert told(folder, [replace(FAULT, end_s=None)]) == ["1 when it struck"]
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"end_s": None}, "1 when it struck"),
+        ({"end_s": 3.0}, "1 when it struck"),
+        ({"end_s": math.inf}, "1 when it struck"),
+        ({"acted": False}, ""),
+        ({"start_s": math.nan}, ""),
+        ({"start_s": -1e300}, ""),
+        ({"start_s": 10**30}, ""),
+    ],
+)
+def test_a_fault_without_an_end_or_a_beginning_is_told_as_far_as_it_goes(
+    changes: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    assert told(written(tmp_path, op(9, 12), op(11, 12)), [replace(FAULT, **changes)]) == [said]
+
+
+def test_a_table_without_a_column_says_which(tmp_path: Path) -> None:
+    path = written(tmp_path, op(9, 12)) / "history" / "ops.parquet"
+    pq.write_table(pq.read_table(path).drop_columns(["fenced"]), path)
+    with pytest.raises(pa.ArrowInvalid, match=r"^history/ops.parquet has no column fenced$"):
+        told(tmp_path, [FAULT])
 
 
 def test_what_does_no_stages_work_is_not_counted(tmp_path: Path) -> None:
     folder = written(tmp_path, op(9, 12), op(9, 12, stage=None), op(9, 12, f="poll"))
-    assert told(folder, [FAULT])[0].startswith("1 when it struck; of 1 until")
+    assert told(folder, [FAULT])[0].startswith("1 when it struck, none when it was healed; of 1 that")
 
 
 def test_nothing_is_told_where_no_stage_kept_a_journal(tmp_path: Path) -> None:

@@ -1,0 +1,56 @@
+"""What the transaction log says of a transactional id, step by step."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from reports.trace.step import Step
+from reports.trace.stored import Row, StoredTables
+
+CLOCK_NS = 2_000_000
+"""Brokers date what they write in whole milliseconds."""
+
+
+def coordinators(t: StoredTables, begun_ns: Mapping[str, Sequence[int] | None]) -> Iterator[Step]:
+    """The transaction log of these ids: from when each of their transactions began until it was complete, or all of it
+    where no begin is given.
+    """
+    states = t.rows("transactions", transactional_id=begun_ns.keys())
+    written = _written_ms(t, states)
+    for own, begun in sorted(begun_ns.items()):
+        rows = sorted(
+            (row for row in states if row["transactional_id"] == own),
+            key=lambda row: (row["log_tp"], row["log_offset"]),
+        )
+        timed = [(t.at_ns(row["update_ms"]), row) for row in rows]
+        for _, row in timed if begun is None else _until_complete(timed, begun):
+            at = t.at_ns(written.get((row["log_tp"], row["log_offset"]), row["update_ms"]))
+            over = f" [{', '.join(t.name(tp) for tp in row['tps'])}]" if row["tps"] else ""
+            what = f"{row['state']}{over}, producer {row['producer_id']} epoch {row['epoch']}"
+            where = f"{t.name(row['log_tp'])} @ {row['log_offset']}"
+            yield Step(at, f"coordinator of {own}", what, where)
+
+
+def _written_ms(t: StoredTables, states: Sequence[Row]) -> dict[tuple[int, int], int]:
+    """By place in the transaction log, when it was written. A record itself says when its state was decided: that of
+    CompleteCommit is decided before the markers are written, and the record follows them.
+    """
+    logs = {row["log_tp"] for row in states}
+    return {
+        (row["tp"], offset): row["max_timestamp_ms"]
+        for row in t.rows("batches", tp=logs, leader=[True])
+        for offset in range(row["base_offset"], row["last_offset"] + 1)
+    }
+
+
+def _until_complete(
+    timed: Sequence[tuple[int | None, Row]], begun_ns: Sequence[int]
+) -> Iterator[tuple[int | None, Row]]:
+    """Of an id's states those that follow each of these moments, each time until a transaction was complete."""
+    wanted: set[int] = set()
+    for begun in begun_ns:
+        for n, (at, row) in enumerate(timed):
+            if at is None or at < begun - CLOCK_NS:
+                continue
+            wanted.add(n)
+            if str(row["state"]).startswith("Complete"):
+                break
+    return (timed[n] for n in sorted(wanted))

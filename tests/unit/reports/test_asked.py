@@ -1,0 +1,97 @@
+"""Which trace an example names: one that has an answer, or none."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.cli import run_command_line
+from reports.trace.asked import commands
+from tests.support.histories import History
+from tests.support.stored_tables import write
+
+INPUT = {"topic": "a", "partition": 0, "offset": 1}
+OUTPUT = {"topic": "x", "partition": 0, "offset": 1, "value": "w:0:1", "fate": "commit"}
+GONE = {"topic": "x", "partition": 0, "offset": 99, "value": "w:0:9", "fate": "commit"}
+INTERNAL = {"topic": "__transaction_state", "partition": 0, "offset": 0, "value": None, "fate": "plain"}
+OPERATION = {"op": 1, "name": "w:0", "outcome": "ok"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of one transaction, which has acknowledgements of two records that were read, and of one that was not."""
+    history = History()
+    history.feed(2)
+    op = history.take(0, 1, transactional_id="id-1")
+    history.send(op, "x", 50, inputs=[1])
+    folder = tmp_path_factory.mktemp("a store")
+    write(folder, [(1, history)], log=True)
+    (folder / "test.toml").write_text("[run]\nid = 1\nwall_ms_at_zero = 0\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("example", "asked"),
+    [
+        ({"record": OUTPUT, "input": INPUT}, "--record a/0@1"),
+        ({"record": OUTPUT, "operation": OPERATION}, "--record x/0@1"),
+        ({"record": GONE | {"offset": 50}}, "--record x/0@50"),  # acknowledged, and read by nobody
+        ({"record": GONE, "operation": OPERATION}, "--op w:0"),
+        ({"input": INPUT | {"offset": -1}, "record": OUTPUT}, "--record x/0@1"),
+        ({"input": INPUT | {"topic": "elsewhere"}, "record": OUTPUT}, "--record x/0@1"),
+        (
+            {"record": INTERNAL, "operation": OPERATION | {"name": "w:7"}, "transactional_id": "id-1"},
+            "--id id-1",
+        ),
+        ({"record": INTERNAL | {"transactional_id": "id-1"}}, "--id id-1"),
+        ({"operation": {"op": None, "name": None, "transactional_id": "id-1", "outcome": "ok"}}, "--id id-1"),
+        ({"transactional_id": "nobody's"}, ""),
+        ({"record": GONE}, ""),
+        ({"record": OUTPUT | {"partition": None}, "operation": {"op": 1, "name": ["w:0"]}}, ""),
+        ({"record": OUTPUT | {"offset": True}, "operation": OPERATION | {"name": "w:0\x1b"}}, ""),
+        ({"operation": OPERATION | {"name": "--op"}}, ""),
+        ({}, ""),
+    ],
+)
+def test_an_example_is_traced_by_what_the_run_holds(
+    example: dict[str, Any], asked: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (command,) = commands(folder, [example])
+    assert command == (f"fencepost trace {shlex.quote(str(folder))} {asked}" if asked else "")
+    if command:
+        assert run_command_line(shlex.split(command)[1:]) == 0
+        assert "w:0" in capsys.readouterr().out
+
+
+def test_what_was_acknowledged_and_read_by_nobody_is_told_by_whoever_sent_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command_line(["trace", str(folder), "--record", "x/0@50"]) == 0
+    assert "w:0 has acknowledgements of x/0 @ 0 to 1, 50" in capsys.readouterr().out
+
+
+def test_each_example_has_its_own(folder: Path) -> None:
+    told = commands(folder, [{"transactional_id": "nobody's"}, {"record": OUTPUT}, {"input": INPUT}])
+    assert [command.rpartition(" ")[2] for command in told] == ["", "x/0@1", "a/0@1"]
+
+
+def test_the_run_is_named_and_not_a_link_that_will_lead_to_another(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    latest = tmp_path / "latest"
+    latest.symlink_to(folder)
+    whole = f"fencepost trace {shlex.quote(str(folder.resolve()))} --op w:0"
+    assert commands(latest, [{"operation": OPERATION}]) == [whole]
+    monkeypatch.chdir(folder)
+    assert commands(Path(), [{"operation": OPERATION}]) == [whole]
+    (tmp_path / "-rf").symlink_to(folder)
+    monkeypatch.chdir(tmp_path)
+    assert commands(Path("-rf"), [{"operation": OPERATION}]) == [whole]
+
+
+def test_where_there_are_no_tables_or_none_that_can_be_read_nothing_is_named(tmp_path: Path) -> None:
+    assert commands(tmp_path, [{"operation": OPERATION}, {}]) == ["", ""]
+    (tmp_path / "history").mkdir()
+    (tmp_path / "history" / "ops.parquet").write_bytes(b"PAR1")
+    assert commands(tmp_path, [{"operation": OPERATION}, {}]) == ["", ""]
