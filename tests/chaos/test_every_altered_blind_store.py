@@ -13,7 +13,7 @@ from tests.support.altered_store import ALTERATIONS, EMPTIED, a_right_run, check
 
 @pytest.fixture(scope="module")
 def results(place: Path) -> dict[str, Result]:
-    return judged(a_right_run(place / "store"), place, list(BLIND), EMPTIED, BLIND, blind=True)
+    return judged(a_right_run(place / "store"), place / "blind", list(BLIND), EMPTIED, BLIND, blind=True)
 
 
 @pytest.mark.parametrize("name", sorted(BLIND))

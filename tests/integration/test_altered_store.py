@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.api import Result
-from tests.support.altered_store import check_found, judged
+from tests.support.altered_store import check_found, judged, traced
 
 NAMES = (
     "remove_an_output",
@@ -28,3 +28,8 @@ def test_exactly_what_was_altered_is_found(name: str, results: dict[str, Result]
 @pytest.mark.parametrize("table", EMPTIED)
 def test_an_emptied_table_is_never_valid_and_accuses_nobody(table: str, results: dict[str, Result]) -> None:
     assert results[f"empty-{table}"].valid is None, results[f"empty-{table}"].explain()
+
+
+def test_every_trace_that_is_named_has_an_answer(results: dict[str, Result]) -> None:
+    named, unanswered = traced(results)
+    assert len(named) > len(NAMES) / 2 and not unanswered

@@ -3,6 +3,7 @@
 All alterations are copies of one real run, judged in one call.
 """
 
+import shlex
 import shutil
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import fencepost
 from fencepost.api import Result
+from fencepost.cli import run_command_line
 from harness.record.schema import HISTORY, LOG
+from reports.trace.asked import commands
 from tests.support.alterations import ONE_BY_ONE, Copy, Row
 from tests.support.altered_log import ROOTS, WARNINGS
 
@@ -260,3 +263,12 @@ def check_found(name: str, result: Result, alterations: Mapping[str, Alteration]
         assert found <= alteration.root | alteration.also, result.explain()
     warned = {anomaly for anomaly, body in result.verdict["anomalies"].items() if body.get("warning")}
     assert alteration.warns <= warned, result.explain()
+
+
+def traced(results: Mapping[str, Result]) -> tuple[list[str], list[str]]:
+    """Of the first example of each anomaly: the commands that are named to trace it, and those that had no answer."""
+    named = []
+    for result in results.values():
+        found = (body["examples"][0] for body in result.verdict["anomalies"].values() if body["examples"])
+        named += list(filter(None, commands(result.folder, list(found))))
+    return named, [command for command in named if run_command_line(shlex.split(command)[1:]) != 0]
