@@ -101,6 +101,7 @@ class Pending:
             return
         self._closed = True
         if self._jvm is not None and not self._opened.done():
+            self.killed = True  # it may have come up all the same, and is not there to be stopped
             end_jvm(self._jvm, 0)
         if self._opened.exception() is None:
             _stop(self._opened.result(), logging.DEBUG if self.killed else logging.WARNING)
