@@ -4,18 +4,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from harness.facts import Facts, Phase
 from harness.moves import Moved
 from harness.reasons import Reason
 from harness.runner.processes import Clock
 from harness.runner.progress import Progress
+from harness.runner.stall import Stall
 from harness.verdict import FaultReport
 from harness.witness.request_log import Spoken
-
-if TYPE_CHECKING:
-    from harness.runner.stalls import Stall
 
 
 @dataclass
@@ -29,7 +26,7 @@ class RunLog:
     unmet_goals: dict[str, str] = field(default_factory=dict)
     unexpected_errors: list[Reason] = field(default_factory=list)
     reports: list[FaultReport] = field(default_factory=list)
-    stalls: "list[Stall]" = field(default_factory=list)  # calls of workers that lasted too long
+    stalls: list[Stall] = field(default_factory=list)  # calls of workers that lasted too long
     churn: list[Moved] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)

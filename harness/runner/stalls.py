@@ -4,8 +4,6 @@ A worker tells it by a thread of its own (`harness.clients.call_watch`). A call 
 that has to be killed in it makes the run unknown: what it had in hand was not brought to its end.
 """
 
-from dataclasses import dataclass
-
 from harness.errors import FencepostError
 from harness.history import Role
 from harness.pipeline import StageFacts
@@ -13,34 +11,9 @@ from harness.reasons import Reason
 from harness.runner.faults import FaultContext
 from harness.runner.member import STOP_TIMEOUT_S, Member
 from harness.runner.run_log import RunLog
+from harness.runner.stall import Stall
 
-STALLED = "stalled"
-"""The code of the reason, as the anomaly is called: a worker lives, has something to do, and does not go on."""
 OF_GROUP = "send_offsets_to_transaction"
-REMEDY = (
-    "`fencepost list clients` says what is known of this version of the client, and --client NAME:VERSION chooses "
-    "another; the worker's journal has a note with the time at which the call began"
-)
-
-
-@dataclass
-class Stall:
-    """One call that lasts too long."""
-
-    journal: str
-    call: str
-    since_s: float  # of the run
-    whom: str  # who should answer; empty: nobody in particular, or nobody knew
-    until_s: float | None = None  # the call came back, or the worker ended; None: it still waits
-
-    def reason(self, now_s: float, end: str = "") -> Reason:
-        """In words. `end`: what came of it."""
-        worker = f"worker {self.journal}"
-        if self.until_s is None:
-            words = f"{worker} waits in {self.call} since {now_s - self.since_s:.0f} s{end}{self.whom}"
-        else:
-            words = f"{worker} waited in {self.call} for {self.until_s - self.since_s:.0f} s{self.whom}"
-        return Reason(STALLED, words, self.journal, REMEDY)
 
 
 def note_stalls(context: FaultContext, run_log: RunLog) -> None:
