@@ -97,7 +97,9 @@ def test_a_defect_is_caught_within_its_own_set_and_can_be_followed(
     assert found <= DEFECTS[name].anomalies, f"found beyond its set: {found - DEFECTS[name].anomalies}"
 
     report = (result.folder / "report.html").read_text()
-    commands = [html.unescape(found) for found in re.findall(r">(fencepost trace [^<]+)</code>", report)]
+    commands = [
+        html.unescape(found) for found in re.findall(r'Step by step: <code dir="ltr">([^<]+)<', report)
+    ]
     assert commands, "the report names no command that tells what happened to an example"
     capsys.readouterr()
     for command in commands:
