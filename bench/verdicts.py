@@ -32,6 +32,8 @@ spark.stop()
 
 def main() -> None:
     """Print them."""
+    if len(sys.argv) > 1 and not (Path(sys.argv[1]) / "verdict.json").is_file():  # its time would say nothing
+        raise SystemExit(f"{sys.argv[1]} is no stored run with a verdict: name one, or none to make one")
     with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as folder:
         store = Path(sys.argv[1]) if len(sys.argv) > 1 else lone_run(Path(folder))
         bare, cold = [], []
