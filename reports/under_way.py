@@ -51,8 +51,8 @@ def between(ops: pa.Table, from_ns: int, to_ns: int) -> pa.Table:
 
 def told(folder: Path, faults: Iterable[FaultReport]) -> list[str]:
     """For each fault what it met, in words: `6 when it struck, 4 when it was healed; of 408 that ended meanwhile, 3
-    failed, 2 fenced; the longest took 8.2 s of it`. Empty for one that did not act. No words at all where no stage kept
-    journals. Raises OSError and ArrowException where the table is damaged.
+    failed, 2 fenced; the longest took 8.2 s of that time`. Empty for one that did not act. No words at all where no
+    stage kept journals. Raises OSError and ArrowException where the table is damaged.
     """
     path = folder / "history" / "ops.parquet"
     if not path.is_file():
@@ -86,7 +86,7 @@ def _told(work: pa.Table, fault: FaultReport) -> str:
     within = pc.subtract(
         pc.min_element_wise(whole["gone_ns"], healed_ns), pc.max_element_wise(whole["call_ns"], struck_ns)
     )
-    longest = f"the longest took {milliseconds(pc.max(within).as_py() / 1e6)} of it"
+    longest = f"the longest took {milliseconds(pc.max(within).as_py() / 1e6)} of that time"
     return f"{met}, {left} when it was healed; {ends}; {longest}"
 
 

@@ -47,8 +47,8 @@ def command(
     Each line is one step: when, who says so, and what. It joins the journals, the transaction log, the group's
     offsets, the markers, the readers and the faults of a stored run, and starts no Spark. Of a program of your own
     (run --pipeline) the brokers' logs tell which producer wrote a record, in which transaction, and which inputs or
-    outputs have to do with it. Times are seconds since the run began to start its cluster. Those in the lines that a
-    run prints without a terminal count from the start of the command, and its plan from the first input.
+    outputs have to do with it. Times are seconds since the run began to start its cluster. A run's plan counts from the
+    first input, and the progress lines that it prints without a terminal count from the start of the command.
 
     \b
     Example:

@@ -109,3 +109,6 @@ class NoJournal(Journal):
 
     def close(self) -> None:
         """Nothing is open."""
+
+    def _shut(self) -> None:
+        """Nothing is open."""

@@ -1,10 +1,11 @@
 """Each anomaly with its examples, ready for the report's template."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from harness.telling import words
 from harness.telling.example import Example
@@ -43,11 +44,17 @@ class Finding:
     shown: Sequence[Shown]
 
 
+def examples(ordered: Iterable[tuple[str, Found]]) -> Iterator[Mapping[str, Any]]:
+    """Those that are shown, in their order."""
+    for _, found in ordered:
+        yield from found.examples[:MOST_EXAMPLES]
+
+
 def findings(
     ordered: Sequence[tuple[str, Found]], faults: Sequence[FaultReport], folder: Path | None
 ) -> list[Finding]:
     """Each anomaly. `folder`: of the run whose tables tell what happened to an example; None where none do."""
-    bodies = [body for _, found in ordered for body in found.examples[:MOST_EXAMPLES]]
+    bodies = list(examples(ordered))
     traces = iter(commands(folder, bodies) if folder else [""] * len(bodies))
     return [
         _finding(name, found, faults, list(islice(traces, len(found.examples[:MOST_EXAMPLES]))))

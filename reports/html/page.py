@@ -21,12 +21,12 @@ from markupsafe import Markup
 from harness.reasons import Reason
 from harness.telling import requests, words
 from harness.telling.example import fate, named_offset, named_operation, named_place, operations_of
-from harness.verdict import FaultReport, Found, Validity, Verdict, lacking
+from harness.verdict import FaultReport, Validity, Verdict, lacking
 from reports import under_way
 from reports.charts import by_logs, gantt, over_time, series
 from reports.html import excerpts, folder
 from reports.html.drawings import WIDTHS, Drawings
-from reports.html.findings import MOST_EXAMPLES, findings
+from reports.html.findings import examples, findings
 from reports.html.template import template
 from reports.summary import causes_first
 from reports.told import unsettled
@@ -41,7 +41,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
     contents = folder.load(folder_path)
     faults = list(verdict.faults) or list(contents.facts.faults if contents.facts else ())
     ordered = causes_first(verdict.anomalies)
-    lines = excerpts.Excerpts(folder_path, operations_of(_examples(ordered)))
+    lines = excerpts.Excerpts(folder_path, operations_of(examples(ordered)))
     ends = [fault.end_s if fault.end_s is not None else fault.start_s for fault in faults]
     measured = _measured(contents, at_least_s=max(ends, default=1.0))
     found = findings(ordered, faults, folder_path if _wall_ms(contents) is not None else None)
@@ -122,11 +122,6 @@ def _clock(started: object) -> str:
 
 def _number(value: object) -> str:
     return words.number(value) if isinstance(value, int | float) else words.printable(value)
-
-
-def _examples(ordered: Sequence[tuple[str, Found]]) -> Iterator[Mapping[str, Any]]:
-    for _, found in ordered:
-        yield from found.examples[:MOST_EXAMPLES]
 
 
 def policy(style: str, script: str) -> str:

@@ -27,14 +27,14 @@ def of_record(t: StoredTables, topic: str, partition: int, offset: int) -> list[
     """A record: whoever wrote it, and whoever had to do with it as an input. One that nobody was given is told by
     whoever has its acknowledgement.
     """
-    tp = t.numbers.get((topic, partition))
-    sent = next(iter(t.rows("sends", tp=[tp], offset=[offset])), None) if tp is not None else None
     try:
         record = record_at(t, topic, partition, offset)
     except UsageError:
-        if sent is None:
+        tp = t.numbers.get((topic, partition))
+        sent = t.rows("sends", tp=[tp], offset=[offset]) if tp is not None else []
+        if not sent:
             raise
-        record = sent
+        record = sent[0]
     inputs = [(record["tp"], offset), *((one["tp"], one["offset"]) for one in record["inputs"])]
     writers = {str(record["value"]).rpartition(":")[0]} if record["value"] else set()
     ops: dict[int, Row] = {row["op"]: row for row in t.rows("ops", name=writers)}

@@ -225,9 +225,13 @@ def test_of_each_id_those_transactions_are_told_that_had_to_do_with_it(tmp_path:
     history.feed(3)
     history.take(0, transactional_id="id-1", outcome="info", fate="abort")
     history.take(1, worker="v", pid=2, transactional_id="id-2")  # something else
-    history.take(0, worker="v", pid=2, transactional_id="id-2")
-    words = told(of_record(stored(tmp_path, history), "a", 0, 0))
-    assert len([word for word in words if word.startswith("coordinator of id-2: Ongoing")]) == 1
+    history.clock += 10_000_000  # more than brokers' clocks are wrong by
+    again = history.take(0, worker="v", pid=2, transactional_id="id-2")
+    begun_ns = history.rows["ops"][again.op]["call_ns"]
+    steps = of_record(stored(tmp_path, history), "a", 0, 0)
+    states = [step for step in steps if step.who == "coordinator of id-2"]
+    assert [step.what.split()[0] for step in states] == ["Ongoing", "PrepareCommit", "CompleteCommit,"]
+    assert all(step.time_ns is not None and step.time_ns >= begun_ns for step in states)
 
 
 @pytest.mark.parametrize(("successor", "told_of"), [("w.1", False), ("v.0", True)])

@@ -47,43 +47,43 @@ NONE = "none when it struck, none until it was healed"
             [op(1, 10)],
             (
                 "1 when it struck, none when it was healed; of 1 that ended meanwhile, none failed; "
-                "the longest took 0 ms of it"
+                "the longest took 0 ms of that time"
             ),
         ),
         (
             [op(1, 20)],
             (
                 "1 when it struck, none when it was healed; of 1 that ended meanwhile, none failed; "
-                "the longest took 10 s of it"
+                "the longest took 10 s of that time"
             ),
         ),
         (
             [op(20, 21)],
-            "none when it struck, 1 when it was healed; none ended meanwhile; the longest took 0 ms of it",
+            "none when it struck, 1 when it was healed; none ended meanwhile; the longest took 0 ms of that time",
         ),
         (
             [op(18, 29, outcome="fail", fenced=True)],  # by what came later
-            "none when it struck, 1 when it was healed; none ended meanwhile; the longest took 2 s of it",
+            "none when it struck, 1 when it was healed; none ended meanwhile; the longest took 2 s of that time",
         ),
         (
             [op(9, 12, outcome="fail")],
             (
                 "1 when it struck, none when it was healed; of 1 that ended meanwhile, 1 failed; "
-                "the longest took 2 s of it"
+                "the longest took 2 s of that time"
             ),
         ),
         (
             [op(9, 12, outcome="fail", asked=None, f="send"), op(9, 12, f="commit-offsets")],
             (
                 "2 when it struck, none when it was healed; of 2 that ended meanwhile, 1 failed; "
-                "the longest took 2 s of it"
+                "the longest took 2 s of that time"
             ),
         ),
         (
             [op(9, 12, outcome="fail", asked="abort")],
             (
                 "1 when it struck, none when it was healed; of 1 that ended meanwhile, none failed; "
-                "the longest took 2 s of it"
+                "the longest took 2 s of that time"
             ),
         ),
         (
@@ -96,12 +96,12 @@ NONE = "none when it struck, none until it was healed"
             ],
             (
                 "1 when it struck, 1 when it was healed; of 4 that ended meanwhile, 1 failed, 2 fenced, "
-                "1 left unknown; the longest took 2 s of it"
+                "1 left unknown; the longest took 2 s of that time"
             ),
         ),
         (
             [op(9, None, outcome="info")],  # the last thing that its worker did
-            "1 when it struck, 1 when it was healed; none ended meanwhile; the longest took 10 s of it",
+            "1 when it struck, 1 when it was healed; none ended meanwhile; the longest took 10 s of that time",
         ),
         ([op(5, 6, journal="shop-2.1"), op(1, None, outcome="info")], NONE),  # its process was gone before
         ([op(1, None, outcome="info", journal="shop-2.9"), op(5, 6, journal="shop-2.10", f="init")], NONE),
@@ -109,16 +109,16 @@ NONE = "none when it struck, none until it was healed"
             [op(1, None, outcome="info"), op(12, 13, journal="shop-2.1", f="init")],
             (
                 "1 when it struck, none when it was healed; of 1 that ended meanwhile, 1 left unknown; "
-                "the longest took 2 s of it"
+                "the longest took 2 s of that time"
             ),
         ),
         (
             [op(1, None, outcome="info"), op(5, 6, journal="shop-3.1")],  # another worker's
-            "1 when it struck, 1 when it was healed; none ended meanwhile; the longest took 10 s of it",
+            "1 when it struck, 1 when it was healed; none ended meanwhile; the longest took 10 s of that time",
         ),
         (
             [op(1, None, outcome="info", journal="shop-2"), op(5, 6, journal="shop-3")],
-            "1 when it struck, 1 when it was healed; none ended meanwhile; the longest took 10 s of it",
+            "1 when it struck, 1 when it was healed; none ended meanwhile; the longest took 10 s of that time",
         ),
     ],
 )
