@@ -211,6 +211,7 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
         blind=evidence.blind,
         unjournaled=not all(stage.journaled for stage in evidence.plan.pipeline.stages),
         joined=any(topic.identity in JOINED for topic in evidence.plan.pipeline.topics),
+        transactional_topics=evidence.plan.pipeline.transactional_topics,
         topics=frozenset(topic.name for topic in evidence.plan.pipeline.topics),
         drained=evidence.facts is not None  # of a run that was killed nobody knows
         and not any(one.code in LEFT for one in evidence.facts.evidence_problems),

@@ -171,6 +171,13 @@ class PipelineFacts:
         return any(stage.transactional_ids or stage.txn_timeout_ms for stage in self.stages)
 
     @property
+    def transactional_topics(self) -> frozenset[str]:
+        """The topics that stages write in transactions alone. A table of a store is no topic."""
+        inside = {topic for stage in self.stages if stage.txn_timeout_ms for topic in stage.writes}
+        outside = {topic for stage in self.stages if not stage.txn_timeout_ms for topic in stage.writes}
+        return frozenset({topic.name for topic in self.topics} & inside - outside)
+
+    @property
     def journaled(self) -> bool:
         """Whether its workers are ours: they say what they do, and their topics may hold records of the run's own."""
         return all(stage.journaled for stage in self.stages)

@@ -1,8 +1,8 @@
 """Epoch regression: the epoch of a producer id went down.
 
 In one partition a batch, or the marker just above it, has a lower epoch than what its producer id had
-written just below. Or, in the transaction log, a transactional id went on with a lower epoch of the same
-producer id.
+written just below. Or a marker has a lower coordinator epoch than the marker of that producer id before it. Or, in
+the transaction log, a transactional id went on with a lower epoch of the same producer id.
 
 Illegal because a higher epoch fences the lower one: whoever still has it must not write any more.
 Evidence: the order of batches and markers in the leader's log, and that of the states in the transaction
@@ -62,6 +62,19 @@ RULES = (
     ),
     Rule(
         NAME,
+        "batches",
+        where="entry_before.marker is not null and marker_coordinator_epoch < entry_before.coordinator_epoch",
+        order=["tp", "marker_offset"],
+        detail={
+            "record": _entry("marker_offset", "marker_epoch"),
+            "record_before": _entry("entry_before.offset", "entry_before.epoch"),
+            "producer_id": "producer_id",
+            "coordinator_epoch": "marker_coordinator_epoch",
+            "coordinator_epoch_before": "entry_before.coordinator_epoch",
+        },
+    ),
+    Rule(
+        NAME,
         "states",
         where="before.producer_id = producer_id and epoch < before.epoch "
         "and (before.state in ('Ongoing', 'CompleteCommit', 'CompleteAbort') "
@@ -82,6 +95,12 @@ RULES = (
 
 def _sentence(e: Example) -> str:
     before = e.body.get("record_before")
+    if (lower := e.rest.get("coordinator_epoch")) is not None:
+        there = f" at {named_place(before)}" if isinstance(before, Mapping) else ""
+        return (
+            f"the marker at {named_place(e.inner('record'))} has coordinator epoch {printable(lower)}, and the marker "
+            f"of that producer before it{there} had {printable(e.rest.get('coordinator_epoch_before'))}"
+        )
     below = f" at {named_place(before)}" if isinstance(before, Mapping) else ""
     what = "the marker" if e.rest.get("marker") is not None else "the record"
     at = named_place(e.inner("record"))

@@ -1,7 +1,8 @@
 """Ghost commit: a transaction took effect although nobody committed it.
 
 Its records or its offset commit have fate commit, though its client never invoked the commit, or was
-told that it had not happened, or had asked for an abort.
+told that it had not happened, or had asked for an abort. Or the marker was written before its client invoked the
+commit, where brokers and clients have one clock.
 
 Illegal because the inputs of such a transaction are read again, and its outputs then stand twice.
 Evidence: the journal, which is written before the act (a journal with missing lines is no evidence),
@@ -17,11 +18,20 @@ Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024), "aborted read".
 from checkers.findings.build import offsets, operation, records
 from checkers.findings.rules import Rule
 from checkers.findings.told import Told
+from checkers.stored.sources import CLOCK_MARGIN_MS
 from harness.telling.example import Example, named_offset
 from harness.telling.words import printable
 
 RECORDS = "filter(records, r -> r.effect = 'commit')"
 OFFSETS = "filter(commits, c -> c.transactional and c.effect = 'commit')"
+EARLY = f"marker_ms + {CLOCK_MARGIN_MS:g} < wall_ms + operation.commit_ns / 1e6"
+"""A marker is older than the invocation of the commit."""
+EARLY_RECORDS = f"filter(records, r -> r.effect = 'commit' and r.{EARLY})"
+EARLY_OFFSETS = f"filter(commits, c -> c.transactional and c.effect = 'commit' and c.{EARLY})"
+SOME_EARLY = f"array_min(concat(records.marker_ms, commits.marker_ms)) + {CLOCK_MARGIN_MS:g}"
+SOME_EARLY += " < wall_ms + operation.commit_ns / 1e6"
+"""Costs less than looking at each record."""
+BEFORE = "nothing yet: the commit was invoked after the marker had been written"
 
 RULES = (
     Rule(
@@ -39,6 +49,20 @@ RULES = (
             "offsets": offsets(OFFSETS),
         },
     ),
+    Rule(
+        "ghost-commit",
+        "operations",
+        where="transactional and sound and told != 'aborted' and operation.commit_ns is not null "
+        f"and {SOME_EARLY} and (size({EARLY_RECORDS}) > 0 or size({EARLY_OFFSETS}) > 0)",
+        order=["op"],
+        ops="array(op)",
+        detail={
+            "operation": operation(),
+            "told": f"'{BEFORE}'",
+            "records": records(EARLY_RECORDS),
+            "offsets": offsets(EARLY_OFFSETS),
+        },
+    ),
 )
 
 
@@ -46,6 +70,8 @@ def _sentence(e: Example) -> str:
     operation, told = e.first_operation(), printable(e.rest.get("told"), 80)
     if operation.get("asked") == "abort":
         why = "its worker had asked for an abort"
+    elif told == BEFORE:
+        why = "its worker asked for the commit only after that"
     elif told.startswith("nothing") or ("commit_ns" in operation and operation["commit_ns"] is None):
         why = "its worker never asked for the commit"
     else:

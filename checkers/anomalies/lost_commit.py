@@ -1,8 +1,9 @@
 """Lost commit: the client was told that its transaction had committed, and part of it did not.
 
-A record of it that stands in the log, or its offset commit, has fate abort; or a record that was
-acknowledged to it is gone from the log; or its offset commit is gone, where every offset commit of the run's
-groups is in an uncompacted log and names its operation.
+A record of it that is in the log, or its offset commit, has fate abort. Or a record that was
+acknowledged to it is gone from the log. Or an offset commit is gone: it claimed inputs of a partition, and no
+offset commit of that partition names it. This counts only for a group that commits within transactions,
+in an uncompacted log, where each of these commits names its operation.
 
 Illegal because a completed commit is a promise: the inputs will not be read again, so what is lost
 stays lost.
@@ -26,8 +27,8 @@ from harness.telling.words import listed
 UNDONE = "filter(records, r -> r.effect = 'abort')"
 GONE = "filter(records, r -> r.covered and not r.held)"
 OFFSETS = "filter(commits, c -> c.transactional and c.effect = 'abort')"
-COMMITTED_FOR = "filter(claims, c -> c.group is not null)"
-NO_OFFSETS = f"(size(commits) = 0 and commits_whole and size({COMMITTED_FOR}) > 0)"
+GONE_OFFSETS = """filter(claims, c -> array_contains(named_groups, c.group)
+    and not exists(commits, m -> m.tp = c.tp and m.group = c.group))"""
 SOME_UNDONE = "coalesce(array_contains(records.effect, 'abort'), false)"
 SOME_GONE = f"(coalesce(array_contains(records.held, false), false) and size({GONE}) > 0)"
 """Whether there are any: the first part of each costs less than looking at each record."""
@@ -37,7 +38,7 @@ RULES = (
         "lost-commit",
         "operations",
         where="transactional and told = 'committed' "
-        f"and ({SOME_UNDONE} or {SOME_GONE} or size({OFFSETS}) > 0 or {NO_OFFSETS})",
+        f"and ({SOME_UNDONE} or {SOME_GONE} or size({OFFSETS}) > 0 or size({GONE_OFFSETS}) > 0)",
         order=["op"],
         ops="array(op)",
         absence=f"(size({UNDONE}) = 0 and size({OFFSETS}) = 0)",
@@ -46,7 +47,7 @@ RULES = (
             "aborted_records": records(UNDONE),
             "gone_records": records(GONE),
             "aborted_offsets": offsets(OFFSETS),
-            "gone_offsets": f"if({NO_OFFSETS}, {offsets(COMMITTED_FOR, 'next')}, null)",
+            "gone_offsets": f"if(size({GONE_OFFSETS}) > 0, {offsets(GONE_OFFSETS, 'next')}, null)",
         },
     ),
 )

@@ -1,7 +1,8 @@
 """Offsets and outputs of one transaction do not belong together.
 
-Three clauses. In one operation an offset commit and an output have different fates (one committed, one
-aborted; an offset commit outside any transaction counts as committed). Or a committed operation's offset
+In one operation an offset commit and an output have different fates (one committed, one
+aborted; an offset commit outside any transaction counts as committed). Or a transaction's output or offset
+commit was written outside it. Or a committed operation's offset
 commit stands at another offset than the inputs that it claims. Or its claim and its outputs name different
 inputs: a visible output names an input outside the claim, or the claim holds a visible input that must lead
 to outputs and, of all that it wrote, nothing names that input. Transactions that hold only offsets, or only
@@ -15,9 +16,10 @@ Evidence: the journal's claims and sends, the fates of records and of offset com
     log of x: 1 at offset 7, abort at offset 8
     log of __consumer_offsets: a->5, commit                                 <- offset-output-mismatch
 
-Without journals: the offsets of a transaction cover its inputs from where its group had committed before. An
-output whose input they do not cover is told, and an offset beyond the end of its partition; an input that they cover,
-and that led to nothing, is lost-input.
+Without journals: a visible record in a topic that its stages write in transactions is in no transaction. The offsets
+of a transaction cover its inputs from where its group had committed before. An output whose input they do not cover
+is told, and an offset beyond the end of its partition; an input that they cover, and that led to nothing, is
+lost-input.
 
 Of an input of which only the last record of a key is judged (`final`), an offset commit outside any transaction that
 goes past it is told, where the topic of that record is written in transactions.
@@ -30,7 +32,17 @@ Reference: KIP-98, "consume-transform-produce"; KIP-447.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import SHOWN, SPAN_OPS, finding, operation, place, record, records, span
+from checkers.findings.build import (
+    SHOWN,
+    SPAN_OPS,
+    finding,
+    offsets,
+    operation,
+    place,
+    record,
+    records,
+    span,
+)
 from checkers.findings.rules import Rule
 from checkers.findings.told import Told
 from checkers.spark.gather import beside
@@ -45,13 +57,21 @@ def _some(column: str, effect: str) -> str:
     return f"coalesce(array_contains({column}.effect, '{effect}'), false)"
 
 
+MIXED = (
+    f"({_some('records', 'commit')} and {_some('commits', 'abort')} "
+    f"or {_some('records', 'abort')} and {_some('commits', 'commit')})"
+)
+"""An output and an offset commit have different fates."""
+PLAIN_RECORDS = "filter(records, r -> r.plain)"
+PLAIN_COMMITS = "filter(commits, c -> not c.transactional)"
+OUTSIDE_ITS_OWN = "part of it was written outside the transaction"
+IN_NO_TRANSACTION = "a record is in no transaction, though its topic is written in transactions"
 NOT_COVERED = "an output comes of an input that the offsets do not cover"
 RULES = (
     Rule(
         NAME,
         "operations",
-        where=f"{_some('records', 'commit')} and {_some('commits', 'abort')} "
-        f"or {_some('records', 'abort')} and {_some('commits', 'commit')}",
+        where=MIXED,
         order=["op"],
         ops="array(op)",
         detail={
@@ -59,6 +79,27 @@ RULES = (
             "records": records("records"),
             "offsets": "transform(commits, c -> struct(c.tp as tp, c.committed as committed, c.effect as fate))",
         },
+    ),
+    Rule(
+        NAME,
+        "operations",
+        where="transactional and (coalesce(array_contains(records.plain, true), false) "
+        f"or coalesce(array_contains(commits.transactional, false), false)) and not {MIXED}",
+        order=["op"],
+        ops="array(op)",
+        detail={
+            "operation": operation(),
+            "records": records(PLAIN_RECORDS),
+            "offsets": offsets(PLAIN_COMMITS),
+            "why": f"'{OUTSIDE_ITS_OWN}'",
+        },
+    ),
+    Rule(
+        NAME,
+        "positions",
+        where="within_transactions and visible and fate = 'plain' and not sentinel and size(acks) = 0",
+        order=["tp", "offset"],
+        detail={"record": record(), "why": f"'{IN_NO_TRANSACTION}'"},
     ),
     Rule(
         NAME,
@@ -108,8 +149,7 @@ RULES = (
     Rule(
         NAME,
         "spans",
-        where=f"{_some('records', 'commit')} and {_some('commits', 'abort')} "
-        f"or {_some('records', 'abort')} and {_some('commits', 'commit')}",
+        where=f"not journaled and {MIXED}",
         order=["log_tp", "log_offset"],
         ops=SPAN_OPS,
         detail={
@@ -139,7 +179,7 @@ RULES = (
         NAME,
         "spans",
         each="commits",
-        where="it.effect = 'commit' and it.committed > it.end",
+        where="not journaled and it.effect = 'commit' and it.committed > it.end",
         order=["log_tp", "log_offset", "it.tp"],
         ops=SPAN_OPS,
         detail={
@@ -153,14 +193,12 @@ RULES = (
 OUTSIDE = "an offset was committed outside a transaction"
 
 
-def offset_output_mismatch(t: Tables) -> DataFrame | None:
+def offset_output_mismatch(t: Tables) -> DataFrame:
     """One row for each offset commit outside any transaction that went past an input of which only a last record is
     judged, where the topic of that is written in transactions: which of them holds the input nobody knows.
     """
-    if t.spans is None:
-        return None
     within = (
-        t.spans.where("decided = 'commit'")
+        t.spans.where("decided = 'commit' and not journaled")
         .selectExpr("run", "explode(records.tp) as tp")
         .distinct()
         .join(beside(t.tps.select("run", "tp", "topic")), on=["run", "tp"])
@@ -217,6 +255,12 @@ def _sentence(e: Example) -> str:
             listed([named_offset(one.body) for one in e.offsets]),
         )
         return f"group {group} committed {told} outside any transaction, past {e.input}, whose output is written in one"
+    if why == OUTSIDE_ITS_OWN:
+        parts = [named_record(part.body) for part in e.records]
+        parts += [f"its offset of {named_offset(part.body)}" for part in e.offsets]
+        return f"{e.operation} is a transaction, and {listed(parts, 3)} was written outside it"
+    if why == IN_NO_TRANSACTION:
+        return f"{e.record} is in no transaction, though its topic is written in transactions"
     if why == NOT_COVERED and e.records and e.inputs:
         return f"{named_place(e.records[0].body)} comes from {e.input}, whose offset {e.operation} did not commit"
     if why is not None and e.inputs:

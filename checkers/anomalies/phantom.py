@@ -1,12 +1,14 @@
-"""Phantom: a visible record that nobody announced, or that comes from no visible input.
+"""Phantom: a visible record that nobody announced, that comes from no visible input, or that is not due.
 
 Every process of the run writes down what it is about to send before it sends it, so a visible record
 whose value nobody announced was made by somebody else. And an output names the inputs that it comes
 from: if one of them is aborted, still open at the end, or not there, a consumer acted on what it must
-not have seen.
+not have seen. And where the expectation states what inputs must lead to, an output in another topic or slot than
+one of those that its input must lead to is not due.
 
 Illegal because an effect without a cause is no effect of this pipeline.
-Evidence: the journals; the values of one whose last line is torn, or that has gaps, are not accused.
+Evidence: the journals. The values of a journal whose last line is torn, or that has gaps, are not accused, nor the
+last operation of a process that was killed: lines that it wrote may be gone.
 The input's fate in the leader's log; where there is none, a final read that went on beyond the input. A
 record that bears no name is accused only in topics to which somebody announced sends.
 
@@ -24,16 +26,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.external.tables import ExternalTables
-from checkers.findings.build import finding, operation, record
+from checkers.findings.build import finding, operation, place, record
 from checkers.findings.rules import Rule, Suspect
 from checkers.findings.told import Told
 from checkers.spark.gather import beside
 from checkers.stored.tables import Tables
+from checkers.stored.values import CUT, JOURNAL_OF, OPERATION_OF
 from harness.telling.example import FATES, Example
 from harness.telling.words import printable
 
 NAME = "phantom"
-JOURNAL = r"^(.+):\d+:\d+$"
+NOT_DUE = "its input must not lead to it"
 STRAY = "(named and size(place.inputs) = 0)"
 """It names no input, where every output of a stage without journals must name one."""
 
@@ -52,6 +55,24 @@ RULES = (
             "operation": operation("it.op"),
             "input": "struct(tp as tp, offset as offset, fate as fate)",
             "why": "'its input is not visible'",
+        },
+    ),
+    Rule(
+        NAME,
+        "inputs",
+        each="if(visible and owing, outputs, array())",
+        where="it.visible and not coalesce(array_contains(sums, it.topic), false) "
+        "and not exists(expected, e -> e.topic = it.topic and coalesce(e.slot = it.slot, true))",
+        unless="plain",
+        order=["it.tp", "it.offset", "tp", "offset"],
+        ops="array(it.op)",
+        absence="true",
+        detail={
+            "record": record("it.tp", "it.offset", "it.name"),
+            "operation": operation("it.op"),
+            "input": place(),
+            "slot": "it.slot",
+            "why": f"'{NOT_DUE}'",
         },
     ),
     Rule(
@@ -75,13 +96,20 @@ def phantom(t: Tables) -> DataFrame:
         .select("run", "value", F.explode("places").alias("place"))
         .where("place.visible")
         .select(
-            "run", "value", "place", "place.topic", F.regexp_extract("value", JOURNAL, 1).alias("journal")
+            "run",
+            "value",
+            "place",
+            "place.topic",
+            F.expr(JOURNAL_OF).alias("journal"),
+            F.expr(OPERATION_OF).alias("number"),
         )
     )
     found = (
         visible.join(beside(t.journals), on=["run", "journal"], how="left")
         .join(beside(t.topics), on=["run", "topic"], how="left")
-        .where(f"if(value is null or journal = '', announced or {STRAY}, coalesce(intact, false))")
+        .where(
+            f"if(value is null or journal = '', announced or {STRAY}, coalesce(intact and not ({CUT}), false))"
+        )
     )
     return finding(
         found,
@@ -110,6 +138,10 @@ def phantom_external(t: ExternalTables) -> DataFrame:
 
 
 def _sentence(e: Example) -> str:
+    if e.inputs and e.rest.get("why") == NOT_DUE:
+        slot = e.rest.get("slot")
+        which = "" if slot is None else f" of slot {printable(slot, 60)}"
+        return f"{e.record} is visible, and its input, {e.input}, must lead to no output{which} there"
     if e.inputs:
         now = e.inputs[0].body.get("fate")
         what = "not a visible input" if now is None else FATES.get(str(now), printable(now, 40))

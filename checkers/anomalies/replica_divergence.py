@@ -1,9 +1,8 @@
 """Replica divergence: replicas hold different bytes where all must hold the same.
 
-Below the high watermark, and between a replica's own log start and log end, it has another batch than
-another replica, or none: another checksum or leader epoch. A batch that can no longer be read is none.
-Judged are the leader and the followers that hold a batch of its last leader epoch: they have been in step
-with it since, and have cut off what they had of their own. One that was still behind is not judged.
+Below its own high watermark, and between its own log start and log end, a replica has another batch than
+another replica, or none: another checksum or leader epoch. A batch that can no longer be read is none. A replica
+is judged up to its last batch that is here; if its log goes on beyond that, the run is unknown.
 
 Illegal because what is committed is the same on every replica: after the next failover other records would
 be read at these offsets.
@@ -87,27 +86,21 @@ def explain(t: Tables, findings: Mapping[int, list[Finding]]) -> None:
 def _held(t: Tables) -> DataFrame:
     """What the replicas that are judged hold; with brokers, of all of them, and holders, those that must hold it."""
     return (
-        t.headers.join(beside(_in_step(t)), on=["run", "tp"], how="inner")
+        t.headers.join(beside(_judged(t)), on=["run", "tp"], how="inner")
         .selectExpr("*", f"filter(replicas, one -> {HOLDS}) as holders")
         .where("exists(holders, one -> one.broker = broker)")
     )
 
 
-def _in_step(t: Tables) -> DataFrame:
-    """run, tp; replicas [broker, log_start, end]: those that must hold the same, each from where to where; brokers."""
-    last = t.headers.groupBy("run", "tp", "broker").agg(F.max("leader_epoch").alias("last_epoch"))
-    replica = "struct(broker, last_epoch, log_start, least(log_end, high_watermark) as end)"
-    judged = t.tps.where("logged and not compacted and followers > 0").select("run", "tp")
+def _judged(t: Tables) -> DataFrame:
+    """run, tp; replicas [broker, log_start, end]: the range in which each must hold what the others hold; brokers."""
+    replica = "struct(broker, log_start, least(log_end, high_watermark, coalesce(reached, 0)) as end)"
+    judged = t.tps.where("logged and not compacts and followers > 0").select("run", "tp")
     return (
         t.replicas.where("high_watermark is not null")
-        .join(beside(last), on=["run", "tp", "broker"], how="inner")
         .groupBy("run", "tp")
-        .agg(
-            F.expr("max(if(leader, last_epoch, null)) as led"),
-            F.expr(f"collect_list({replica}) as replicas"),
-        )
+        .agg(F.expr(f"collect_list({replica}) as replicas"))
         .join(beside(judged), on=["run", "tp"], how="left_semi")
-        .selectExpr("run", "tp", "filter(replicas, one -> one.last_epoch = led) as replicas")
         .selectExpr("*", "transform(replicas, one -> one.broker) as brokers")
     )
 

@@ -1,4 +1,4 @@
-"""Torn transaction: the records of one transaction do not share one fate.
+"""Torn transaction: the parts of one transaction do not share one fate.
 
 With the brokers' logs: of its acknowledged records some are committed and some aborted; `open` counts
 as a third fate once the transaction log no longer lists the partition as under way. Without logs: the
@@ -14,10 +14,15 @@ log.
     log of x: 1 at offset 4, commit at offset 5
     log of y: 2 at offset 7, abort at offset 8      <- torn-transaction
 
-Without journals: a transaction is what the transaction log completes at once; its records and offset commits
-are told by the markers of its producer in each partition, and all of them must say what that log says.
+A transaction is also torn in time if part of it was committed before the rest was written: two of its records
+in one partition have different markers, or its parts belong to two transactions of the transaction log.
 
-Blind spot: records that were never acknowledged.
+The transaction log is compared as well. One completion there is one transaction; its records and offset commits
+are found by the markers of its producer in each partition, and every marker must say what the transaction log
+says. Without journals this is the only evidence.
+
+Blind spot: a producer whose markers in a partition cannot be paired with the completions in the transaction log.
+Then the run is unknown.
 Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024).
 """
 
@@ -26,20 +31,32 @@ from pyspark.sql import functions as F
 
 from checkers.external.records import LOST
 from checkers.external.tables import ExternalTables
-from checkers.findings.build import SHOWN, SPAN_OPS, finding, operation, place, span
+from checkers.findings.build import SHOWN, SPAN_OPS, finding, operation, place, record, span
 from checkers.findings.rules import Rule
 from checkers.findings.told import Told
+from checkers.stored.spans import OPS
+from checkers.stored.tables import Tables
 from harness.telling.example import FATES, Example, fate, named_place
 from harness.telling.words import listed, printable
 
 NAME = "torn-transaction"
+IN_TWO = "a marker stands between its records"
+IN_SEVERAL = "the transaction log has it as several transactions"
 SEEN = """array_distinct(transform(filter(records,
     r -> r.acked and r.effect is not null and (r.effect != 'open' or r.abandoned)), r -> r.effect))"""
 HALF_READ = """(settled = 'committed' and exists(records, r -> not r.logged and r.given)
     and exists(records, r -> not r.logged and r.passed and not r.given))"""
 
+MARKED = "filter(records, r -> r.marker_offset is not null)"
+SPLIT = f"""(array_contains(records.effect, 'commit') and size(records) > 1
+    and size(array_distinct(transform({MARKED}, r -> struct(r.tp, r.marker_offset))))
+    > size(array_distinct(transform({MARKED}, r -> r.tp))))"""
+"""Two records of one partition have different markers, and at least one record is committed."""
 EFFECTS = "array_distinct(concat(records.effect, commits.effect))"
-"""Of a transaction of which no journal tells."""
+"""Of a transaction of the transaction log."""
+UNACKED = """(size(array_distinct(records.effect)) > 1
+    and size(array_distinct(transform(filter(records, r -> r.op is not null), r -> r.effect))) <= 1)"""
+"""Its records differ, though those that were acknowledged do not: the rule over operations does not find it."""
 OTHERWISE = f"(size({EFFECTS}) = 1 and {EFFECTS}[0] != decided)"
 """Its markers agree, and the transaction log says something else."""
 
@@ -61,8 +78,20 @@ RULES = (
     ),
     Rule(
         NAME,
+        "operations",
+        where=f"transactional and {SPLIT} and size({SEEN}) <= 1 and not {HALF_READ}",
+        order=["op"],
+        ops="array(op)",
+        detail={
+            "operation": operation(),
+            "why": f"'{IN_TWO}'",
+            "records": f"transform(slice({MARKED}, 1, {SHOWN}), r -> {record('r.tp', 'r.offset', 'r.value')})",
+        },
+    ),
+    Rule(
+        NAME,
         "spans",
-        where=f"size({EFFECTS}) > 1 or {OTHERWISE}",
+        where=f"if(journaled, {OTHERWISE} or {UNACKED}, size({EFFECTS}) > 1 or {OTHERWISE})",
         order=["log_tp", "log_offset"],
         ops=SPAN_OPS,
         detail={
@@ -74,6 +103,37 @@ RULES = (
     ),
 )
 """One finding for each transaction."""
+
+
+def torn_transaction(t: Tables) -> DataFrame:
+    """One row for each operation whose records and offset commits belong to several transactions of the log."""
+    parts = t.spans.where("journaled").selectExpr(
+        *("run", "log_tp", "log_offset", "decided"),
+        f"explode({OPS}) as op",
+        "array_distinct(concat(records.tp, commits.log_tp)) as tps",
+    )
+    found = (
+        parts.groupBy("run", "op")
+        .agg(
+            F.expr("count(1) as transactions"),
+            F.expr("array_sort(collect_set(decided)) as decided"),
+            F.expr("flatten(collect_list(tps)) as tps"),
+            F.expr(
+                f"slice(array_sort(collect_list(struct(log_tp as tp, log_offset as offset))), 1, {SHOWN}) as log"
+            ),
+        )
+        # Two transactions in one partition are found by the rule over operations, as is a difference of fates.
+        .where("transactions > 1 and decided = array('commit') and size(array_distinct(tps)) = size(tps)")
+    )
+    return finding(
+        found,
+        NAME,
+        order=["op"],
+        ops="array(op)",
+        operation=operation(),
+        why=f"'{IN_SEVERAL}'",
+        completions="log",
+    )
 
 
 def torn_transaction_external(t: ExternalTables) -> DataFrame:
@@ -101,6 +161,9 @@ def torn_transaction_external(t: ExternalTables) -> DataFrame:
 
 
 def _sentence(e: Example) -> str:
+    if (why := e.rest.get("why")) is not None:
+        held = listed([named_place(part.body) for part in e.records])
+        return f"{e.operation} was one transaction, and {printable(why, 100)}" + (f": {held}" if held else "")
     fates = [
         f"{named_place(part.body)} is {fate(part.body)}"
         for part in e.records

@@ -5,10 +5,12 @@ empty, short or missing in another. What is found is told in a sentence and make
 where a table is not whole, nothing is accused on the strength of something not being there.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 
 from checkers.judging.gathered import Facts, Incomplete
-from checkers.judging.internal_logs import internal_logs
+from checkers.judging.internal_logs import internal_logs, transaction_log
+from checkers.judging.replicas import replicas
 from checkers.judging.silent import without_journals
 from checkers.needs import FINAL_ALONE, NEEDS, OF_TRANSACTIONS, refused_log
 from checkers.registry import EDGES
@@ -88,13 +90,20 @@ def completeness(facts: Facts, run: StoredRun) -> Incomplete:
     if not facts.stages and (run.blind or run.unjournaled or facts.have(Role.WORKER)):
         found.add("stages", "the table stages is empty, though workers ran", "stages")
     _final_reads(facts, found)
+    _expectations(facts, found)
     _nothing_done(facts, promises, found)
-    without_journals(facts, run, found)
+    if not run.journaled:
+        without_journals(facts, run, found)
+    _progress(facts, run, promises, found)
+    _contradictions(facts, found)
     for tp, row in sorted(facts.partitions.items()):
         _edges(facts.name(tp), row, found)
     if run.has_log:
         _logs(facts, promises, found)
         internal_logs(facts, run, found)
+        transaction_log(facts, promises, found)
+        if promises.replicas:
+            replicas(facts, found)
     return found
 
 
@@ -137,6 +146,18 @@ def _journals(facts: Facts, found: Incomplete) -> None:
             "sends",
             "ops",
         )
+    for journal in facts.numbers["cut_journals"] or ():
+        found.add(
+            f"end of journal {journal}",
+            f"journal {journal} has no end, and records name operations after its last line: lines of it are gone",
+            "sends",
+            "ops",
+        )
+    for table, count in (("sends", "sends_here"), ("claims", "claims")):
+        told = [row[table] for row in facts.journals if row.get(table) is not None]
+        if told and len(told) == len(facts.journals) and sum(told) != facts.numbers[count]:
+            words = f"the table {table} holds {several(facts.numbers[count], 'row')}, and the journals had {sum(told)}"
+            found.add(f"rows of {table}", words, table, "journals")
     if not facts.numbers["sent"] and facts.numbers["values"]:
         found.add("sends", "the table sends is empty, though records were found", "sends")
 
@@ -181,6 +202,8 @@ def _final_reads(facts: Facts, found: Incomplete) -> None:
                     f"reader ({row['journal']}) read {row['read']} records",
                     table,
                 )
+            elif isolation is Isolation.READ_COMMITTED and (words := _not_to_the_end(facts, tp, row)):
+                found.add(name, f"the final {isolation.value} reader ({row['journal']}) {words}", table)
             elif row["read"] != (there := facts.partitions[tp].get(column, 0)):
                 found.add(
                     name,
@@ -188,6 +211,32 @@ def _final_reads(facts: Facts, found: Incomplete) -> None:
                     f"{isolation.value} reader ({row['journal']}) read {row['read']} records",
                     table,
                 )
+
+
+def _not_to_the_end(facts: Facts, tp: int, row: Row) -> str:
+    """What a read-committed read lacks though it met its end; empty: nothing."""
+    name, last = facts.name(tp), facts.partitions[tp].get("last_stable", -1)
+    if row["next"] <= last:
+        return f"stopped at offset {row['next']} of {name}, whose last visible record is at offset {last}"
+    if backwards := facts.disorder.get(tp):
+        return f"was given {several(backwards, 'record')} of {name} below the record before"
+    return ""
+
+
+def _expectations(facts: Facts, found: Incomplete) -> None:
+    """Compare the table expected with the number of rows that the final readers wrote for each partition."""
+    written: dict[int, int] = {}
+    for row in facts.ends:
+        if row.get("expected") is not None:
+            written[row["tp"]] = written.get(row["tp"], 0) + row["expected"]
+    for tp, count in sorted(written.items()):
+        if tp in facts.partitions and (there := facts.partitions[tp]["expected"]) != count:
+            found.add(
+                f"expected of {facts.name(tp)}",
+                f"the table expected holds {several(there, 'row')} for the inputs of {facts.name(tp)}, and the final "
+                f"reader wrote {count}",
+                "expected",
+            )
 
 
 def _nothing_done(facts: Facts, promises: Promises, found: Incomplete) -> None:
@@ -235,6 +284,43 @@ def _nothing_done(facts: Facts, promises: Promises, found: Incomplete) -> None:
         )
 
 
+def _progress(facts: Facts, run: StoredRun, promises: Promises, found: Incomplete) -> None:
+    """Note the partitions of which a group has committed less than all inputs, though its stage was drained."""
+    if not run.drained:
+        return
+    for stage in facts.stages:
+        group, free = stage.get("group"), stage["stage"] in promises.free_stages
+        if group is None or free or stage.get("positions") not in (None, Positions.GROUP.value):
+            continue
+        for tp, row in sorted(facts.partitions.items()):
+            if row["topic"] != stage["in_topic"] or not row.get("stable_inputs"):
+                continue
+            final = facts.progress.get((group, tp))
+            if final is None:
+                found.add(
+                    f"progress of {group} in {facts.name(tp)}",
+                    f"group {group} of stage {stage['stage']} has committed no offset of {facts.name(tp)}, which "
+                    f"holds {several(row['stable_inputs'], 'input')}: it is not known which were processed",
+                )
+
+
+def _contradictions(facts: Facts, found: Incomplete) -> None:
+    """Note what no run can have left: one thing twice, or two leaders."""
+    for table, count in (("ops", "ops_twice"), ("sends", "sent_twice")):
+        if twice := facts.numbers[count]:
+            found.contradicts(table, f"the table {table} has {several(twice, 'row')} twice", table)
+    for table, column in (("batches", "log_twice"), ("records", "record_twice"), ("offsets", "commit_twice")):
+        for tp, row in sorted(facts.partitions.items()):
+            if twice := row.get(column):
+                words = f"the table {table} has {several(twice, 'offset')} of {facts.name(tp)} twice"
+                found.contradicts(table, words, table)
+    leaders = Counter(row["tp"] for row in facts.replicas if row["leader"])
+    for tp, leading in sorted(leaders.items()):
+        if leading > 1:
+            words = f"the table replicas has {leading} leaders of {facts.name(tp)}"
+            found.contradicts("replicas", words, "replicas", "batches")
+
+
 def _logs(facts: Facts, promises: Promises, found: Incomplete) -> None:
     acknowledged = facts.numbers["acknowledged"]
     if facts.partitions and not any(row["logged"] for row in facts.partitions.values()):
@@ -257,6 +343,12 @@ def _logs(facts: Facts, promises: Promises, found: Incomplete) -> None:
                 "batches",
                 f"{row['read_not_in_log']} records of {name} were read that its log does not hold",
                 "batches",
+            )
+        if row.get("named_by_some"):
+            found.add(
+                f"names in {name}",
+                f"{several(row['named_by_some'], 'record')} of {name} came to one reader without the name that others "
+                "were given",
             )
         if row.get("unread") and not row["internal"]:
             found.add(
@@ -286,7 +378,9 @@ def _edges(name: str, row: Row, found: Incomplete) -> None:
         return
     mark, end, following = (row.get(edge) or 0 for edge in ("high_watermark", "log_end", "rc_next"))
     start = max(row.get("rc_first") or 0, row.get("ru_first") or 0)
-    if row["compacted"]:
+    if row["compacted"] and row["sums_alone"]:
+        pass  # a sum is judged by the last record of its key, which the log cleaner keeps
+    elif row["compacted"]:
         words = f"{name} is compacted: what is missing from it proves nothing"
         found.add(f"edges of {name}", words, EDGES)
     elif start > 0:

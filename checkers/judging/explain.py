@@ -21,7 +21,7 @@ Beside them stands what the checker adds in plain words and numbers (slot, group
 `tp` in a finding bears its topic and partition here.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import functions as F
@@ -49,9 +49,11 @@ def explain(
     t: Tables,
     rows: Mapping[tuple[int, str, bool], Finding],
     facts: Mapping[int, list[Fact]],
-    contents: bool = False,
+    contents: Collection[int] = (),
 ) -> None:
-    """Add names and circumstances to the examples, in place. `contents`: what records hold is kept of a run."""
+    """Add names and circumstances to the examples, in place. `contents`: the runs whose records are shown with what
+    they hold.
+    """
     places: set[tuple[int, ...]] = set()
     ops: set[tuple[int, ...]] = set()
     for (run, _, _), finding in rows.items():
@@ -66,7 +68,8 @@ def explain(
         places,
     )
     ops |= {(key[0], row["op"]) for key, row in stored.items() if row["op"] is not None}
-    held = _contents(s, places) if contents else {}
+    shown = {place for place in places if place[0] in contents}
+    held = _contents(s, shown) if shown else {}
     told = lookup(s["ops"].select("run", *OPERATION_COLUMNS), ("run", "op"), ops)
     names = {run: dict(_names(facts.get(run, ()))) for run, _, _ in rows}
     for (run, _, _), finding in rows.items():

@@ -6,7 +6,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -19,10 +19,11 @@ from checkers.spark.gather import beside
 from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.producers import COMPLETE
 from checkers.stored.sources import Sources
-from checkers.stored.spans import FROM_THE_START
+from checkers.stored.spans import FROM_THE_START, OPS, marker_counts
 from checkers.stored.tables import Tables
 from checkers.stored.tally import Counted, Row, Tally
-from harness.history import Fate
+from checkers.stored.values import CUT, JOURNAL_OF, OPERATION_OF
+from harness.history import Fate, Role
 
 ENDS = ("committed", "aborted", "open")
 """What may have become of a transaction whose client was not told; else nobody knows."""
@@ -44,6 +45,10 @@ POSITIONS = {
     "commits": "commit is not null",
     "untold_offsets": f"held and covered and topic = '{OFFSETS_TOPIC}' and fate != '{Fate.PLAIN.value}' "
     "and commit is null",
+    "stable": "visible and not sentinel and coalesce(offset < first_open, true)",
+    "stable_inputs": "visible and is_input and not sentinel and coalesce(offset < first_open, true)",
+    **{f"{what}_twice": f"{what}_twice" for what in ("log", "record", "commit")},
+    "named_by_some": "named_by_some",
     "inputs": "visible and is_input and not sentinel",
     "outputs": "visible and size(inputs) > 0",
 }
@@ -68,10 +73,15 @@ OPERATIONS = {
     "fenced": "operation.fenced",
     "polls_within": "operation.txn is not null",
     "of_several": f"{_WHOLE} and size(claims) > 1",
+    "ops_twice": "twice",
 }
 """What is counted of the operations, but for initialisations."""
-VALUES = {"sent": "send is not null", "stray": "send is null and value is not null"}
-"""What is counted of the values: those that were announced, and those that nobody had."""
+VALUES = {
+    "sent": "send is not null",
+    "stray": "send is null and value is not null",
+    "sent_twice": "twice",
+}
+"""What is counted of the values: those that were announced, those that nobody had, and those that were twice."""
 
 
 def counted(t: Tables, table: str) -> Counted | None:
@@ -79,7 +89,7 @@ def counted(t: Tables, table: str) -> Counted | None:
     if table == "positions":
         ends = t.tps.select("run", "tp", "ru_first", "ru_next", "ru_end", "compacted")
         placed = t.positions.join(beside(ends), on=["run", "tp"], how="inner")
-        return Counted(table, placed, POSITIONS, by_tp="tp", sums={"observed": "observed"})
+        return Counted(table, placed, POSITIONS, by_tp="tp", sums={"observed": "observed"}, edge="offset")
     if table == "operations":
         held = {name: f"operation.f != 'init' and ({held})" for name, held in OPERATIONS.items()}
         return Counted(table, t.operations, held)
@@ -93,7 +103,8 @@ def counted(t: Tables, table: str) -> Counted | None:
 def told(s: Sources, t: Tables, counts: Tally) -> dict[int, list[Fact]]:
     """By run: pairs of kind and body. What is null is left out of a body."""
     facts: dict[int, list[Fact]] = defaultdict(list)
-    for kind, rows in {**t.facts, "group": _groups(t)}.items():
+    groups = collected(t.groups)
+    for kind, rows in {**t.facts, "group": _groups(t, groups), "progress": groups}.items():
         for row in rows:
             more = _of_partition(row, t.raw, counts) if kind == "partition" else {}
             facts[row["run"]].append((kind, _without_nulls({**row, **more})))
@@ -116,7 +127,13 @@ def _of_partition(row: Mapping[str, Any], raw: Tally, counts: Tally) -> dict[str
     """What is counted of one partition."""
     run, tp = row["run"], row["tp"]
     here, states = counts.in_tp(run, "positions", tp), raw.in_tp(run, "transactions", tp)
+    due = raw.in_tp(run, "expected", tp)
     found = {} if here is None else {name: here[name] for name in (*POSITIONS, "observed")}
+    if (stable := counts.edge(run, "positions", tp, "stable")) is not None:
+        found |= {"first_stable": stable[0], "last_stable": stable[1]}
+    if (inputs := counts.edge(run, "positions", tp, "stable_inputs")) is not None:
+        found["last_input"] = inputs[1]
+    found["expected"] = 0 if due is None else due["rows"]
     return found if states is None else {**found, "states": states["rows"]}
 
 
@@ -130,11 +147,13 @@ def _numbers(run: int, raw: Tally, counts: Tally) -> dict[str, int]:
         "values": values["rows"],
         "expected": inputs["expected"],
         "sums": inputs["sums"],
+        "sent_twice": values["sent_twice"],
         "timed_out": counts.of(run, "states")["timed_out"],
         "assignments": assignments["rows"],
         "given_up": assignments["given_up"],
         "within": raw.of(run, "offsets")["within"],
         **{table: raw.of(run, table)["rows"] for table in ("transactions", "claims")},
+        "sends_here": raw.of(run, "sends")["rows"],
     }
 
 
@@ -146,10 +165,56 @@ def _joined(s: Sources, t: Tables, counts: Tally) -> list[DataFrame]:
     if counts.there("operations", "of_several") and _reads_several(t):
         parts.append(_rows(_several_topics(t), "shapes"))
     if counts.there("values", "stray"):
-        parts.append(_rows(_unknown_journals(t), "values"))
-    if t.spans is not None:
-        parts += [_rows(_spans(t), "spans"), _rows(_left(s, t), "left")]
+        parts += [_rows(_unknown_journals(t), "values"), _rows(_cut_journals(t), "cut")]
+    parts += [
+        _rows(_spans(t), "spans"),
+        _rows(_unknown_markers(s, t), "markers"),
+        _rows(_merged(t), "merged"),
+    ]
+    parts.append(_rows(_disorder(s), "disorder"))
+    if any(row["journaled"] is False for row in t.facts["stage"]):
+        parts.append(_rows(_left(s, t), "left"))
     return parts
+
+
+def _unknown_markers(s: Sources, t: Tables) -> DataFrame:
+    """By partition: how many producers have more markers there than the transaction log has transactions, and how many
+    markers are too many. Markers of a cluster's other users are left out: see `checkers.judging.completeness`.
+    """
+    return (
+        marker_counts(s, t.tps, t.states)
+        .where("markers > ended")
+        .groupBy("run", "tp")
+        .agg(
+            F.expr("count(1) as producers"),
+            F.expr("min(producer_id) as producer_id"),
+            F.expr("sum(markers - ended) as markers"),
+        )
+    )
+
+
+def _merged(t: Tables) -> DataFrame:
+    """How many transactions of the transaction log hold records or offset commits of several operations."""
+    return (
+        t.spans.where("journaled")
+        .selectExpr("run", f"size({OPS}) > 1 as several")
+        .where("several")
+        .groupBy("run")
+        .agg(F.expr("count(1) as merged"))
+    )
+
+
+def _disorder(s: Sources) -> DataFrame:
+    """By partition: how many records the final read-committed reader was given out of order."""
+    before = "lag(offset) over (partition by run, tp order by op, n)"
+    return (
+        s["polls"]
+        .where(f"role = '{Role.FINAL.value}'")
+        .selectExpr("run", "tp", f"offset <= {before} as backwards")
+        .where("backwards")
+        .groupBy("run", "tp")
+        .agg(F.expr("count(1) as backwards"))
+    )
 
 
 def _rows(frame: DataFrame, kind: str) -> DataFrame:
@@ -157,7 +222,7 @@ def _rows(frame: DataFrame, kind: str) -> DataFrame:
     return frame.selectExpr("run", f"'{kind}' as kind", f"to_json(struct({body})) as detail")
 
 
-def _groups(t: Tables) -> list[Row]:
+def _groups(t: Tables, groups: Sequence[Row]) -> list[Row]:
     """Groups of stages that have committed offsets of a partition, and of which nobody saw where they began: run,
     group, tp, final.
     """
@@ -167,7 +232,7 @@ def _groups(t: Tables) -> list[Row]:
     }
     return [
         {name: row[name] for name in ("run", "group", "tp", "final")}
-        for row in collected(t.groups)
+        for row in groups
         if row["first"] is None
         and (row["final"] or 0) > 0
         and (row["run"], row["group"], topics.get((row["run"], row["tp"]))) in read
@@ -195,10 +260,8 @@ def _spans(t: Tables) -> DataFrame:
     """Transactions of which no journal tells; of how many is known which markers are theirs, how many there are, in
     how many an output is joined to an input, and of how many the log of every partition is here from its beginning.
     """
-    assert t.spans is not None
     counts = {
         "spans_committed": "decided = 'commit'",
-        "spans_aborted": "decided = 'abort'",
         "spans_whole": "whole",
         "spans_compared": "size(reads) > 0 and exists(records, r -> size(r.inputs) > 0)",
     }
@@ -206,7 +269,12 @@ def _spans(t: Tables) -> DataFrame:
     ended = t.states.where(f"state in {COMPLETE} and size(before.tps) > 0").join(
         beside(here), on="run", how="left"
     )
-    ends = {"spans_ended": "true", "spans_here": "size(array_except(before.tps, here)) = 0"}
+    ends = {
+        "spans_ended": "true",
+        "spans_here": "size(array_except(before.tps, here)) = 0",
+        "log_committed": "state = 'CompleteCommit'",
+        "log_aborted": "state = 'CompleteAbort'",
+    }
     return (
         t.spans.groupBy("run")
         .agg(*_counts(counts))
@@ -261,6 +329,20 @@ def _unknown_journals(t: Tables) -> DataFrame:
         .join(beside(t.journals.select("run", "journal")), on=["run", "journal"], how="left_anti")
         .groupBy("run")
         .agg(F.expr("slice(array_sort(collect_set(journal)), 1, 5) as unknown_journals"))
+    )
+
+
+def _cut_journals(t: Tables) -> DataFrame:
+    """Journals of processes that did not end, whose last lines are gone: records name their last operation, or a later
+    one, and they announce no such record. See `checkers.anomalies.phantom`.
+    """
+    return (
+        t.values.where("send is null and exists(places, p -> p.visible)")
+        .selectExpr("run", f"{JOURNAL_OF} as journal", f"{OPERATION_OF} as number")
+        .join(beside(t.journals), on=["run", "journal"])
+        .where(f"{CUT} and unbroken")
+        .groupBy("run")
+        .agg(F.expr("slice(array_sort(collect_set(journal)), 1, 5) as cut_journals"))
     )
 
 

@@ -11,6 +11,8 @@ from harness.reasons import Reason
 
 INCOMPLETE = "incomplete-evidence"
 """The code of the reasons for which absence proves nothing."""
+CONTRADICTORY = "contradictory-evidence"
+"""The code of the reasons for which no finding is proof."""
 Fact = tuple[str, Row]
 """Its kind, and what it says."""
 REPEAT = "repeat the run; if evidence is missing again, report it"
@@ -28,6 +30,14 @@ class Facts:
     left: dict[str, int] = field(
         default_factory=dict
     )  # by stage without journals: inputs that it left behind
+    replicas: list[Row] = field(default_factory=list)
+    markers: list[Row] = field(
+        default_factory=list
+    )  # partitions with markers that no transaction accounts for
+    disorder: dict[int, int] = field(default_factory=dict)  # by partition: final deliveries that went back
+    progress: dict[tuple[str, int], int | None] = field(
+        default_factory=dict
+    )  # by group and partition: the last committed offset; None: it committed none
     due: set[str] = field(default_factory=set)  # the stages of which something is expected
     numbers: dict[str, Any] = field(default_factory=lambda: defaultdict(int))
 
@@ -38,15 +48,21 @@ class Facts:
         for kind, body in rows:
             if kind == "partition":
                 facts.partitions[body["tp"]] = body
-            elif kind in ("journal", "end", "stage", "group"):
+            elif kind in ("journal", "end", "stage", "group", "replica", "markers"):
                 {
                     "journal": facts.journals,
                     "end": facts.ends,
                     "stage": facts.stages,
                     "group": facts.groups,
+                    "replica": facts.replicas,
+                    "markers": facts.markers,
                 }[kind].append(body)
             elif kind == "left":
                 facts.left[body["stage"]] = body["inputs"]
+            elif kind == "disorder":
+                facts.disorder[body["tp"]] = body["backwards"]
+            elif kind == "progress":
+                facts.progress[body.get("group", ""), body["tp"]] = body.get("final")
             elif kind == "due":
                 facts.due.add(body["stage"])
             else:
@@ -95,6 +111,14 @@ class Incomplete:
 
     reasons: dict[str, Reason] = field(default_factory=dict)
     tables: set[str] = field(default_factory=set)  # those whose absences prove nothing
+    contradiction: Reason | None = None  # the tables contradict themselves: no finding is proof
+
+    def contradicts(self, name: str, sentence: str, *tables: str) -> None:
+        """Note that tables contradict themselves, so that nothing that is found in them is proof."""
+        reason = Reason(CONTRADICTORY, sentence, name, REPEAT)
+        self.reasons.setdefault(name, reason)
+        self.tables.update(tables)
+        self.contradiction = self.contradiction or reason
 
     def add(self, name: str, sentence: str, *tables: str) -> None:
         """Note it; the first sentence under a name stays."""

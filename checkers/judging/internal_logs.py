@@ -8,6 +8,33 @@ from checkers.judging.gathered import Facts, Incomplete
 from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.producers import TRANSACTIONS_TOPIC
 from checkers.stored.sources import StoredRun
+from harness.promises import Promises
+from harness.telling.words import several
+
+
+def transaction_log(facts: Facts, promises: Promises, found: Incomplete) -> None:
+    """Note what the transaction log lacks of the transactions whose markers, records or offset commits are here.
+
+    Markers that repeat the one before them are not counted. Where the logs hold what is the run's alone (a cluster
+    that others use), Kafka's own topics are left out: others write to them as well.
+    """
+    for row in sorted(facts.markers, key=lambda one: one["tp"]):
+        here = facts.partitions.get(row["tp"])
+        if here is None or (here["internal"] and not promises.replicas):
+            continue
+        name = facts.name(row["tp"])
+        found.add(
+            "transactions",
+            f"the transaction log lacks transactions that have markers in {name}: {several(row['markers'], 'marker')} "
+            f"of {several(row['producers'], 'producer')} (producer id {row['producer_id']}, for instance)",
+            "transactions",
+        )
+    if merged := facts.numbers["merged"]:
+        found.add(
+            "merged transactions",
+            f"several operations wrote into one transaction of the transaction log: {several(merged, 'transaction')}",
+            "transactions",
+        )
 
 
 def internal_logs(facts: Facts, run: StoredRun, found: Incomplete) -> None:

@@ -8,7 +8,7 @@ it (`position`, smallest first; then the detail's text).
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -89,10 +89,10 @@ def materialise(
     checkers: Sequence[Checker],
     examples: int,
     phase: Phase = in_silence,
-    contents: bool = False,
+    contents: Collection[int] = (),
 ) -> Materialised:
-    """Run all checkers, and beside them gather the facts of each run; keep the first findings of each. `contents`: what
-    records hold is kept of a run.
+    """Run all checkers, and beside them gather the facts of each run; keep the first findings of each. `contents`: the
+    runs whose records are shown with what they hold.
     """
     sooner: Future[Hints] = Future()
 
@@ -125,7 +125,7 @@ def explain_all(
     checkers: Sequence[Checker],
     found: Collected,
     facts: Mapping[int, list[Fact]],
-    contents: bool = False,
+    contents: Collection[int] = (),
 ) -> None:
     """Add to the examples, in place: what each checker alone knows, then names and circumstances. What a
     checker has found stands, though it crash here.

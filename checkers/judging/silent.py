@@ -64,6 +64,8 @@ def not_looked_into(facts: Facts, run: StoredRun, not_checked: Collection[str]) 
     """What could not be checked of transactions of which no journal tells, and of topics that programs made."""
     numbers = facts.numbers
     found: dict[str, Reason] = {}
+    if run.journaled:
+        return found
     topics = {row["topic"] for row in facts.partitions.values() if not row["internal"]}
     if run.unjournaled and run.topics and (own := sorted(topics - run.topics)):
         words = f"the pipeline's file does not name {listed(own)}: what the records there hold was not judged"

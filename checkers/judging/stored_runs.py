@@ -27,12 +27,15 @@ from checkers.stored.tables import making_tables
 from harness.errors import FencepostError
 from harness.history import Premise
 from harness.reasons import EXTERNAL_ONLY, Reason
+from harness.telling.words import listed
 from harness.verdict import STAGE, Found, Judgement, Unsettled
 
 __all__ = ["StoredRun", "judge", "judge_each"]
 
 BY_TIME = "dirty-read by time"
 """The clause of dirty-read that rests on one clock, as `not_checked` names it."""
+BY_COMMITS = "lost-commit by offsets"
+"""The clause of lost-commit that asks for each offset commit, as `not_checked` names it."""
 
 
 def judge(
@@ -63,11 +66,10 @@ def _bring(spark: SparkSession, runs: Sequence[StoredRun], examples: int, phase:
     """All checks of these runs, in one job; raises only errors of ours."""
     with errors_of_ours(), freed_at_the_end(spark):
         phase("shared tables")
-        unjournaled = any(run.blind or run.unjournaled for run in runs)
-        contents = any(run.unjournaled for run in runs)
+        contents = frozenset(run.run for run in runs if run.unjournaled)
         with partitioned(spark, lambda: count_rows(runs)):
             sources = identified(blinded(read_sources(spark, runs), runs), runs)
-            with making_tables(sources, unjournaled) as tables:
+            with making_tables(sources) as tables:
                 return materialise(sources, tables, (*STORE_CHECKERS, UNSETTLED), examples, phase, contents)
 
 
@@ -82,7 +84,7 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
         refused_logs=run.refused_logs,
     )
     found = completeness(facts, run)
-    observe(facts, found)
+    observe(facts, run, found)
     if run.incomplete:
         found.add("run", "; ".join(run.incomplete))
     not_checked = {
@@ -100,6 +102,8 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
             if broken and checker.family == "inputs":
                 undecided |= {premise.text: premise for premise in broken}
             broken += [lacking[need] for need in checker.needs if need in lacking]
+            if found.contradiction:
+                broken.append(found.contradiction)
             if broken:
                 not_checked[name] = broken[0]
                 continue
@@ -110,14 +114,11 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
                 anomalies[name] = tell(name, _found(run, checker, name, finding, permitted))
     if Premise.ONE_CLOCK in run.broken_premises and "dirty-read" not in not_checked:
         not_checked[BY_TIME] = PREMISES[Premise.ONE_CLOCK]
-    elif run.drifted and "dirty-read" not in not_checked:
-        not_checked[BY_TIME] = Reason(
-            "clock-drift",
-            f"the wall clock moved by {run.clock_drift_ms:.0f} ms against the monotonic one during the run, so "
-            "no delivery was held against the time of its commit marker",
-            BY_TIME,
-        )
+    elif run.one_clock_ms is None and "dirty-read" not in not_checked:
+        not_checked[BY_TIME] = Reason("clock-drift", _no_clock(run), BY_TIME)
     numbers = facts.numbers
+    if "lost-commit" not in not_checked and (reason := _offsets_not_judged(facts, run)):
+        not_checked[BY_COMMITS] = reason
     not_checked |= not_looked_into(facts, run, not_checked)
     return Judgement(
         anomalies={name: with_cause(run.run, name, anomalies, brought.caused) for name in anomalies},
@@ -127,7 +128,10 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
         coverage={
             "inputs": 0 if "inputs" in lacking else facts.total("inputs"),
             "outputs": facts.total("outputs"),
-            **{name: numbers[name] + numbers[f"spans_{name}"] for name in ("committed", "aborted")},
+            **{
+                name: numbers[name] + (0 if run.journaled else numbers[f"log_{name}"])
+                for name in ("committed", "aborted")
+            },
             "fenced": numbers["fenced"],
             **{key: count for key, count in facts.counted_for_goals().items() if key in run.goals},
         },
@@ -136,6 +140,33 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
         },
         unsettled=unsettled(run.run, brought.findings),
     )
+
+
+def _offsets_not_judged(facts: Facts, run: StoredRun) -> Reason | None:
+    """Why an offset commit that is gone would not be noticed; None: it would."""
+    promised = run.promises is None or run.promises.offsets_within
+    groups = {stage["group"] for stage in facts.stages if stage.get("group") is not None}
+    unnamed = sorted(groups.difference(facts.numbers["named_groups"] or ()))
+    if not (run.journaled and promised and unnamed and facts.numbers["claiming"]):
+        return None
+    if facts.numbers["offsets_whole"]:
+        words = f"of {listed(unnamed)} no transactional offset commit is here, or one names no operation"
+    else:
+        words = "the log of offset commits is compacted, or not here: an absent offset commit proves nothing"
+    return Reason("offset-commits-not-named", words, BY_COMMITS)
+
+
+def _no_clock(run: StoredRun) -> str:
+    """Why the times of brokers and of clients cannot be compared."""
+    if run.drifted:
+        moved = (
+            f"the wall clock moved by {run.clock_drift_ms:.0f} ms against the monotonic one during the run"
+        )
+    elif not run.drift_known:
+        moved = "the run does not say by how much the wall clock moved against the monotonic one"
+    else:
+        moved = "the run does not say when it began by the wall clock"
+    return f"{moved}, so no delivery was compared with the time of its commit marker"
 
 
 def _found(

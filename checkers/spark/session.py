@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -65,6 +66,7 @@ class Pending:
         try:
             if settings.direct:
                 self._jvm = start_jvm(settings, self._folder, self._said.fileno())
+            _import_pyspark()
         except BaseException:
             self._forget()
             raise
@@ -137,6 +139,16 @@ class Pending:
         self._said.seek(0)
         lines = self._said.read().decode(errors="replace").strip().splitlines()
         return f" ({lines[-1].strip()})" if lines else ""
+
+
+def _import_pyspark() -> None:
+    """Import PySpark in the caller's thread, while the JVM comes up, and before any other thread can import it.
+
+    Its modules import each other. If two threads import them at once, Python breaks the deadlock by handing out a
+    module that is not complete, and one of the threads fails with an ImportError.
+    """
+    import_module("pyspark.errors")
+    import_module("pyspark.sql")
 
 
 def begin(settings: SparkSettings) -> Pending:

@@ -17,7 +17,6 @@ def make_groups(
     tps: DataFrame,
     positions: DataFrame,
     operations: DataFrame,
-    unjournaled: bool = False,
 ) -> DataFrame:
     """run, group, tp; first (the lowest offset at which a member began), final (the last committed offset: by
     position in the log where there is one, else the highest that a committed operation claimed).
@@ -40,10 +39,7 @@ def make_groups(
     united = began.unionByName(claimed, allowMissingColumns=True).unionByName(
         commits, allowMissingColumns=True
     )
-    if unjournaled:
-        united = _with_unjournaled(united, s, tps, positions)
-    else:
-        united = united.withColumn("led", F.expr("cast(null as bigint)"))
+    united = _with_unjournaled(united, s, tps, positions)
     return (
         united.groupBy("run", "group", "tp")
         .agg(
@@ -154,24 +150,25 @@ def make_inputs(
     positions: DataFrame,
     values: DataFrame,
     operations: DataFrame,
-    unjournaled: bool = False,
 ) -> DataFrame:
-    """run, tp, offset, in_topic; each, lenient (see `checkers.stored.partitions.rows_of_tps`); expected [slot, topic,
-    group, stage, digest, via (the topic whose record, made of the input, the stage takes; null: the input itself)];
-    adds [group, topic, key, adds]; outputs [slot, topic, tp, offset, name, op, visible, digest, sole (it names no
-    other input), claims (its operation claims inputs)]; claims [op, group, settled, transactional, writes]; judgeable
-    (absence of the input may be judged); fate, visible: of the input; plain (see `PLAIN`).
+    """run, tp, offset, in_topic; each, owing, sums, lenient (see `checkers.stored.partitions.rows_of_tps`); expected
+    [slot, topic, group, stage, digest, via (the topic whose record, made of the input, the stage takes; null: the
+    input itself)]; adds [group, topic, key, adds]; outputs [slot, topic, tp, offset, name, op, visible, digest, sole
+    (it names no other input), claims (its operation claims inputs)]; claims [op, group, settled, transactional,
+    writes]; judgeable (absence of the input may be judged); fate, visible: of the input; plain (see `PLAIN`).
     """
     united = positions.where("is_input and not sentinel").selectExpr(
         "run", "tp", "offset", "struct(visible, fate) as here"
     )
-    for part in (_expected(s, unjournaled), _outputs(values), _claims(operations)):
+    for part in (_expected(s), _outputs(values), _claims(operations)):
         united = united.unionByName(part, allowMissingColumns=True)
     edges = tps.selectExpr(
         "run",
         "tp",
         "topic as in_topic",
         "each",
+        "owing",
+        "sums",
         "lenient",
         "logged",
         "compacted",
@@ -192,7 +189,7 @@ def make_inputs(
         grouped(s, united, PLACE, told)
         .join(beside(edges), on=["run", "tp"], how="left")
         .selectExpr(
-            *("run", "tp", "offset", "in_topic", "each", "lenient"),
+            *("run", "tp", "offset", "in_topic", "each", "owing", "sums", "lenient"),
             "coalesce(here.visible, false) as visible",
             "here.fate",
             f"coalesce(not compacted and {in_reach}, false) as judgeable",
@@ -202,9 +199,9 @@ def make_inputs(
     )
 
 
-def _expected(s: Sources, unjournaled: bool) -> DataFrame:
+def _expected(s: Sources) -> DataFrame:
     """What each input must lead to: an output, or something added to a sum."""
-    return (_named(s) if unjournaled else s["expected"]).selectExpr(
+    return _named(s).selectExpr(
         *("run", "tp", "offset"),
         "if(adds is null, struct(slot, topic, group, stage, digest, via), null) as expected",
         "if(adds is not null, struct(group, topic, key, adds), null) as add",

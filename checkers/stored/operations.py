@@ -25,7 +25,7 @@ its offset commits in their log.
 """
 
 
-OF_RUN = ("commits_logged", "commits_whole", "healed_ns", "longest_ms", "session_ms")
+OF_RUN = ("commits_logged", "named_groups", "healed_ns", "longest_ms", "session_ms", "wall_ms")
 """What rules over operations need to know of their run."""
 
 
@@ -33,17 +33,19 @@ def make_operations(
     s: Sources, runs: DataFrame, journals: DataFrame, positions: DataFrame, values: DataFrame
 ) -> DataFrame:
     """run, op, operation (its row in `ops`), told (committed, aborted, or unknown), transactional, settled
-    (committed, aborted, open, none, unknown), sound (its journal is unbroken); commits_logged and commits_whole, of its
-    run, as healed_ns, longest_ms and session_ms are; records [n, value, tp, offset, acked, effect, abandoned, held,
-    other (the position holds another value), covered, passed, given]; commits [tp, committed, offset, log_tp, effect,
-    transactional]; claims [group, tp, first, next]. A record without an acknowledged place stands where it was found:
-    it is held, and neither covered nor passed.
+    (committed, aborted, open, none, unknown), sound (its journal is unbroken); twice (the table ops has it twice);
+    of its run: commits_logged, named_groups, healed_ns, longest_ms, session_ms and wall_ms; records [n, value, tp,
+    offset, acked, effect, abandoned, held, other (the position holds another value), covered, passed, given, plain
+    (it is in no transaction), marker_offset and marker_ms (of an acknowledged one)]; commits [tp, committed, offset,
+    log_tp, effect, transactional, group, marker_offset, marker_ms]; claims [group, tp, first, next]. A record without
+    an acknowledged place stands where it was found: it is held, and neither covered nor passed.
     """
     united = _operations(s)
     for part in (_acked(positions), _found(values), _commits(positions), _claims(s)):
         united = united.unionByName(part, allowMissingColumns=True)
     told = (
         "any_value(operation, true) as operation",
+        "count(operation) > 1 as twice",
         "sort_array(collect_list(record)) as records",
         "sort_array(collect_list(commit)) as commits",
         "sort_array(collect_list(claim)) as claims",
@@ -56,7 +58,7 @@ def make_operations(
         .join(beside(runs.select("run", *OF_RUN)), on="run", how="left")
         .join(beside(sound), on=["run", "journal"], how="left")
         .selectExpr(
-            *("run", "op", "operation", "records", "commits", "claims", *OF_RUN),
+            *("run", "op", "operation", "twice", "records", "commits", "claims", *OF_RUN),
             "coalesce(unbroken, false) as sound",
             "operation.told as told",
             "operation.transactional_id is not null as transactional",
@@ -91,7 +93,9 @@ def _acked(positions: DataFrame) -> DataFrame:
             coalesce(abandoned, false) as abandoned,
             held and {fits} as held,
             logged as logged, covered as covered, passed as passed, visible as visible,
-            given and {fits} as given
+            given and {fits} as given,
+            coalesce({fits} and fate = '{Fate.PLAIN.value}', false) as plain,
+            if({fits}, marker_offset, null) as marker_offset, if({fits}, marker_ms, null) as marker_ms
         ) as record""",
     )
 
@@ -112,7 +116,9 @@ def _found(values: DataFrame) -> DataFrame:
                 false as abandoned,
                 true as held,
                 place.fate is not null as logged, false as covered, false as passed, place.visible as visible,
-                place.given as given
+                place.given as given,
+                coalesce(place.fate = '{Fate.PLAIN.value}', false) as plain,
+                cast(null as bigint) as marker_offset, cast(null as bigint) as marker_ms
             ) as record""",
         )
     )
@@ -127,6 +133,7 @@ def _commits(positions: DataFrame) -> DataFrame:
             commit.tp as tp, commit.committed as committed, tp as log_tp, offset as log_offset,
             {effective("fate")} as effect,
             commit.transactional as transactional,
-            coalesce(abandoned, false) as abandoned
+            coalesce(abandoned, false) as abandoned,
+            commit.group as group, marker_offset as marker_offset, marker_ms as marker_ms
         ) as commit""",
     )

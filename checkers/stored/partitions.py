@@ -1,12 +1,12 @@
 """By partition: what the log holds of it, how far it was read, and what its readers promise; by topic the same."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from checkers.stored.tally import Row, Tally
+from checkers.stored.tally import EMPTY, Row, Tally
 from harness.history import Fate, Guarantee, Isolation, Positions, Role
 
 Place = tuple[int, int]
@@ -19,7 +19,8 @@ TPS = pa.schema(
         ("topic", pa.string()),
         ("partition", pa.int32()),
         *((name, pa.bool_()) for name in ("internal", "compacted", "is_input", "ordered", "each", "logged")),
-        ("lenient", pa.list_(pa.string())),
+        *((name, pa.bool_()) for name in ("owing", "within_transactions", "compacts", "sums_alone")),
+        *((name, pa.list_(pa.string())) for name in ("lenient", "sums")),
         *((name, _i64) for name in ("log_start", "log_end", "high_watermark", "followers")),
         ("unreadable", pa.struct([("broker", pa.int32()), ("log_end", _i64), ("high_watermark", _i64)])),
         *((name, _i64) for name in ("rc_first", "rc_next")),
@@ -44,26 +45,68 @@ def effective(fate: str) -> str:
 
 
 def rows_of_tps(
-    partitions: Iterable[Row], replicas: Iterable[Row], ends: Iterable[Row], stages: Iterable[Row]
+    partitions: Iterable[Row],
+    replicas: Iterable[Row],
+    ends: Iterable[Row],
+    stages: Iterable[Row],
+    runs: Iterable[Row] = (),
+    raw: Tally | None = None,
 ) -> list[Row]:
-    """run, tp, topic, partition, internal, compacted, is_input; ordered (every stage that reads it promises
-    order); each (a stage takes its records in any order, and marks each as done); lenient [stage] (of the run: those
-    that promise an effect at least once); logged (the leader's log is here and whole), log_start, log_end,
-    high_watermark, followers (how many other replicas are here), unreadable [broker, log_end, high_watermark] (one of
-    them that is damaged, and cannot be read up to its high watermark); for the final readers rc (read committed) and
-    ru: rc_first (where they began, or where the log begins, if that is higher), rc_next, rc_end (came to the
-    sentinel), ru_first, ru_next, ru_end.
+    """run, tp, topic, partition, internal, is_input; compacts (its topic is compacted), compacted (and records may be
+    gone: not every offset is in the leader's log); sums_alone (sums are expected in it, and no outputs); owing (for
+    each stage that reads it, the expectation states what its inputs must lead to); sums [topic] (of the run: the
+    topics of which sums are expected); within_transactions (programs without journals must write it in transactions
+    alone); ordered (every stage that reads it promises order); each (a stage takes its records in any order, and
+    marks each as done); lenient [stage] (of the run: those that promise an effect at least once); logged (the
+    leader's log is here and whole), log_start, log_end, high_watermark, followers (how many other replicas are here),
+    unreadable [broker, log_end, high_watermark] (one of them that is damaged, and cannot be read up to its high
+    watermark); for the final readers rc (read committed) and ru: rc_first (where they began, or where the log begins,
+    if that is higher), rc_next, rc_end (came to the sentinel), ru_first, ru_next, ru_end.
     """
     logs, readers = _by_place(replicas), _by_place(ends)
+    stages, raw = list(stages), raw or EMPTY
     read, lenient = _input_topics(stages), _lenient(stages)
+    free = {(one["run"], stage) for one in runs for stage in one["free_stages"]}
+    owing = _owing(stages, free, raw)
+    within = {
+        (one["run"], topic) for one in runs if not one["journaled"] for topic in one["transactional_topics"]
+    }
     rows: list[Row] = []
     for one in partitions:
         place = (one["run"], one["tp"])
         log = _log(logs.get(place, ()))
         edges = _reach(readers.get(place, ()), log["log_start"] if log["logged"] else None)
         of_topic = read.get((one["run"], one["topic"]), {"is_input": False, "ordered": False, "each": False})
-        rows.append({**one, **log, **edges, **of_topic, "lenient": lenient.get(one["run"])})
+        topic = one["run"], one["topic"]
+        rows.append(
+            {
+                **one,
+                **log,
+                **edges,
+                **of_topic,
+                "compacts": one["compacted"],
+                "compacted": bool(one["compacted"]) and not log["whole"],
+                "sums_alone": one["topic"] in raw.texts(one["run"], "sums")
+                and one["topic"] not in raw.texts(one["run"], "due"),
+                "owing": topic in owing,
+                "within_transactions": topic in within,
+                "lenient": lenient.get(one["run"]),
+                "sums": sorted(raw.texts(one["run"], "sums")),
+            }
+        )
     return rows
+
+
+def _owing(stages: Iterable[Row], free: Collection[tuple[int, str]], raw: Tally) -> set[tuple[int, str]]:
+    """The input topics of which the expectation speaks for every stage that reads them."""
+    readers: dict[tuple[int, str], list[str]] = defaultdict(list)
+    for stage in stages:
+        readers[stage["run"], stage["in_topic"]].append(stage["stage"])
+    return {
+        (run, topic)
+        for (run, topic), names in readers.items()
+        if all(name in raw.texts(run, "expected") and (run, name) not in free for name in names)
+    }
 
 
 def _by_place(rows: Iterable[Row]) -> Mapping[Place, list[Row]]:
@@ -79,11 +122,13 @@ OF_A_LOG = ("log_start", "log_end", "high_watermark")
 def _log(replicas: Iterable[Row]) -> Row:
     """How far the log of the one leader goes, and a follower that cannot be read to the end."""
     leaders: list[Row] = [
-        {"logged": one["damaged"] is None, **_part(one, OF_A_LOG)} for one in replicas if one["leader"]
+        {"logged": one["damaged"] is None, **_part(one, OF_A_LOG), "whole": one.get("whole", False)}
+        for one in replicas
+        if one["leader"]
     ]
     followers = [one for one in replicas if not one["leader"]]
     short = [_part(one, ("broker", "log_end", "high_watermark")) for one in followers if _is_short(one)]
-    log = min(leaders or [{"logged": False, **dict.fromkeys(OF_A_LOG)}], key=_order)
+    log = min(leaders or [{"logged": False, **dict.fromkeys(OF_A_LOG), "whole": False}], key=_order)
     return {
         **log,
         "followers": len(followers),

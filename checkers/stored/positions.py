@@ -21,16 +21,19 @@ KINDS = {
 NAME = "if(value is not null, xxhash64(value), null) as name"
 """A number for a value's name, so that the least and the greatest of many cost little; null for none."""
 
+NAMELESS = "value is null as nameless"
+
 
 def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
     """run, tp, offset; of the log: held, producer_id, epoch, fate, marker_offset, marker_ms, abandoned; of
     the final read: found, value, slot, inputs, digest, sentinel, key, state, about; acks [op, n, value]; of the
     polls: polled, given (to the final reader), consumed (given to a worker), promised (given to a reader
     promised read committed), promised_ns (to the first of them), observed (how often, to an observer);
-    differ (polls, final read and acknowledgements tell of more than one value); commit (an offset commit: group, tp,
-    committed, op, transactional); visible; and from `tps`: topic, internal, is_input, logged, high_watermark, rc_end,
-    covered (absence from the log counts), passed (the final read-committed reader read on beyond it);
-    first_open (the first open record of its partition).
+    differ (polls, final read and acknowledgements tell of more than one value); named_by_some (some of them tell of a
+    value, and a reader was given none); commit (an offset commit: group, tp, committed, op, transactional); visible;
+    and from `tps`: topic, internal, is_input, logged, high_watermark, rc_end, covered (absence from the log counts),
+    passed (the final read-committed reader read on beyond it), within_transactions; first_open (the first open record
+    of its partition); log_twice, record_twice, commit_twice (a table has two rows of this position).
     """
     first_open = (
         batches.where(f"fate = '{Fate.OPEN.value}'")
@@ -48,8 +51,12 @@ def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
         "bit_or(readers) as readers",
         "min(promised_ns) as promised_ns",
         "sum(observed) as observed",
+        "count(log) > 1 as log_twice",
+        "count(record) > 1 as record_twice",
+        "count(commit) > 1 as commit_twice",
         "min(name) as lowest",
         "max(name) as highest",
+        "bool_or(nameless) as nameless",
     )
     of_places = grouped(s, united, PLACE, told)
     takes_effect = (
@@ -58,6 +65,7 @@ def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
     opened = of_places.join(beside(first_open), on=["run", "tp"], how="left")
     return opened.join(beside(tps), on=["run", "tp"], how="inner").selectExpr(
         *("run", "tp", "offset", "topic", "internal", "is_input", "logged", "high_watermark", "rc_end"),
+        *("within_transactions", "log_twice", "record_twice", "commit_twice"),
         "log is not null as held",
         *(
             f"log.{one}"
@@ -71,6 +79,7 @@ def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
         "promised_ns",
         "coalesce(observed, 0) as observed",
         "coalesce(lowest != highest, false) as differ",
+        "coalesce(nameless and lowest is not null, false) as named_by_some",
         "first_open",
         f"if(logged, {takes_effect}, {_was_read('given')}) as visible",
         "logged and not compacted and offset >= log_start as covered",
@@ -91,7 +100,7 @@ def _stored(batches: DataFrame) -> DataFrame:
 def _found(s: Sources) -> DataFrame:
     """By place, the record that the final reader was given."""
     record = "struct(value, slot, inputs, digest, sentinel, key, state, about) as record"
-    return s["records"].selectExpr("run", "tp", "offset", record, NAME)
+    return s["records"].selectExpr("run", "tp", "offset", record, NAME, NAMELESS)
 
 
 def _acked(s: Sources) -> DataFrame:
@@ -115,6 +124,7 @@ def _deliveries(s: Sources) -> DataFrame:
         f"if({PROMISED}, return_ns, null) as promised_ns",
         f"if(role = '{Role.OBSERVER.value}', 1L, 0L) as observed",
         NAME,
+        NAMELESS,
     )
 
 

@@ -25,10 +25,10 @@ QUIET = ("run", "judgeable", "end_ms")
 
 def make_batches(s: Sources, tps: DataFrame, runs: DataFrame) -> DataFrame:
     """The leader's data batches: run, tp, base_offset, last_offset, producer_id, epoch, base_sequence,
-    transactional, fate; the marker that decided (marker_offset, marker_epoch, marker_ms); abandoned (open,
-    and the transaction log does not list it as under way, or has done so for too long). Of its producer id
-    in this partition: epoch_before (the highest epoch below it), entry_before (the batch or marker just below
-    it), marker_next (if a marker stands just above it), batch_before (the data batch below it), markers (how
+    transactional, fate; the marker that decided (marker_offset, marker_epoch, marker_ms, marker_coordinator_epoch);
+    abandoned (open, and the transaction log does not list it as under way, or has done so for too long). Of its
+    producer id in this partition: epoch_before (the highest epoch below it), entry_before (the batch or marker just
+    below it), marker_next (if a marker stands just above it), batch_before (the data batch below it), markers (how
     many there are in all). internal, compacted, log_start, high_watermark: of the partition.
     """
     state = "struct(transactional_id, state, state_epoch, tps) as state"
@@ -42,6 +42,7 @@ def make_batches(s: Sources, tps: DataFrame, runs: DataFrame) -> DataFrame:
             "if(transactional, decided.offset, null) as marker_offset",
             "if(transactional, decided.epoch, null) as marker_epoch",
             "if(transactional, decided.ms, null) as marker_ms",
+            "if(transactional, decided.coordinator_epoch, null) as marker_coordinator_epoch",
             *("epoch_before", "entry_before", "marker_next", "batch_before", "markers"),
             *("internal", "compacted", "log_start", "high_watermark", state),
             f"{ABANDONED} as abandoned",
@@ -55,9 +56,9 @@ def _fated(s: Sources, tps: DataFrame) -> DataFrame:
     upwards = f"({of} order by base_offset)"
     above = f"({of} order by base_offset desc rows between unbounded preceding and 1 preceding)"
     below = f"({of} order by base_offset rows between unbounded preceding and 1 preceding)"
-    marker = "struct(marker as type, base_offset as offset, epoch, max_timestamp_ms as ms)"
+    marker = "struct(marker as type, base_offset as offset, epoch, max_timestamp_ms as ms, coordinator_epoch)"
     marker = f"if(marker is not null, {marker}, null)"
-    entry = "struct(epoch, base_offset as offset, marker)"
+    entry = "struct(epoch, base_offset as offset, marker, coordinator_epoch)"
     data = "if(not control, struct(epoch, base_sequence, base_offset, last_offset), null)"
     here = tps.where(f"logged and topic != '{TRANSACTIONS_TOPIC}'").select(
         "run", "tp", "internal", "compacted", "log_start", "high_watermark"

@@ -31,7 +31,11 @@ class Asked:
 
 
 def _unnamed(t: pa.Table) -> Any:
-    return pc.invert(pc.and_kleene(pc.is_valid(t["op"]), t["transactional"]))
+    return pc.and_kleene(pc.is_null(t["op"]), t["transactional"])
+
+
+def _outside(t: pa.Table) -> Any:
+    return pc.and_kleene(pc.is_valid(t["op"]), pc.invert(t["transactional"]))
 
 
 ASKED = (
@@ -39,13 +43,13 @@ ASKED = (
     Asked("sends", text="topic"),
     Asked("claims"),
     Asked("assignments", ("gained",), {"given_up": lambda t: pc.invert(t["gained"])}),
-    Asked("expected", text="stage"),
+    Asked("expected", text="stage", tp="tp"),
     Asked("transactions", tp="log_tp", most="timeout_ms"),
-    # Offset commits that are part of a transaction; and those that are not, or do not name their operation.
+    # Offset commits in a transaction; those of them that name no operation; those of operations outside transactions.
     Asked(
         "offsets",
         ("op", "transactional"),
-        {"within": lambda t: t["transactional"], "unnamed": _unnamed},
+        {"within": lambda t: t["transactional"], "unnamed": _unnamed, "outside": _outside},
         text="group",
     ),
 )
@@ -53,11 +57,11 @@ Kinds = Iterator[tuple[str, Row, Counter[str]]]
 
 
 def count_raw(s: Sources) -> Tally:
-    """By run and table; `ended` are the sentinels among `records`, `named` the outputs in `expected` that name their
-    inputs, of stages without journals, by the topic in which they are due.
+    """By run and table. `ended` are the sentinels among `records`; `sums` and `due` the topics of expected sums and
+    outputs; `named` the outputs in `expected` that name their inputs, of stages without journals, by topic.
     """
     kinds = [kind for asked in ASKED for kind in _kinds(s, asked)]
-    return added_up([*kinds, *_ended(s), *_named(s)])
+    return added_up([*kinds, *_ended(s), *_named(s), *_due(s)])
 
 
 def _kinds(s: Sources, asked: Asked) -> Kinds:
@@ -94,6 +98,48 @@ def _ended(s: Sources) -> Kinds:
     asked = Asked("ended", most="timestamp_ms")
     for part in columns(s["records"], ["run", "sentinel", "timestamp_ms"], where="sentinel"):
         yield from map(partial(_kind, asked), _grouped(part, ["run"], [asked.most]))
+
+
+@dataclass
+class Held:
+    """What the batches of one replica say of the offsets that it holds."""
+
+    first: int  # of its first batch
+    next: int  # one above the last offset of its batches
+    records: int = 0
+    offsets: int = 0  # that its batches span
+
+    @property
+    def whole(self) -> bool:
+        """True if every offset from 0 on has a record or a marker: the log cleaner took nothing."""
+        return self.first == 0 and self.records == self.offsets == self.next
+
+
+def read_held(s: Sources) -> dict[tuple[int, int, int], Held]:
+    """By run, partition and broker; a replica without batches is not there."""
+    found: dict[tuple[int, int, int], Held] = {}
+    for part in columns(s["batches"], ["run", "tp", "broker", "base_offset", "last_offset", "count"]):
+        spans = pc.add(pc.subtract(part["last_offset"], part["base_offset"]), 1)
+        asked = [("base_offset", "min"), ("last_offset", "max"), ("count", "sum"), ("offsets", "sum")]
+        counted = part.append_column("offsets", spans).group_by(["run", "tp", "broker"]).aggregate(asked)
+        for row in counted.to_pylist():
+            held = found.setdefault(
+                (row["run"], row["tp"], row["broker"]),
+                Held(row["base_offset_min"], row["last_offset_max"] + 1),
+            )
+            held.first = min(held.first, row["base_offset_min"])
+            held.next = max(held.next, row["last_offset_max"] + 1)
+            held.records += row["count_sum"]
+            held.offsets += row["offsets_sum"]
+    return found
+
+
+def _due(s: Sources) -> Kinds:
+    """The expected sums, and the expected outputs, by the topic in which they are due."""
+    for part in columns(s["expected"], ["run", "topic", "adds"]):
+        sums = pc.is_valid(part["adds"])
+        for name, rows in (("sums", part.filter(sums)), ("due", part.filter(pc.invert(sums)))):
+            yield from map(partial(_kind, Asked(name, text="topic")), _grouped(rows, ["run", "topic"]))
 
 
 def _named(s: Sources) -> Kinds:

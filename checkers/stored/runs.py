@@ -1,6 +1,6 @@
 """By run and by journal: what is known of each, and whether all that it recorded is here."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -21,7 +21,8 @@ RUNS = pa.schema(
         ("whole", _bool),
         ("healed_ns", _i64),
         ("session_ms", _i64),
-        *((name, _bool) for name in ("commits_logged", "offsets_whole", "commits_whole")),
+        *((name, _bool) for name in ("journaled", "commits_logged", "offsets_whole")),
+        ("named_groups", pa.list_(pa.string())),
     ]
 )
 JOURNALS = pa.schema(
@@ -34,17 +35,17 @@ JOURNALS = pa.schema(
 
 
 def rows_of_runs(runs: Iterable[Row], tps: Iterable[Row], stages: Iterable[Row], raw: Tally) -> list[Row]:
-    """run, wall_ms, whole, healed_ns, session_ms; judgeable (the run came to its end, and the whole transaction log is
-    here), end_ms (wall), longest_ms (the longest time-out of its transactions); commits_logged (the whole log of
-    offset commits is here), offsets_whole (and is not compacted), commits_whole (and each of a group of the pipeline's
-    is transactional and names its operation).
+    """run, wall_ms, whole, healed_ns, session_ms, journaled; judgeable (the run came to its end, and the whole
+    transaction log is here), end_ms (wall), longest_ms (the longest time-out of its transactions); commits_logged (the
+    whole log of offset commits is here), offsets_whole (and is not compacted), named_groups (see `named_groups`).
     """
     internal: dict[tuple[int, str], list[Row]] = defaultdict(list)
     for tp in tps:
         internal[tp["run"], tp["topic"]].append(tp)
     groups: dict[int, set[str]] = defaultdict(set)
     for stage in stages:
-        groups[stage["run"]].add(stage["group"])
+        if stage["group"] is not None:
+            groups[stage["run"]].add(stage["group"])
     return [
         {
             **one,
@@ -66,12 +67,28 @@ def _end(run: Row, log: list[Row], raw: Tally) -> dict[str, Any]:
     }
 
 
-def _commits(run: int, log: list[Row], groups: set[str], raw: Tally) -> dict[str, bool]:
-    """What is known of its offset commits."""
+def _commits(run: int, log: list[Row], groups: set[str], raw: Tally) -> dict[str, Any]:
+    """Whether the log of offset commits is here and whole, and the groups whose commits can be missed in it."""
     logged = bool(log) and all(tp["logged"] for tp in log)
     whole = logged and not any(tp["compacted"] for tp in log)
-    unnamed = any(count["unnamed"] for group, count in raw.texts(run, "offsets").items() if group in groups)
-    return {"commits_logged": logged, "offsets_whole": whole, "commits_whole": whole and not unnamed}
+    named = named_groups(run, groups, raw) if whole else []
+    return {"commits_logged": logged, "offsets_whole": whole, "named_groups": named}
+
+
+def named_groups(run: int, groups: set[str], raw: Tally) -> list[str]:
+    """The groups of which an absent offset commit proves a loss.
+
+    Such a group commits within transactions, each of these commits names its operation, and no operation commits
+    outside a transaction. Beside them a commit outside that names no operation (an offset reset) changes nothing.
+    """
+    counts = raw.texts(run, "offsets")
+    return sorted(group for group in groups if _all_named(counts.get(group)))
+
+
+def _all_named(count: Counter[str] | None) -> bool:
+    if count is None:
+        return True  # all of its commits are gone
+    return bool(count["within"]) and not count["unnamed"] and not count["outside"]
 
 
 def rows_of_journals(journals: Iterable[Row], raw: Tally) -> list[Row]:

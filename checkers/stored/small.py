@@ -12,11 +12,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from checkers.spark.checkpoint import collected, here
 from checkers.stored.partitions import TOPICS, TPS, rows_of_topics, rows_of_tps
-from checkers.stored.raw import count_raw
+from checkers.stored.raw import Held, count_raw, read_held
 from checkers.stored.runs import JOURNALS, RUNS, rows_of_journals, rows_of_runs
 from checkers.stored.sources import Sources
 from checkers.stored.tally import Row, Tally
+from harness.record.schema import LOG
 
+REPLICAS = LOG["replicas"].append(pa.field("reached", pa.int64())).append(pa.field("whole", pa.bool_()))
+"""The table as recorded; reached: one above the last offset of its batches (null: it has none); whole: see `Held`."""
 RECORDED = ("partitions", "replicas", "ends", "stages", "journals", "runs")
 """The recorded tables of which they are made."""
 
@@ -29,6 +32,7 @@ class Small:
     tps: DataFrame
     topics: DataFrame
     journals: DataFrame
+    replicas: DataFrame
     raw: Tally  # what is counted of the recorded tables
     facts: Mapping[str, Sequence[Row]]  # by kind, tables of which each row is a fact of its run
 
@@ -38,19 +42,38 @@ def make_small(sources: Sources) -> Small:
     spark = sources["runs"].sparkSession
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="raw") as pool:
         counting = pool.submit(count_raw, sources)
+        holding = pool.submit(read_held, sources)
         recorded = {name: collected(sources[name]) for name in RECORDED}
         stages, ends = recorded["stages"], recorded["ends"]
-        tps = rows_of_tps(recorded["partitions"], recorded["replicas"], ends, stages)
-        raw = counting.result()
+        raw, held = counting.result(), holding.result()
+    replicas = [
+        _replica(one, held.get((one["run"], one["tp"], one["broker"]))) for one in recorded["replicas"]
+    ]
+    runs = recorded["runs"]
+    tps = rows_of_tps(recorded["partitions"], replicas, ends, stages, runs, raw)
+    of_runs = rows_of_runs(runs, tps, stages, raw)
+    commits = [{name: one[name] for name in ("run", "named_groups", "offsets_whole")} for one in of_runs]
     journals = rows_of_journals(recorded["journals"], raw)
     return Small(
-        runs=_table(spark, rows_of_runs(recorded["runs"], tps, stages, raw), RUNS),
+        runs=_table(spark, of_runs, RUNS),
         tps=_table(spark, tps, TPS),
         topics=_table(spark, rows_of_topics(tps, raw), TOPICS),
         journals=_table(spark, journals, JOURNALS),
+        replicas=_table(spark, replicas, REPLICAS),
         raw=raw,
-        facts={"partition": tps, "journal": journals, "end": ends, "stage": stages},
+        facts={
+            "partition": tps,
+            "journal": journals,
+            "end": ends,
+            "stage": stages,
+            "replica": replicas,
+            "commits": commits,
+        },
     )
+
+
+def _replica(row: Row, held: Held | None) -> Row:
+    return {**row, "reached": held.next if held else None, "whole": held is not None and held.whole}
 
 
 def _table(spark: SparkSession, rows: Iterable[Row], schema: pa.Schema) -> DataFrame:

@@ -1,5 +1,6 @@
 """Reading the tables of stored runs: one scan for each table, however many runs there are."""
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +35,9 @@ CLOCK_MARGIN_MS = 50.0
 """How far two readings of one clock may stand apart before a delivery counts as too early."""
 
 
+_TEXTS = pa.list_(pa.string())
+
+
 @dataclass(frozen=True)
 class StoredRun:
     """A run to be judged: where its tables lie, and what they cannot tell."""
@@ -46,7 +50,7 @@ class StoredRun:
     had_log: bool = False  # the brokers' witness was taken: it must be there
     promises: Promises | None = None  # None: it is of a time before they were written down
     healed_ns: int | None = None  # run time at which the last fault was healed; None: nobody knows
-    clock_drift_ms: float | None = None  # the wall clock's step against the monotonic one; None: not measured
+    clock_drift_ms: float | None = 0.0  # the wall clock's step against the monotonic one; None: not measured
     session_ms: int | None = None  # the session time-out of the pipeline's consumers; None: not known
     broken_premises: frozenset[Premise] = frozenset()  # by the run's faults, or by where it ran
     refused_logs: Mapping[str, str] = field(
@@ -57,18 +61,30 @@ class StoredRun:
     unjournaled: bool = False  # a stage of it keeps none
     joined: bool = False  # outputs of it are joined to their inputs by what they hold
     topics: frozenset[str] = frozenset()  # of the pipeline, as it is described; empty: not known
+    transactional_topics: frozenset[str] = frozenset()  # topics that only transactional stages write
     drained: bool = True  # every stage had taken all of its inputs before it was stopped
     rested_ms: float | None = None  # the wall clock when nothing moved any more, where no sentinel says it
 
     @property
+    def journaled(self) -> bool:
+        """True if every stage keeps journals, and the journals are used."""
+        return not (self.blind or self.unjournaled)
+
+    @property
+    def drift_known(self) -> bool:
+        """True if the drift of the wall clock was measured."""
+        return self.clock_drift_ms is not None and math.isfinite(self.clock_drift_ms)
+
+    @property
     def drifted(self) -> bool:
-        """Whether the wall clock has moved so far that times of brokers and of clients cannot be compared."""
+        """True if the wall clock moved so far that times of brokers and of clients cannot be compared."""
         return self.clock_drift_ms is not None and self.clock_drift_ms > CLOCK_MARGIN_MS / 2
 
     @property
     def one_clock_ms(self) -> float | None:
-        """The wall clock at run time 0, if it can be compared with the run's own; else None."""
-        return None if self.drifted or Premise.ONE_CLOCK in self.broken_premises else self.wall_ms_at_zero
+        """The wall clock at run time 0 in ms; None if it cannot be compared with the brokers' clock."""
+        comparable = self.drift_known and not self.drifted and Premise.ONE_CLOCK not in self.broken_premises
+        return self.wall_ms_at_zero if comparable else None
 
     @property
     def has_log(self) -> bool:
@@ -89,7 +105,8 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
     """Every table of `harness.record.schema` for all the runs, and `runs`; raises `UnreadableInput`.
 
     `runs` has a row for each: run, wall_ms (null: not known), whole (absence may be judged), healed_ns,
-    session_ms (null: not known), rested_ms, blind, drained (as in `StoredRun`).
+    session_ms (null: not known), rested_ms, blind, journaled, drained, transactional_topics, free_stages (as in
+    `StoredRun` and its promises).
     A folder may hold no run but those judged.
     """
     folders = sorted({run.folder for run in runs})
@@ -114,7 +131,12 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
             "session_ms": pa.array([run.session_ms for run in runs], pa.int64()),
             "rested_ms": pa.array([run.rested_ms for run in runs], pa.float64()),
             "blind": pa.array([run.blind for run in runs], pa.bool_()),
+            "journaled": pa.array([run.journaled for run in runs], pa.bool_()),
             "drained": pa.array([run.drained for run in runs], pa.bool_()),
+            "transactional_topics": pa.array([sorted(run.transactional_topics) for run in runs], _TEXTS),
+            "free_stages": pa.array(
+                [list(run.promises.free_stages) if run.promises else [] for run in runs], _TEXTS
+            ),
         }
     )
     judged = here(spark, rows)

@@ -1,4 +1,4 @@
-"""Transactions of which no journal tells: by the transaction log, and by their markers.
+"""The transactions of the brokers' logs: by the transaction log, and by their markers.
 
 Every partition that the transaction log lists in a transaction gets one marker of it. So of one producer id the first
 marker in a partition is of the first transaction that lists it, and so on, whatever the epochs and the clocks say.
@@ -10,13 +10,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.spark.gather import beside
-from checkers.stored.producers import COMPLETE, TRANSACTIONS_TOPIC
+from checkers.stored.producers import COMPLETE, PREPARED, TRANSACTIONS_TOPIC
 from checkers.stored.sources import Sources
 
 SPAN = ("run", "log_tp", "log_offset")
 """A transaction goes by the place at which the transaction log says that it is complete."""
 FROM_THE_START = "(internal or log_start = 0)"
 """All that the run wrote is there. An internal topic begins where the run found it, on a cluster that others use."""
+OPS = "array_distinct(array_compact(concat(records.op, commits.op)))"
+"""Of a row of `spans`: the operations that wrote its records and offset commits. More than one is a contradiction."""
 NTH = "partition by run, tp, producer_id"
 EARLIER = "(partition by run, group, tp order by log_offset rows between unbounded preceding and 1 preceding)"
 
@@ -24,12 +26,12 @@ EARLIER = "(partition by run, group, tp order by log_offset rows between unbound
 def make_spans(
     s: Sources, runs: DataFrame, tps: DataFrame, states: DataFrame, positions: DataFrame
 ) -> DataFrame:
-    """run, log_tp, log_offset (of its completion); transactional_id, producer_id, decided (commit, abort); whole (the
-    marker in each of its partitions is known; null: it is not); records [tp, offset, topic, effect, slot, inputs,
-    arbitrary (it may be of another input: several are alike)]; commits [tp, committed, first (up to where the group
-    had committed before), end (of the log of that partition; null: it is not here), group, log_tp, log_offset, effect];
-    of the run: reads [tp] (of the stages that commit for a
-    group; null: none does, or offset commits are gone).
+    """run, journaled (of the run); log_tp, log_offset (of its completion); transactional_id, producer_id, decided
+    (commit, abort); whole (the marker in each of its partitions is known; null: it is not); records [tp, offset,
+    topic, effect, slot, inputs, arbitrary (it may be of another input: several are alike), op (its operation; null:
+    it was not acknowledged)]; commits [tp, committed, first (up to where the group had committed before), end (of the
+    log of that partition; null: it is not here), group, log_tp, log_offset, effect, op]; of the run: reads [tp] (of
+    the stages that commit for a group; null: none does, or offset commits are gone).
     """
     completions = _completions(tps, states)
     decided = _paired(_markers(s, tps), completions)
@@ -45,7 +47,7 @@ def make_spans(
         "tp as in_tp",
         "marker_offset",
         "struct(tp, offset, topic, fate as effect, slot, coalesce(inputs, array()) as inputs, "
-        "coalesce(arbitrary, false) as arbitrary) as record",
+        "coalesce(arbitrary, false) as arbitrary, get(acks, 0).op as op) as record",
     )
     united = records.unionByName(_commits(tps, positions), allowMissingColumns=True).unionByName(
         of.select("run", "in_tp", "marker_offset"), allowMissingColumns=True
@@ -62,6 +64,28 @@ def make_spans(
         )
         .join(_whole(of), on=[*SPAN], how="left")
         .join(beside(_reads(s, runs, tps, positions)), on="run", how="left")
+        .join(beside(runs.select("run", "journaled")), on="run", how="left")
+    )
+
+
+def marker_counts(s: Sources, tps: DataFrame, states: DataFrame) -> DataFrame:
+    """run, tp, producer_id; markers (without those that repeat the one before), ended: how many transactions of the
+    producer that list the partition are complete, or are prepared and stay so. Of runs whose whole transaction log is
+    here.
+    """
+    keys = ["run", "tp", "producer_id"]
+    markers = _markers(s, tps).groupBy(*keys).agg(F.expr("max(many_own) as markers"))
+    complete = states.where(f"state in {COMPLETE}").selectExpr(
+        "run", "before.producer_id", "explode(before.tps) as tp"
+    )
+    prepared = states.where(f"last and state in {PREPARED}").selectExpr(
+        "run", "producer_id", "explode(tps) as tp"
+    )
+    ended = complete.unionByName(prepared).groupBy(*keys).agg(F.expr("count(1) as ended"))
+    return (
+        markers.join(beside(_whole_logs(tps)), on="run", how="left_semi")
+        .join(ended, on=keys, how="left")
+        .selectExpr(*keys, "markers", "coalesce(ended, 0L) as ended")
     )
 
 
@@ -120,16 +144,9 @@ def _markers(s: Sources, tps: DataFrame) -> DataFrame:
 
 def _completions(tps: DataFrame, states: DataFrame) -> DataFrame:
     """The same of the completed transactions that list the partition, in a transaction log that is whole."""
-    whole = (
-        tps.where(f"topic = '{TRANSACTIONS_TOPIC}'")
-        .groupBy("run")
-        .agg(F.expr("every(logged and not compacted) as whole"))
-        .where("whole")
-        .select("run")
-    )
     return (
         states.where(f"state in {COMPLETE}")
-        .join(beside(whole), on="run", how="left_semi")
+        .join(beside(_whole_logs(tps)), on="run", how="left_semi")
         .selectExpr(
             *SPAN,
             "transactional_id",
@@ -146,13 +163,24 @@ def _completions(tps: DataFrame, states: DataFrame) -> DataFrame:
     )
 
 
+def _whole_logs(tps: DataFrame) -> DataFrame:
+    """The runs whose whole transaction log is here."""
+    return (
+        tps.where(f"topic = '{TRANSACTIONS_TOPIC}'")
+        .groupBy("run")
+        .agg(F.expr("every(logged and not compacted) as whole"))
+        .where("whole")
+        .select("run")
+    )
+
+
 def _commits(tps: DataFrame, positions: DataFrame) -> DataFrame:
     """The offset commits within transactions: run, in_tp, marker_offset, commit."""
     told = positions.where(
         "commit.committed is not null and fate in ('commit', 'abort', 'plain')"
     ).selectExpr(
         *("run", "commit.group", "commit.tp", "tp as log_tp", "offset as log_offset", "marker_offset"),
-        *("commit.committed", "fate as effect"),
+        *("commit.committed", "fate as effect", "commit.op"),
     )
     return (
         told.selectExpr(
@@ -162,7 +190,7 @@ def _commits(tps: DataFrame, positions: DataFrame) -> DataFrame:
         .join(beside(tps.select("run", "tp", "log_end")), on=["run", "tp"], how="left")
         .selectExpr(
             *("run", "log_tp as in_tp", "marker_offset"),
-            "struct(tp, committed, first, log_end as end, group, log_tp, log_offset, effect) as commit",
+            "struct(tp, committed, first, log_end as end, group, log_tp, log_offset, effect, op) as commit",
         )
     )
 

@@ -15,7 +15,7 @@ apart; it makes no shuffle of its own unless it must.
 `operations`  by run and op: the operation, the fates of its records, its offset commits, its claims
 `inputs`      by run, tp and offset of an input: what it must lead to, and what it led to
 `groups`      by run, group and tp: the first position and the last committed offset
-`spans`       by run and transaction of a stage without journals: its records and offset commits, by markers
+`spans`       by run and transaction of the transaction log: its records and offset commits, by markers
 `inits`       the initialisations of transactional ids
 `losses`      the moments at which partitions were taken from a worker
 """
@@ -69,11 +69,11 @@ class Tables:
     ranges: DataFrame
     inits: DataFrame
     losses: DataFrame
-    spans: DataFrame | None  # None: every stage of these runs keeps journals
+    spans: DataFrame
     journals: DataFrame
     polls: DataFrame  # as recorded: to be joined with a few records that are suspected
     headers: DataFrame  # as recorded: every replica's batches
-    replicas: DataFrame
+    replicas: DataFrame  # see `checkers.stored.small.REPLICAS`
     raw: Tally  # what is counted of the recorded tables
     facts: Mapping[str, Sequence[Row]]  # by kind, small tables of which each row is a fact of its run
 
@@ -88,12 +88,9 @@ class Tables:
 
 
 @contextmanager
-def making_tables(
-    sources: Sources, unjournaled: bool = False, small: Small | None = None
-) -> Iterator[Tables]:
+def making_tables(sources: Sources, small: Small | None = None) -> Iterator[Tables]:
     """The shared tables, each computed once, at their places while they are still being made: a check may begin as soon
-    as those are there that it looks at. `unjournaled`: a stage of these runs keeps no journals; `small`: tables that
-    are there already.
+    as those are there that it looks at. `small`: tables that are there already.
     """
     known = small or make_small(sources)
     runs, tps, journals = known.runs, known.tps, known.journals
@@ -113,12 +110,11 @@ def making_tables(
         coming["operations"] = operations = begin(
             keep, make_operations, sources, runs, journals, positions, values
         )
-        coming["inputs"] = begin(keep, make_inputs, sources, tps, positions, values, operations, unjournaled)
+        coming["inputs"] = begin(keep, make_inputs, sources, tps, positions, values, operations)
         coming["moves"] = moves = begin(keep_or_bring, make_moves, sources, points, positions, operations)
-        coming["groups"] = begin(brought, make_groups, sources, runs, tps, positions, operations, unjournaled)
+        coming["groups"] = begin(brought, make_groups, sources, runs, tps, positions, operations)
         coming["ranges"] = begin(keep, make_ranges, operations, moves)
-        of_spans = (keep, make_spans, sources, runs, tps, states, positions)
-        coming["spans"] = begin(*of_spans) if unjournaled else None
+        coming["spans"] = begin(keep, make_spans, sources, runs, tps, states, positions)
         yield Tables(
             **vars(known),
             **coming,
@@ -126,7 +122,6 @@ def making_tables(
             losses=sources["assignments"].where("not gained").select("run", "journal", "time_ns"),
             polls=sources["polls"],
             headers=sources["batches"],
-            replicas=sources["replicas"],
         )
 
 
@@ -135,8 +130,8 @@ def _made(kept: Callable[[DataFrame], DataFrame], make: Callable[..., DataFrame]
     return kept(make(*(one.result() if isinstance(one, Future) else one for one in of)))
 
 
-def make_tables(sources: Sources, unjournaled: bool = False, small: Small | None = None) -> Tables:
+def make_tables(sources: Sources, small: Small | None = None) -> Tables:
     """The same, when all of them are there: for who asks them one by one, as tests do."""
-    with making_tables(sources, unjournaled, small) as tables:
+    with making_tables(sources, small) as tables:
         tables.wait()
         return tables

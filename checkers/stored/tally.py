@@ -32,6 +32,9 @@ class Counted:
         default_factory=dict
     )  # by name, numbers of each row that are added up as well
     most: str = "cast(null as long)"  # a number of each row, of which the greatest is kept
+    edge: str = (
+        "cast(null as long)"  # a number of each row; of each condition the least and the greatest are kept
+    )
     text: str = "''"  # a text by which they are counted as well
 
 
@@ -45,6 +48,9 @@ class Tally:
     by_tp: Mapping[tuple[int, str], Mapping[int, Counter[str]]]
     by_text: Mapping[tuple[int, str], Mapping[str, Counter[str]]]
     most: Mapping[tuple[int, str], int]
+    edges: Mapping[tuple[int, str], Mapping[tuple[int, str], tuple[int, int]]] = field(
+        default_factory=dict
+    )  # by partition and condition: the least and the greatest `edge` of the rows for which it holds
 
     def __or__(self, other: "Tally") -> "Tally":
         """Both, of different tables."""
@@ -62,9 +68,16 @@ class Tally:
         """The same of one partition; None: there are no rows of it."""
         return self.by_tp.get((run, table), {}).get(tp)
 
+    def edge(self, run: int, table: str, tp: int, condition: str) -> tuple[int, int] | None:
+        """The least and the greatest `edge` of the rows of a partition for which it holds; None: there are none."""
+        return self.edges.get((run, table), {}).get((tp, condition))
+
     def there(self, table: str, condition: str) -> bool:
         """Whether it holds for any row of the table, whatever its run."""
         return any(count[condition] for (_, name), count in self.counts.items() if name == table)
+
+
+EMPTY = Tally({}, {}, {}, {})
 
 
 def tally(tables: Sequence[Counted]) -> Tally:
@@ -74,6 +87,7 @@ def tally(tables: Sequence[Counted]) -> Tally:
     united = " union all ".join(f"select * from {{{name}}}" for name in frames)
     rows = spark.sql(
         "select run, name, tp, text, mask, count(1) as rows, max(most) as most, "
+        "min(edge) as least_edge, max(edge) as greatest_edge, "
         f"{', '.join(f'sum({one}) as {one}' for one in SUMS)} "
         f"from ({united}) group by run, name, tp, text, mask",
         **frames,
@@ -85,7 +99,7 @@ def tally(tables: Sequence[Counted]) -> Tally:
 
 
 def _masked(one: Counted) -> DataFrame:
-    """run, name, tp, text, mask, most, and SUMS."""
+    """run, name, tp, text, mask, most, edge, and SUMS."""
     if len(one.conditions) > MOST or len(one.sums) > len(SUMS):
         raise ValueError(
             f"{one.name}: of one table {MOST} conditions and {len(SUMS)} sums are counted at most"
@@ -99,6 +113,7 @@ def _masked(one: Counted) -> DataFrame:
         f"{one.text} as text",
         f"{' | '.join(bits) or '0L'} as mask",
         f"cast({one.most} as long) as most",
+        f"cast({one.edge} as long) as edge",
         *(f"cast({number} as long) as {name}" for name, number in zip(SUMS, summed, strict=False)),
     )
 
@@ -109,6 +124,7 @@ def added_up(kinds: Iterable[tuple[str, Row, Counter[str]]]) -> Tally:
     by_tp: dict[tuple[int, str], dict[int, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     by_text: dict[tuple[int, str], dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     most: dict[tuple[int, str], int] = {}
+    edges: dict[tuple[int, str], dict[tuple[int, str], tuple[int, int]]] = defaultdict(dict)
     for name, row, here in kinds:
         key = row["run"], name
         counts[key].update(here)
@@ -117,7 +133,14 @@ def added_up(kinds: Iterable[tuple[str, Row, Counter[str]]]) -> Tally:
             by_tp[key][row["tp"]].update(here)
         if row["most"] is not None:
             most[key] = max(row["most"], most.get(key, row["most"]))
-    return Tally(counts, by_tp, by_text, most)
+        if row.get("least_edge") is not None:
+            for condition in here:
+                least, greatest = edges[key].get(
+                    (row["tp"], condition), (row["least_edge"], row["greatest_edge"])
+                )
+                found = min(least, row["least_edge"]), max(greatest, row["greatest_edge"])
+                edges[key][row["tp"], condition] = found
+    return Tally(counts, by_tp, by_text, most, edges)
 
 
 def _counts(one: Counted, row: Row) -> Counter[str]:

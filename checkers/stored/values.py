@@ -7,10 +7,22 @@ from checkers.stored.keys import by_operation, grouped
 from checkers.stored.operations import TOLD
 from checkers.stored.sources import Sources
 
+_NAME = "'^(.+):([0-9]+):[0-9]+$'"
+JOURNAL_OF = f"regexp_extract(value, {_NAME}, 1)"
+"""The journal that a value names; empty: it is not named by one."""
+OPERATION_OF = f"try_cast(regexp_extract(value, {_NAME}, 2) as bigint)"
+"""The number of the operation within its journal."""
+CUT = "not ended and number >= ops - 1"
+"""Of a value that nobody announced, joined with its journal: the announcement may have been in lines that are gone.
+
+The process of that journal was killed. What it wrote last cannot be told from what was cut off.
+"""
+
 
 def make_values(s: Sources, positions: DataFrame) -> DataFrame:
     """run, name (the value; `@tp/offset` for a record that bears none), value, send (null: nobody announced
-    it), places [tp, offset, topic, fate, visible, given, polled, promised, slot, inputs, digest].
+    it), twice (it was announced twice), places [tp, offset, topic, fate, visible, given, polled, promised, slot,
+    inputs, digest].
     """
     place = "struct(tp, offset, topic, fate, visible, given, polled, promised, slot, inputs, digest) as place"
     name = "coalesce(value, format_string('@%d/%d', tp, offset)) as name"
@@ -19,7 +31,7 @@ def make_values(s: Sources, positions: DataFrame) -> DataFrame:
     )
     sends = _writers(s).selectExpr("run", "value as name", "value", "send")
     united = sends.unionByName(places, allowMissingColumns=True)
-    told = "any_value(send, true) as send", "collect_list(place) as places"
+    told = "any_value(send, true) as send", "collect_list(place) as places", "count(send) > 1 as twice"
     return grouped(s, united, ("run", "name", "value"), told)
 
 

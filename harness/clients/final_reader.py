@@ -93,6 +93,7 @@ class FinalReader:
         count = len(self._tps)
         self._next, self._read = [0] * count, [0] * count
         self._sentinels: list[int | None] = [None] * count
+        self._due = [0] * count  # rows of the table expected
         self._until = [self._foreign.until.get(place, 0) for place in self._tps]
 
     def run(self) -> None:
@@ -133,7 +134,13 @@ class FinalReader:
         """How far each partition was read, and where its log begins by now; without a leader it is left out."""
         firsts = beginnings(self._consumer, list(self._tps), BEGINNINGS_TIMEOUT_S)
         return {
-            partition_key(*place): ReadEnd(firsts[place], self._next[tp], self._read[tp], self._sentinels[tp])
+            partition_key(*place): ReadEnd(
+                firsts[place],
+                self._next[tp],
+                self._read[tp],
+                self._sentinels[tp],
+                self._due[tp] if self._states else None,
+            )
             for place, tp in self._tps.items()
             if place in firsts
         }
@@ -215,9 +222,10 @@ class FinalReader:
 
     def _expected(self, message: Record, tp: int, offset: int, rows: list[tuple[object, ...]]) -> int | None:
         """Write down what a record must lead to; returns the sum that it states, if any."""
-        record = as_input(message)
+        record, before = as_input(message), len(rows)
         rows += [due_row(due, tp, message.partition(), offset) for due in self._expect.due(record)]
         rows += [adds_row(add, tp, offset) for add in self._expect.adds(record)]
+        self._due[tp] += len(rows) - before
         return self._expect.state(record)
 
 

@@ -151,6 +151,7 @@ class ReadEnd:
     next: int = 0
     read: int = 0
     sentinel: int | None = None
+    expected: int | None = None
 
 
 @dataclass(frozen=True)

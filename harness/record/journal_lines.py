@@ -41,6 +41,8 @@ class Journaled:
     torn: int = 0
     missing: int = 0
     rows: int = 0  # of the table ops
+    sends: int = 0  # of the table sends
+    claims: int = 0  # of the table claims
     highest: int = -1
     ended: bool = False
     transactional_id: str | None = None

@@ -60,6 +60,10 @@ JOURNALS = table(
     column("missing_lines", _i64, "gaps in the numbering of its lines: evidence is gone"),
     column("ops", _i64, "operations in it"),
     column("ended", _bool, "whether the process said that it had ended"),
+    column("sends", _i64, "rows of `sends` that were made of it", null="an earlier version wrote the store"),
+    column(
+        "claims", _i64, "rows of `claims` that were made of it", null="an earlier version wrote the store"
+    ),
 )
 
 OPS = table(
@@ -159,6 +163,12 @@ ENDS = table(
     column("read", _i64, "how many records"),
     column("sentinel_offset", _i64, "where the sentinel stood", null="it was not written, or not reached"),
     column("role", _str, "observer or final", null="final, in a store of an earlier version"),
+    column(
+        "expected",
+        _i64,
+        "how many rows of `expected` the reader wrote for the inputs of this partition",
+        null="it states no expectation",
+    ),
 )
 
 ASSIGNMENTS = table(
@@ -210,7 +220,8 @@ LATER: dict[str, frozenset[str]] = {
     "stages": frozenset({"ordered", "positions", "guarantee", "journaled"}),
     "ops": frozenset({"txn"}),
     "records": frozenset({"key", "state", "about", "content"}),
-    "ends": frozenset({"role"}),
+    "ends": frozenset({"role", "expected"}),
+    "journals": frozenset({"sends", "claims"}),
     "expected": frozenset({"key", "adds", "via", "about", "content"}),
     "transactions": frozenset({"client_version"}),
 }

@@ -119,6 +119,8 @@ class Tabulator:
             read.missing,
             read.rows,
             read.ended,
+            read.sends,
+            read.claims,
         )
 
     def _event(self, read: Journaled, line: Line) -> None:
@@ -194,6 +196,7 @@ class Tabulator:
         self._sends(read, op, invoked.sends, acks)
         for key, (first, following) in (invoked.claims or {}).items():
             self._row("claims", number, group, self._tp(key), first, following)
+            read.claims += 1
 
     def _stage_of(self, read: Journaled) -> str | None:
         """The stage whose worker wrote a journal, if test.toml lists it."""
@@ -207,6 +210,7 @@ class Tabulator:
         self, read: Journaled, op: int, sends: Sequence[Sequence[Any]], acks: Sequence[Ack | None]
     ) -> None:
         count = len(sends)
+        read.sends += count
         answers = [*acks[:count], *[None] * (count - len(acks))]
         answers = [None if ack is None or ack[0] < 0 else ack for ack in answers]  # refused, and never sent
         name = operation_name(read.name, op)
@@ -289,5 +293,5 @@ class Tabulator:
         for key, end in event.ends.items():
             self._row(
                 "ends", read.name, event.isolation, self._tp(key),
-                end.first, end.next, end.read, end.sentinel, read.role,
+                end.first, end.next, end.read, end.sentinel, read.role, end.expected,
             )  # fmt: skip

@@ -2,6 +2,7 @@
 what is broken in it.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 
 from harness.verdict import Judgement
@@ -64,11 +65,13 @@ def differs(history: History, judgement: Judgement, *, log: bool = True, whole: 
     needs = counted.needs() | ({"healed"} if history.healed_ns is None else set())
     unchecked = {name for need in needs for name in NEEDING[need]}
     unchecked |= {name for premise in history.broken_premises for name in PREMISED[premise]}
-    if (
-        (history.clock_drift_ms or 0) > 25 or "one-clock" in history.broken_premises
-    ) and "dirty-read" not in unchecked:
+    drift = history.clock_drift_ms
+    apart = drift is None or math.isnan(drift) or drift > 25 or history.wall_ms is None
+    if (apart or "one-clock" in history.broken_premises) and "dirty-read" not in unchecked:
         unchecked.add("dirty-read by time")
-    if judgement.not_checked.keys() != unchecked:
+    unchecked |= judgement.not_checked.keys() & {"lost-commit by offsets"}  # see case_offsets
+    contradictory = any(reason.code == "contradictory-evidence" for reason in judgement.broken.values())
+    if judgement.not_checked.keys() != unchecked and not contradictory:
         return f"{sorted(judgement.not_checked)} is not checked, not {sorted(unchecked)}"
     broken = stuck(history) | counted.lacking() | counted.edges()
     if whole and judgement.broken.keys() != broken:

@@ -181,7 +181,7 @@ def draw_claims(case: Claims) -> History:
             h.put("a", None, 9)
             h.mark("a", 9, "abort")
     due = min((row["offset"] for row in h.rows["expected"]), default=-1)
-    h.alter("expected", lambda row: row if row["offset"] == due else None)
+    h.owe(lambda row: row if row["offset"] == due else None)
     for number, steps in enumerate(case.workers):
         for place, step in enumerate(steps, 1):
             if isinstance(step, int):

@@ -54,17 +54,19 @@ class History:
         self.journals: dict[str, Row] = {}
         self.clock = 0
         self.alterations: list[tuple[str, Callable[[Row], Row | None]]] = []
+        self.revisions: list[Callable[[Row], Row | None]] = []
         self.incomplete: tuple[str, ...] = ()
         self.allowed: frozenset[str] = frozenset()
         self.permitted: frozenset[str] = frozenset()  # by the guarantee of the stage that did it
         self.had_log = log  # the brokers' logs were read; they may be gone all the same
         self.promises: Promises | None = None
         self.wall_ms: float | None = WALL_MS
-        self.clock_drift_ms: float | None = None
+        self.clock_drift_ms: float | None = 0.0
         self.followers = 0  # how many other brokers hold the same
         self.healed_ns: int | None = None
         self.session_ms: int | None = None
         self.broken_premises: frozenset[Premise] = frozenset()
+        self.drained = False  # the run says that every stage had taken all of its inputs
 
     # what happens, in the order in which it happens
 
@@ -235,6 +237,8 @@ class History:
                 self.mark(topic, pid, end)
         pending = [topic for topic, end in ends.items() if end == "open"]
         if pending and state in (None, "Ongoing"):
+            for how in sorted({end for end in ends.values() if end != "open"}):
+                self.complete(pid, [topic for topic, end in ends.items() if end == how], how.capitalize())
             self.state(pid, "Ongoing", pending)
         else:
             how = (state or ("CompleteAbort" if fate == "abort" else "CompleteCommit"))[len("Complete") :]
@@ -315,6 +319,10 @@ class History:
         """An observer is given a record."""
         named = value or self.entries[topic][offset].get("value")
         self.poll(self.op("o", "poll"), topic, offset, named, role="observer", promised=promised)
+
+    def owe(self, change: Callable[[Row], Row | None]) -> None:
+        """Change what is expected of inputs when all is done; None: nothing is. The final reader writes it so."""
+        self.revisions.append(change)
 
     def alter(self, table: str, change: Callable[[Row], Row | None]) -> None:
         """Bend the rows of a table when all is done; None takes the row away."""

@@ -60,7 +60,7 @@ def outbox(h: History, *, pending: Sequence[int] = (), lenient: bool = True) -> 
         return row | ({"group": None} if row["topic"] == "x" else {"stage": "c", "via": "x"})
 
     h.alter("stages", stage)
-    h.alter("expected", expected)
+    h.owe(expected)
     h.alter("ops", lambda row: row | {"group": None} if row["stage"] == "s" else row)
     h.alter("assignments", lambda row: None if row["tp"] == h.tp["a"] else row | {"journal": "v"})
     h.promises = Promises(

@@ -22,6 +22,10 @@ Row = dict[str, Any]
 
 def make_tables(history: History) -> dict[str, list[Row]]:
     """All that follows from what has happened, and is bent then; once."""
+    for revise in history.revisions:
+        expected = [revise(dict(row)) for row in history.rows["expected"]]
+        history.rows["expected"] = [row for row in expected if row is not None]
+    _log_transactions(history)
     _final_reads(history)
     rows = history.rows
     rows["partitions"] = [
@@ -73,10 +77,40 @@ def make_tables(history: History) -> dict[str, list[Row]]:
     ] + rows["assignments"]
     for table, change in history.alterations:
         rows[table] = [bent for row in rows[table] if (bent := change(dict(row))) is not None]
+    _clean(rows)
     bent_tables = {table for table, _ in history.alterations}
     if "ends" not in bent_tables and bent_tables & {"polls", "records"}:
         _count_reads(rows)
     return rows
+
+
+def _log_transactions(history: History) -> None:
+    """The transaction log of producers of which a case wrote markers and nothing else."""
+    logged = {row["producer_id"] for row in history.rows["transactions"]}
+    marks: dict[int, dict[int, list[tuple[str, Row]]]] = {}
+    for topic, entries in history.entries.items():
+        own: dict[int, int] = {}
+        before: dict[int, tuple[Any, Any]] = {}
+        for entry in entries:
+            pid, said = entry["pid"], (entry.get("marker"), entry["epoch"])
+            if "marker" in entry and pid not in logged and before.get(pid) != said:
+                nth = own[pid] = own.get(pid, -1) + 1
+                marks.setdefault(pid, {}).setdefault(nth, []).append((topic, entry))
+            before[pid] = said
+    for pid, transactions in marks.items():
+        for _, parts in sorted(transactions.items()):
+            entry = parts[0][1]
+            history.complete(pid, [topic for topic, _ in parts], entry["marker"].capitalize(), entry["epoch"])
+
+
+def _clean(rows: dict[str, list[Row]]) -> None:
+    """The log cleaner took the first record of each partition of a compacted topic, whose batch stays."""
+    for partition in rows["partitions"]:
+        if partition["compacted"] and not partition.pop("kept", False):
+            own = [row for row in rows["batches"] if row["tp"] == partition["tp"]]
+            for row in own:
+                if row["base_offset"] == min(one["base_offset"] for one in own):
+                    row["count"] = 0
 
 
 def _count_reads(rows: dict[str, list[Row]]) -> None:
@@ -156,6 +190,9 @@ def _end(history: History, topic: str, isolation: str, after: int, sentinel: int
             "next": after,
             "read": read,
             "sentinel_offset": sentinel,
+            "expected": sum(row["tp"] == history.tp[topic] for row in history.rows["expected"])
+            if isolation == RU
+            else None,
         }
     )
 

@@ -280,10 +280,6 @@ def test_no_file_takes_the_name_of_what_its_room_exports():
         assert not exported & inside, f"{init.parent.name} has files named as what it exports"
 
 
-def test_no_file_is_past_its_size():
-    assert not {name_of(path) for path in files(*ROOMS) if len(path.read_text().splitlines()) > 300}
-
-
 def test_no_two_files_of_tests_have_one_name():
     """pytest imports each by its name alone."""
     names = [path.name for path in (HOUSE / "tests").rglob("test_*.py")]

@@ -60,8 +60,8 @@ def where_no_sentinel_was_written_the_logs_still_tell(h: History) -> None:
     without_sentinels(h)
 
 
-@case()
-def offsets_gone_from_a_log_that_names_not_every_operation_are_none(h: History) -> None:
+@case(lost_commit=1)
+def offsets_gone_beside_a_commit_outside_that_names_no_operation_are_a_lost_commit(h: History) -> None:
     _uncompacted(h)
     h.offset(2)
 
@@ -154,11 +154,12 @@ def offsets_gone_from_a_log_that_names_an_operation_of_no_transaction_are_none(h
     h.offset(2, h.op("w", "commit-offsets"))
 
 
-@case()
+@case(not_checked=("lost-commit by offsets",))
 def offsets_gone_from_a_log_with_a_transaction_that_nobody_named_are_none(h: History) -> None:
     _uncompacted(h)
     h.offset(2, pid=1)
     h.mark(OFFSETS, 1, "commit")
+    h.complete(1, [OFFSETS])
 
 
 @case()

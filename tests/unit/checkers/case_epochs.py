@@ -16,7 +16,8 @@ def an_epoch_that_goes_down_in_a_partition_is_a_regression(h: History) -> None:
     h.put("y", None, 7, 2)
     h.put("y", None, 7, 2)
     h.mark("y", 7, "abort", 2)
-    h.state(7, "CompleteAbort", epoch=3)
+    for _ in range(2):
+        h.complete(7, ["y"], "Abort", epoch=3)
 
 
 @case()
@@ -34,6 +35,7 @@ def a_damaged_log_says_nothing_of_epochs(h: History) -> None:
     for epoch in (3, 2):
         h.put("y", None, 7, epoch)
         h.mark("y", 7, "abort", epoch)
+        h.complete(7, ["y"], "Abort", epoch=3)
     h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["y"] else row)
 
 
@@ -116,13 +118,29 @@ def sequences_go_on_over_a_marker_and_beside_another_producer(h: History) -> Non
     h.mark("y", 8, "abort")
 
 
-@case()
-def a_new_epoch_may_begin_anywhere(h: History) -> None:
+def _new_epoch(h: History, sequence: int) -> None:
     plain(h)
     h.put("y", None, 7, 1)
     h.mark("y", 7, "abort", 2)
-    h.put("y", None, 7, 2, seq=5)
+    h.put("y", None, 7, 2, seq=sequence)
     h.mark("y", 7, "abort", 2)
+
+
+@case()
+def a_new_epoch_begins_with_sequence_0(h: History) -> None:
+    _new_epoch(h, 0)
+
+
+@case(sequence_violation=1, tells={"sequence-violation": {"sequence": 5, "sequence_due": 0}})
+def a_new_epoch_that_begins_with_another_sequence_is_a_violation(h: History) -> None:
+    _new_epoch(h, 5)
+
+
+@case()
+def the_first_batch_of_a_producer_may_begin_with_any_sequence(h: History) -> None:
+    plain(h)
+    h.put("y", None, 7, 1, seq=5)
+    h.mark("y", 7, "abort", 1)
 
 
 @case()

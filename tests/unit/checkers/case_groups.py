@@ -80,7 +80,7 @@ def an_aborted_input_may_be_claimed_without_output(h: History) -> None:
 @case()
 def an_input_of_a_filter_that_two_groups_claim_is_not_reprocessed(h: History) -> None:
     h.feed(2)
-    h.alter("expected", lambda row: None if row["offset"] == 1 else row)
+    h.owe(lambda row: None if row["offset"] == 1 else row)
     h.take(0)
     h.take(1, gives="")
     takes_in_another_group(h, 1, 2)
@@ -92,7 +92,7 @@ def of_what_two_committed_ranges_hold_the_visible_inputs_are_reprocessed(h: Hist
     h.put("a", None, 9)
     h.mark("a", 9, "abort")
     h.feed(1)
-    h.alter("expected", lambda row: row if row["offset"] == 0 else None)
+    h.owe(lambda row: row if row["offset"] == 0 else None)
     h.take(0)
     h.take(1, 4, gives="")
     h.take(1, 4, gives="", poll=False)

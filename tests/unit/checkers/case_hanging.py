@@ -89,7 +89,12 @@ def a_transaction_has_its_own_time_out_and_that_of_the_clean_up(h: History) -> N
 @case(hanging_transaction=1, broken=STUCK)
 def a_transaction_that_is_under_way_elsewhere_is_not_under_way_here(h: History) -> None:
     _under_way(h)
-    h.alter("transactions", lambda row: row | {"tps": [h.tp["y"]]})
+    h.alter(
+        "transactions",
+        lambda row: (
+            row | {"tps": [h.tp["y"]]} if row["state"] == "Ongoing" and h.tp["x"] in row["tps"] else row
+        ),
+    )
 
 
 @case(

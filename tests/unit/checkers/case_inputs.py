@@ -36,6 +36,7 @@ def a_second_output_of_an_info_that_was_committed_is_one(h: History) -> None:
 
 @case()
 def two_outputs_in_two_slots_are_none(h: History) -> None:
+    h.expects = "xy"
     h.feed(1)
     h.take(0, gives="xy")
 
@@ -43,7 +44,7 @@ def two_outputs_in_two_slots_are_none(h: History) -> None:
 @case(reprocessed_input=1, overlapping_commit=1)
 def an_input_of_a_filter_in_two_committed_ranges_is_reprocessed(h: History) -> None:
     h.feed(2)
-    h.alter("expected", lambda row: None if row["offset"] == 1 else row)
+    h.owe(lambda row: None if row["offset"] == 1 else row)
     h.take(0)
     h.take(1, gives="")
     h.take(1, gives="", poll=False)
@@ -52,7 +53,7 @@ def an_input_of_a_filter_in_two_committed_ranges_is_reprocessed(h: History) -> N
 @case()
 def an_input_of_a_filter_in_an_aborted_range_and_a_committed_one_is_none(h: History) -> None:
     h.feed(2)
-    h.alter("expected", lambda row: None if row["offset"] == 1 else row)
+    h.owe(lambda row: None if row["offset"] == 1 else row)
     h.take(0)
     h.take(1, gives="", outcome="fail")
     h.take(1, gives="")

@@ -52,7 +52,7 @@ def offsets_in_an_operation_of_their_own_are_no_mismatch(h: History) -> None:
 def an_input_that_owes_nothing_may_be_claimed_without_output(h: History) -> None:
     h.feed(3)
     h.take(0, 1, 2, names=(0, 2))
-    h.alter("expected", lambda row: None if row["offset"] == 1 else row)
+    h.owe(lambda row: None if row["offset"] == 1 else row)
 
 
 # group-offset-regression
@@ -64,8 +64,7 @@ def an_offset_that_goes_down_is_a_regression(h: History) -> None:
     h.take(0)
     h.take(1)
     h.take(0, worker="v", pid=2)
-    h.take(1, worker="v", pid=2, gives="", offsets_fate="abort")
-    h.alter("ops", lambda row: row | {"outcome": "fail", "asked": "abort"} if row["name"] == "v:1" else row)
+    h.take(1, worker="v", pid=2, gives="", outcome="fail")
 
 
 @case()
@@ -146,7 +145,7 @@ def without_logs_overlaps_are_not_checked(h: History) -> None:
 def _beyond(h: History, **more: object) -> None:
     """Input 1, of which nothing is due, is claimed and was not given."""
     h.feed(2)
-    h.alter("expected", lambda row: None if row["offset"] == 1 else row)
+    h.owe(lambda row: None if row["offset"] == 1 else row)
     h.take(0, claim=(0, 2), **more)  # type: ignore[arg-type]
 
 
@@ -189,7 +188,7 @@ def an_offset_beyond_markers_and_aborted_records_is_none(h: History) -> None:
 def what_another_process_was_given_does_not_count(h: History) -> None:
     h.feed(2)
     h.poll(h.op("v", "poll"), "a", 1, "f:1:0")
-    h.alter("expected", lambda row: None if row["offset"] == 1 else row)
+    h.owe(lambda row: None if row["offset"] == 1 else row)
     h.take(0, claim=(0, 2))
 
 

@@ -151,7 +151,7 @@ def a_record_with_another_hash_than_was_sent_is_corrupt(h: History) -> None:
     h.feed(1)
     h.take(0)
     h.alter("records", lambda row: row | {"digest": 8} if row["slot"] == "x" else row)
-    h.alter("expected", lambda row: row | {"digest": None})
+    h.owe(lambda row: row | {"digest": None})
 
 
 @case()
@@ -168,14 +168,14 @@ def a_record_with_another_hash_than_was_sent_is_corrupt_though_its_operation_is_
     op = h.take(1)
     h.alter("ops", lambda row: None if row["op"] == op.op else row)
     h.alter("records", lambda row: row | {"digest": 8} if row["value"] in op.values else row)
-    h.alter("expected", lambda row: row | {"digest": None})
+    h.owe(lambda row: row | {"digest": None})
 
 
 @case(corrupt=1)
 def an_output_with_another_hash_than_its_input_must_lead_to_is_corrupt(h: History) -> None:
     h.feed(1)
     h.take(0)
-    h.alter("expected", lambda row: row | {"digest": 8})
+    h.owe(lambda row: row | {"digest": 8})
 
 
 @case()

@@ -9,6 +9,7 @@ from tests.support.histories import History
 
 @case(lost_write=1, unseen=1, because={"unseen": "lost-write"})
 def an_acknowledged_record_that_the_final_reader_skips_is_lost(h: History) -> None:
+    h.expects = "xy"
     h.feed(2)
     op = h.take(0, gives="xy")
     h.take(1, gives="xy")
@@ -96,6 +97,7 @@ def a_repeat_that_was_aborted_is_a_duplicate_and_takes_nothing_from_the_commit(h
     op = h.take(0)
     h.put("x", op.values[0], 1, slot="x", inputs=[("a", 0)], digest=7)
     h.mark("x", 1, "abort")
+    h.complete(1, ["x"], "Abort")
 
 
 @case()
@@ -171,8 +173,14 @@ def a_record_without_a_place_may_be_gone_from_a_compacted_topic(h: History) -> N
     h.alter("partitions", lambda row: row | {"compacted": row["compacted"] or row["topic"] == "y"})
 
 
-@case(lost_write=1, vanished=1, because={"vanished": "lost-write"})
+@case(
+    lost_write=1,
+    vanished=1,
+    because={"vanished": "lost-write"},
+    broken=("1 record of y/0 came to one reader without the name",),
+)
 def a_record_that_was_given_to_a_reader_who_saw_no_name_is_not_unseen(h: History) -> None:
+    h.expects = "xy"
     h.feed(2)
     op = h.take(0, gives="xy")
     h.take(1, gives="xy")

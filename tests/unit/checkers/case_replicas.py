@@ -2,7 +2,8 @@
 
 from cases import case, plain
 
-from tests.support.histories import History
+from harness.promises import SEGMENTS, Promises, final_readers
+from tests.support.histories import TRANSACTIONS, History
 from tests.support.stored_tables import OFFSETS, Row
 
 # replica-divergence
@@ -74,27 +75,48 @@ def what_stands_below_a_log_start_may_be_gone(h: History) -> None:
     h.alter("replicas", lambda row: row | {"log_start": 1} if row["broker"] == 2 else row)
 
 
-@case()
-def a_follower_that_is_behind_does_not_diverge(h: History) -> None:
+@case(broken=("on broker 2 the replica of x/0 ends at offset 2, below the high watermark 3",))
+def a_follower_that_is_behind_does_not_diverge_and_makes_a_run_unknown(h: History) -> None:
     plain(h)
     _follower(h, "x", 2, gone=True)
-    h.alter("replicas", lambda row: row | {"log_end": 2} if row["broker"] == 2 else row)
+    h.alter(
+        "replicas", lambda row: row | {"log_end": 2} if row["broker"] == 2 and row["tp"] == h.tp["x"] else row
+    )
 
 
-@case()
-def a_follower_that_was_not_in_step_with_the_last_leader_is_not_judged(h: History) -> None:
+@case(replica_divergence=1)
+def a_follower_that_lacks_the_last_leader_epoch_is_judged_up_to_its_own_high_watermark(h: History) -> None:
     plain(h)
     _follower(h, "x", 0, crc=9)
-    h.alter("batches", lambda row: row | {"leader_epoch": 2 if row["broker"] == 1 else 1})
+    x = h.tp["x"]
+    h.alter(
+        "batches", lambda row: None if row["broker"] == 2 and row["tp"] == x and row["base_offset"] else row
+    )
+    behind = {"log_end": 1, "high_watermark": 1}
+    h.alter("replicas", lambda row: row | behind if row["broker"] == 2 and row["tp"] == x else row)
+    h.alter("batches", lambda row: row | {"leader_epoch": 2 if row["base_offset"] else 1})
+    h.promises = Promises(
+        journaled=("s",),
+        witness=SEGMENTS,
+        internal_logs=(OFFSETS, TRANSACTIONS),
+        readers=final_readers("axy"),
+    )
 
 
-@case()
-def beside_a_follower_that_was_not_in_step_another_one_is_judged(h: History) -> None:
+@case(broken=("on broker 2 the replica of x/0 has batches up to offset 0, and its log ends at 3",))
+def a_follower_whose_batches_are_gone_is_a_gap_and_no_divergence(h: History) -> None:
     plain(h)
-    _follower(h, "x", 0, crc=9)
     h.followers = 2
-    stale = {"leader_epoch": 1, "crc": 9}
-    h.alter("batches", lambda row: row | (stale if row["broker"] == 2 else {"leader_epoch": 2, "crc": 0}))
+    x = h.tp["x"]
+    h.alter("batches", lambda row: None if row["broker"] == 2 and row["tp"] == x else row)
+
+
+@case(broken=("the replicas of x/0 bear 2 topic ids, so one is of another topic",))
+def a_replica_of_another_topic_id_is_a_gap(h: History) -> None:
+    plain(h)
+    h.followers = 1
+    other = h.tp["x"], 2
+    h.alter("replicas", lambda row: row | {"topic_id": "z"} if (row["tp"], row["broker"]) == other else row)
 
 
 @case()
@@ -103,8 +125,8 @@ def a_compacted_partition_may_differ(h: History) -> None:
     _follower(h, OFFSETS, 0, crc=9)
 
 
-@case()
-def without_a_high_watermark_nothing_must_be_the_same(h: History) -> None:
+@case(broken=("on broker 2 the replica of a/0 has no high watermark, and so do 4 other replicas there",))
+def without_a_high_watermark_nothing_is_compared_and_the_run_is_unknown(h: History) -> None:
     plain(h)
     _follower(h, "x", 0, crc=9)
     h.alter("replicas", lambda row: row | {"high_watermark": None} if row["broker"] == 2 else row)

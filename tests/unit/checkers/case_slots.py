@@ -89,4 +89,4 @@ def who_tried_in_vain_is_told_beside_a_lost_input(h: History) -> None:
 def an_output_that_holds_what_another_slot_must_hold_is_corrupt(h: History) -> None:
     _owes_q(h)
     _second(h, h.take(0, gives="xx"), slot="q")
-    h.alter("expected", lambda row: row | {"digest": 8} if row["slot"] == "x" else row)
+    h.owe(lambda row: row | {"digest": 8} if row["slot"] == "x" else row)

@@ -57,8 +57,10 @@ def a_part_still_listed_as_ongoing_is_neither_torn_nor_hanging(h: History) -> No
     not_checked=("lost-commit", "dirty-read", "hanging-transaction"),
     lost_write=1,
     unseen=1,
+    lost_input=1,
 )
 def without_logs_half_read_is_torn(h: History) -> None:
+    h.expects = "xy"
     h.feed(2)
     op = h.take(0, gives="xy")
     h.take(1, gives="xy")
@@ -96,11 +98,12 @@ def _moves_its_group(h: History) -> None:
     h.feed(2)
     h.take(0)
     h.take(1, gives="", outcome="info", offsets_fate="")
-    h.alter("expected", lambda row: None if row["offset"] == 1 else row)
+    h.owe(lambda row: None if row["offset"] == 1 else row)
 
 
 @case(options={"log": False}, lost_write=2, unseen=2)
 def without_logs_a_transaction_of_which_nothing_was_read_is_lost_and_not_torn(h: History) -> None:
+    h.expects = "xy"
     h.feed(1)
     h.take(0, gives="xy")
     op = h.op()
@@ -127,8 +130,10 @@ def _late(h: History) -> None:
     op = h.op(outcome="info")
     h.send(op, "y", h.put("y", f"{op.name}:0", 1, digest=7))
     h.mark("y", 1, "commit")
+    h.complete(1, ["y"])
     h.put("y", h.send(op, "y"), 1, digest=7)
     h.mark("y", 1, "abort")
+    h.complete(1, ["y"], "Abort")
 
 
 @case()

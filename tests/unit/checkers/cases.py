@@ -100,7 +100,8 @@ CASES: list[Case] = []
 FAMILIES = (
     "clean", "torn", "ends", "offsets", "zombies", "hanging", "records", "uncommitted", "phantoms", "inputs",
     "slots", "groups", "sums", "reads", "order", "evidence", "epochs", "states", "markers", "replicas",
-    "fencing", "undue_fencing", "stalled", "moves", "tables", "outbox",
+    "fencing", "undue_fencing", "stalled", "moves", "tables", "outbox", "decisions", "due", "outside", "observers",
+    "contradictions",
 )  # fmt: skip
 
 
@@ -158,6 +159,7 @@ def store(folder: Path, first: int = 0) -> list[StoredRun]:
             promises=h.promises,
             clock_drift_ms=h.clock_drift_ms,
             broken_premises=h.broken_premises,
+            drained=h.drained,
         )
         for run, h in histories
     ]

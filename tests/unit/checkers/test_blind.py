@@ -15,7 +15,7 @@ OF_JOURNALS = {name for checker in CHECKERS if "journals" in checker.needs for n
 
 DIFFER = {
     # Outputs whose offsets stand in no transaction are a mismatch: in a whole log nobody has to name them.
-    "offsets_gone_from_a_log_that_names_not_every_operation_are_none": "offset-output-mismatch",
+    "offsets_gone_beside_a_commit_outside_that_names_no_operation_are_a_lost_commit": "offset-output-mismatch",
     "offsets_gone_from_a_log_that_names_an_operation_of_no_transaction_are_none": "offset-output-mismatch",
     "offsets_gone_from_a_log_with_a_transaction_that_nobody_named_are_none": "offset-output-mismatch",
     # Nobody says where a group began: it is taken to owe everything, for it is up before the first input.

@@ -1,5 +1,7 @@
 """Which Java is found, and what is said where there is none."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,3 +42,22 @@ def test_a_java_too_old_for_spark_is_refused(tmp_path: Path) -> None:
 def test_the_heap_is_what_the_user_says(tmp_path: Path) -> None:
     settings = SparkSettings(java_home=_java(tmp_path / "home", "17.0.1"), conf={"spark.driver.memory": "3g"})
     assert "-Xmx3g" in java_command(settings, tmp_path)
+
+
+LOADS_FIRST = """
+import sys
+from checkers.spark import session
+seen = []
+session.start_jvm = lambda *_: None
+session._connect = lambda *_: seen.append({"pyspark.sql", "pyspark.errors"} <= sys.modules.keys())
+pending = session.begin(session.SparkSettings())
+assert "pyspark.sql" in sys.modules, "PySpark is not there when begin() returns"
+pending._opened.result()
+assert seen == [True], "the thread would have imported PySpark"
+"""
+
+
+def test_pyspark_is_imported_before_the_thread_that_starts_spark() -> None:
+    """Two threads that import it at once get a module that is not complete."""
+    run = subprocess.run([sys.executable, "-c", LOADS_FIRST], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr

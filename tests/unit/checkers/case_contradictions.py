@@ -1,0 +1,68 @@
+"""Tables that contradict themselves: nothing that is found in them is proof."""
+
+from cases import case, plain
+
+from tests.support.histories import History
+from tests.support.stored_tables import Row
+
+
+def _twice(h: History, table: str) -> None:
+    """The first row of a table is there twice; what it says would be an anomaly."""
+    rows = h.rows[table]
+    rows.append(dict(rows[0]))
+
+
+NOTHING = ("phantom", "lost-write", "duplicate")
+
+
+@case(broken=("the table sends has 1 row twice",), not_checked=NOTHING)
+def a_send_that_is_twice_in_the_table_accuses_nobody(h: History) -> None:
+    plain(h)
+    _twice(h, "sends")
+    h.put("y", None)
+
+
+@case(broken=("the table replicas has 2 leaders of x/0", "the table batches has"), not_checked=NOTHING)
+def a_partition_with_two_leaders_accuses_nobody(h: History) -> None:
+    plain(h)
+    h.followers = 1
+    x = h.tp["x"]
+
+    def bend(row: Row) -> Row:
+        return row | {"leader": True} if row["tp"] == x else row
+
+    h.alter("replicas", bend)
+    h.alter("batches", bend)
+
+
+def _cut(h: History, *, ended: bool) -> None:
+    """The last operation of a worker is in no table, though its output is in the log."""
+    h.feed(2)
+    h.take(0)
+    last = h.take(1).op
+    for table in ("ops", "sends", "claims", "polls"):
+        h.alter(table, lambda row: None if row.get("op") == last else row)
+    h.alter("offsets", lambda row: row | {"op": None} if row["op"] == last else row)
+    h.alter(
+        "journals",
+        lambda row: row | {"ended": ended, "ops": row["ops"] - 1} if row["journal"] == "w" else row,
+    )
+
+
+@case(broken=("journal w has no end, and records name operations after its last line: lines of it are gone",))
+def the_last_operation_of_a_killed_worker_that_is_gone_is_no_phantom(h: History) -> None:
+    _cut(h, ended=False)
+
+
+@case(phantom=1)
+def an_operation_that_a_worker_which_ended_did_not_write_down_is_a_phantom(h: History) -> None:
+    _cut(h, ended=True)
+
+
+@case(broken=("the table sends holds 3 rows, and the journals had 4",))
+def sends_that_the_journals_had_and_the_table_lacks_are_a_gap(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    last = h.take(1).op
+    h.alter("sends", lambda row: None if row["op"] == last else row)
+    h.alter("journals", lambda row: row | {"sends": {"f": 2, "w": 2}.get(row["journal"], 0)})
