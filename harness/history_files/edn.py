@@ -1,13 +1,14 @@
 """EDN, the notation of Clojure, as Python values.
 
 Keywords, symbols and characters become strings (`:a/b` is "a/b"), vectors, lists and sets become lists (a
-set of numbers or strings in their order), a tagged value loses its tag. Integers keep every digit; a ratio,
-and a decimal (`M`) that no float equals, keep their text. As the key of a map a list is a tuple.
+set of numbers or strings in their order), a tagged value loses its tag. A namespaced map has its keys in full:
+`#:a{:b 1}` is `{:a/b 1}`. Integers keep every digit; a ratio, and a decimal (`M`) that no float equals, keep
+their text. As the key of a map a list is a tuple.
 
 Every error is an `EdnError`. The time is linear in the text, whoever wrote it: nothing is looked at again
 at each level around it, and keys that could be chosen to collide in a dict are few.
 
-Reference: https://github.com/edn-format/edn, and what Clojure's printer adds (`0x`, `##NaN`, `\\o`).
+Reference: https://github.com/edn-format/edn, and what Clojure's printer adds (`0x`, `##NaN`, `\\o`, `#:a{}`).
 """
 
 import re
@@ -15,19 +16,13 @@ from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from harness.history_files.edn_tokens import CLOSES, SYMBOL, TAG, EdnError, tokens_of
 from harness.history_files.names import shown
 
 DEPTH_LIMIT = 1024
 ODD_KEYS_LIMIT = 1000  # of a map: keys other than strings and integers below 2^60, whose hashes can be chosen
 OPERATION_TAG = "#jepsen.history.Op{"
 
-_STOP = r'\s,\[\](){}";\\'
-TOKEN = re.compile(
-    rf"""[^{_STOP}\#][^{_STOP}]*+ | [\[\](){{}}] | "[^"\\]*+(?:\\.[^"\\]*+)*+" | \#[_{{] | \#[^{_STOP}]*+
-    | \\.[^{_STOP}]*+ | ;[^\n]*+ | [^\s,]""",
-    re.VERBOSE | re.DOTALL,
-)
-CLOSES = {"[": "]", "(": ")", "{": "}", "#{": "}"}
 CHARACTERS = {
     "newline": "\n",
     "return": "\r",
@@ -41,14 +36,8 @@ INTEGER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)N?")
 HEXADECIMAL = re.compile(r"([+-]?)0[xX]([0-9a-fA-F]+)N?")
 RATIO = re.compile(r"[+-]?[0-9]+/[0-9]+")
 FLOAT = re.compile(r"([+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)(M?)")
-SYMBOL = re.compile(r"(?!#)[\w.*+!\-?$%&=<>/:|'#]+")
-TAG = re.compile(r"#[^\W\d_].*|#:.+", re.DOTALL)
 ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|o?[0-7]{1,3}|.)", re.DOTALL)
 SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-class EdnError(ValueError):
-    """What is wrong with the text, in words that go on after the line's number."""
 
 
 class MapKey(dict[Any, Any]):
@@ -94,7 +83,7 @@ def read_all(text: str) -> list[Any]:
     outer: list[tuple[list[Any], str]] = []
     items: list[Any] = []
     opened = ""
-    for token in TOKEN.findall(text):
+    for token in tokens_of(text):
         first = token[0]
         if first == ":":
             items.append(token[1:] if len(token) > 1 else _atom(token))

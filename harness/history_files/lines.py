@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from harness.history_files import edn as full
 from harness.history_files import edn_fast_path
+from harness.history_files.edn_tokens import EdnError
 from harness.history_files.event import EventError, Events
 from harness.history_files.names import Decoded, shown
 
@@ -116,7 +117,7 @@ def _edn_exactly(raw: bytes) -> list[Decoded]:
             raise EventError(f"this is not UTF-8, at byte {error.start + 1}") from None
     try:
         values = full.read_all(text)
-    except full.EdnError as error:
+    except EdnError as error:
         if text.strip() in {"[", "]"} or (text.lstrip().startswith("[") and "never closed" in str(error)):
             raise EventError(ONE_EACH) from None
         raise EventError(f"this is not EDN: {error}") from None

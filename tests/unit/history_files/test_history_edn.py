@@ -9,7 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.history_files import edn_fast_path as usual
-from harness.history_files.edn import EdnError, read, read_all
+from harness.history_files.edn import MapKey, read, read_all
+from harness.history_files.edn_tokens import EdnError
 from harness.history_files.names import NoName, canonical
 
 
@@ -34,7 +35,7 @@ from harness.history_files.names import NoName, canonical
         ("{[1 [2]] :x}", {(1, (2,)): "x"}),
         ('#inst "2026-01-01"', "2026-01-01"),
         ("#jepsen.history.Op{:f :txn}", {"f": "txn"}),
-        ("[#jepsen.history.Op {:f :txn} #:ns{:a 1}]", [{"f": "txn"}, {"a": 1}]),
+        ("[#jepsen.history.Op {:f :txn} #:ns{:a 1}]", [{"f": "txn"}, {"ns/a": 1}]),
         ('#object[java.lang.Thread 0x1f "x"]', ["java.lang.Thread", 31, "x"]),
         ("[1 #_ 2 3 #_(4) #_#_ 5 6]", [1, 3]),
         ("[1 #_2]", [1]),
@@ -48,6 +49,29 @@ def test_what_clojure_prints_is_read_as_it_was_meant(text: str, value: object):
     got = read(text)
     assert got == value
     assert canonical_or_none(got) == canonical_or_none(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("#:a{:b 1}", {"a/b": 1}),
+        ("#:a {:b :b, c -b}", {"a/b": "b", "a/c": "-b"}),
+        ("#:a.b{b 1 -c 2}", {"a.b/b": 1, "a.b/-c": 2}),
+        ('#:a{:c/b 1 "b" 2 3 4 nil 5 true 6 -7 8 ##Inf 9}', "as it is"),
+        ("#:a{:_/b 1 _/c 2}", {"b": 1, "c": 2}),
+        (
+            "#:a{:b {:c [:d {:e 1}]} :f #:g{:h 1}, :i 1}",
+            {"a/b": {"c": ["d", {"e": 1}]}, "a/f": {"g/h": 1}, "a/i": 1},
+        ),
+        ("#:a{[:b] :c {:d 1} :e :f 2}", {("b",): "c", "a/f": 2} | {MapKey({"d": 1}): "e"}),
+        ("#:a{#_ :x :b #_ #_ 1 2 3, :c ; :x\n 4 #_ {:x 1} #x :d #x 5}", {"a/b": 3, "a/c": 4, "a/d": 5}),
+        ('{:a/b 1 "#:c{" \\{}', {"a/b": 1, "#:c{": "{"}),
+        ("[#_ #:a{:b 1} #:a{}]", [{}]),
+    ],
+)
+def test_a_namespaced_map_has_the_keys_that_its_namespace_gives_it(text: str, value: object):
+    whole = {"c/b": 1, "b": 2, 3: 4, None: 5, True: 6, -7: 8, math.inf: 9}
+    assert read(text) == (whole if value == "as it is" else value)
 
 
 def test_a_map_may_be_the_key_of_a_map():
@@ -97,6 +121,14 @@ def canonical_or_none(value: object) -> str | None:
         ("{:a 1 :a 2}", '"a" stands twice'),
         ("{[1] 1 (1) 2}", "stands twice"),
         ("[#foo]", "nothing after it"),
+        ("[#:a]", "#:a is followed by no map"),
+        ("#:a 1", "#:a is followed by no map"),
+        ("#:a #_ 1 {:b 1}", "#:a is followed by no map"),
+        ("{:b #:a", "#:a is followed by no map"),
+        ("#:a{:b 1 :a/b 2}", '"a/b" stands twice'),
+        ("#::a{:b 1}", "#::a has a meaning only in the program that wrote it"),
+        ("#:{:b 1}", "means nothing"),
+        ("#:a/b{:c 1}", "means nothing"),
         ("[#_]", "nothing after it"),
         ("007", "no number"),
         ("12ab", "no number"),
