@@ -29,6 +29,9 @@ STEPS = frozenset(EFFECTIVE)
 UNSURE = frozenset({EventType.FAIL.value, EventType.INFO.value})
 """Completions that may leave out what was sent: it stands in their invocation."""
 
+ONE_EVENT = "one event a line is expected"
+HOW_TO_SPLIT_JSON = "`jq -c '.[]' FILE > EVENTS.jsonl` writes the events of a list so"
+HOW_TO_SPLIT_EDN = "in Clojure, `(run! prn events)` writes them so"
 
 class EventError(ValueError):
     """What is wrong with an event, in a sentence without the line's number."""
@@ -47,7 +50,9 @@ class Events:
     def add(self, line: int, event: Decoded) -> None:
         """Append the event's row; raises `EventError`, and then nothing is appended."""
         if not isinstance(event, dict):
-            raise EventError(f"an event is a map, not {shown(event)}")
+            how = HOW_TO_SPLIT_JSON if self._json_keys else HOW_TO_SPLIT_EDN
+            hint = f": {ONE_EVENT}; {how}" if isinstance(event, list) else ""
+            raise EventError(f"an event is a map, not {shown(event)}{hint}")
         mark = self.columns.mark()
         try:
             self._add(line, event)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from harness.history_files import edn as full
 from harness.history_files import edn_fast_path
 from harness.history_files.edn_tokens import EdnError
-from harness.history_files.event import EventError, Events
+from harness.history_files.event import HOW_TO_SPLIT_EDN, HOW_TO_SPLIT_JSON, ONE_EVENT, EventError, Events
 from harness.history_files.names import Decoded, shown
 
 MANY_DIGITS = re.compile(rb"[0-9]{16}")
@@ -22,7 +22,11 @@ TOO_DEEP = {  # the decoder's words, from one of its versions to the next
     "failed to allocate memory",
     "array and object recursion depth exceeded",
 }
-ONE_EACH = "a history has one event a line, and this is part of a list that goes over several lines"
+LIST_IN_LINES = f"{ONE_EVENT}, and here a list goes over several lines"
+EVENT_IN_LINES = f"{ONE_EVENT}, and here an event goes over several lines or is cut off"
+HOW_TO_JOIN = "`jq -c . FILE > EVENTS.jsonl` writes each event so"
+AMBIGUOUS = {"unexpected end of data", "unexpected content after document"}
+"""Errors of the decoder that may mean that an event is not alone on its line."""
 
 
 def parse(lines: Sequence[bytes], *, edn: bool, first_line: int = 0) -> pa.RecordBatch:
@@ -84,14 +88,23 @@ def _json_exactly(raw: bytes) -> list[Decoded]:
             value = json.loads(line, parse_constant=_no_constant, object_pairs_hook=_once)
         return [value]
     except orjson.JSONDecodeError as error:
-        if line in {b"[", b"]"} or (line.startswith(b"[") and line.endswith((b"{", b"}", b","))):
-            raise EventError(ONE_EACH) from None
-        said = "it is nested too deeply" if error.msg in TOO_DEEP else error.msg
-        raise EventError(f"this is not JSON: {said}, at character {error.pos + 1}") from None
+        raise EventError(_not_json(line, error)) from None
     except RecursionError:
         raise EventError("this is not JSON that can be read: it is nested too deeply") from None
     except ValueError as error:
         raise EventError(f"this is not JSON that can be read: {error}") from None
+
+
+def _not_json(line: bytes, error: orjson.JSONDecodeError) -> str:
+    """Say what is wrong with a line, and what to do if it holds a part of an event or of a list."""
+    is_part = error.pos >= len(line) or not line.startswith((b"{", b"["))
+    if is_part and (line in {b"]", b"}"} or line.endswith((b"{", b"[", b"}", b","))):
+        if line.startswith((b"[", b"]")):
+            return f"{LIST_IN_LINES}: {HOW_TO_SPLIT_JSON}"
+        return f"{EVENT_IN_LINES}: {HOW_TO_JOIN}"
+    said = "it is nested too deeply" if error.msg in TOO_DEEP else error.msg
+    hint = f"; {ONE_EVENT}: {HOW_TO_JOIN}" if error.msg in AMBIGUOUS else ""
+    return f"this is not JSON: {said}, at character {error.pos + 1}{hint}"
 
 
 def _once(pairs: Sequence[tuple[str, Decoded]]) -> dict[str, Decoded]:
@@ -119,12 +132,13 @@ def _edn_exactly(raw: bytes) -> list[Decoded]:
         values = full.read_all(text)
     except EdnError as error:
         if text.strip() in {"[", "]"} or (text.lstrip().startswith("[") and "never closed" in str(error)):
-            raise EventError(ONE_EACH) from None
-        raise EventError(f"this is not EDN: {error}") from None
+            raise EventError(f"{LIST_IN_LINES}: {HOW_TO_SPLIT_EDN}") from None
+        hint = f"; {ONE_EVENT}: {HOW_TO_SPLIT_EDN}" if "never closed" in str(error) else ""
+        raise EventError(f"this is not EDN: {error}{hint}") from None
     if len(values) > 1:
         if values[1] == "]" or not isinstance(values[1], dict):
-            raise EventError(f"one event a line is wanted, and after it comes {shown(values[1])}")
-        raise EventError("one event a line is wanted, and here are several")
+            raise EventError(f"{ONE_EVENT}, and after it comes {shown(values[1])}")
+        raise EventError(f"{ONE_EVENT}, and here are several: {HOW_TO_SPLIT_EDN}")
     return values
 
 

@@ -91,7 +91,7 @@ def test_a_line_past_the_limit_is_told_and_not_held(tmp_path: Path, monkeypatch:
     for name, data in (("h.jsonl", text), ("h.jsonl.gz", gzip.compress(text))):
         (tmp_path / name).write_bytes(data)
         (told,) = [row for row in rows(tmp_path / name) if row["lines"] is not None]
-        assert (told["line"], told["error"][:16]) == (1, "this is not JSON")
+        assert (told["line"], told["error"][:16]) == (1, "one event a line")
     text = b"\n".join([EVENT, long, EVENT])
     for name, data in (("h.jsonl", text), ("h.jsonl.gz", gzip.compress(text))):
         (tmp_path / name).write_bytes(data)
@@ -158,7 +158,8 @@ def test_the_first_error_of_a_block_is_kept_with_its_line(tmp_path: Path):
     (tmp_path / "h.jsonl").write_bytes(b"\n".join([EVENT, b"", b"[1]", b"{}", EVENT]))
     *events, told = rows(tmp_path / "h.jsonl")
     assert [event["line"] for event in events] == [0, 4]
-    assert (told["line"], told["error"], told["lines"]) == (2, "an event is a map, not [1]", 5)
+    assert (told["line"], told["lines"]) == (2, 5)
+    assert told["error"].startswith("an event is a map, not [1]")
 
 
 @pytest.mark.parametrize("name", ["missing.edn", "history.txt", "history.gz", "folder.edn"])
