@@ -22,8 +22,9 @@ from harness.history_files.schema import EFFECTIVE, OWN_NAME_LIMIT, POLLING, SEN
 TYPES = frozenset(EventType)
 ISOLATIONS = frozenset(Isolation)
 INT64_MAX = (1 << 63) - 1
-INTEGER_TEXT = re.compile(r"-?(?:0|[1-9][0-9]{0,4299})")
-"""As many digits as Python reads: a number that has more is no JSON that can be read."""
+INTEGER_TEXT = re.compile(r"0|-?[1-9][0-9]{0,4299}")
+"""As programs write integers, so that "-0" is a text. At most as many digits as Python reads: a number with more
+cannot be read."""
 KEYED = frozenset({"assign", "subscribe"})
 STEPS = frozenset(EFFECTIVE)
 UNSURE = frozenset({EventType.FAIL.value, EventType.INFO.value})
