@@ -54,11 +54,8 @@ WRONG = (
         f"micro.parquet has a record of an operation that can have none: {' and '.join(SENDING)} send, "
         f"{' and '.join(POLLING)} are given some, and what never completed was given none"
     ),
-    "micro.parquet has an offset below 0: it is null where it is not known",
 )
-NULL, OUTCOME, ISOLATED, ORDER, TWICE, OVERLAP, NULL_HERE, UNKNOWN, OTHERWISE, UNFIT, BELOW = range(
-    1, len(WRONG)
-)
+NULL, OUTCOME, ISOLATED, ORDER, TWICE, OVERLAP, NULL_HERE, UNKNOWN, OTHERWISE, UNFIT = range(1, len(WRONG))
 NAMED = {
     "id": "names.parquet has several texts for one number",
     "text": "names.parquet has one text for several numbers",
@@ -78,7 +75,7 @@ def contradictions(ops: Table, micro: Table, names: Table) -> dict[int, str]:
     first = _first_of_runs(line, np.flatnonzero(wrong))
     found = set(zip(line[first].tolist(), wrong[first].tolist(), strict=True))
     against = _against(line, process, said)
-    strange = micro.here(against, STRANGE, ["run", *sorted(REQUIRED["micro"]), "offset"])
+    strange = micro.here(against, STRANGE, ["run", *sorted(REQUIRED["micro"])])
     found |= set(zip(*(strange[name].to_pylist() for name in STRANGE.names), strict=True))
     words = {
         at // LINES: f"{WRONG[what]} (operation {_number(at % LINES)})"
@@ -154,7 +151,6 @@ def _against(line: np.ndarray, process: np.ndarray, said: np.ndarray) -> Callabl
             same = code >> 2 == _numbers(rows, "outcome")[known]
             same &= process[at[known]] == _numbers(rows, "process")[known]
             wrong[known[~same]] = OTHERWISE
-            wrong[pc.fill_null(rows["offset"], 0).to_numpy() < 0] = BELOW
             wrong[_lacks(rows, "micro")] = NULL_HERE
             chosen = np.flatnonzero(wrong)
             first = _first_of_runs(wanted, chosen[np.argsort(wanted[chosen], kind="stable")])

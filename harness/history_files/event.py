@@ -1,7 +1,9 @@
 """One decoded event, checked, as a row of EVENTS.
 
 A value that is a list is `[offset, value]`, always: a value that is itself a list is written `[null, [...]]`.
-A completion `fail` or `info` that names no send, or has the value null, leaves that to its invocation.
+A completion `fail` or `info` that names no send, or has the value null, leaves that to its invocation. Such a
+completion of an `assign` or a `subscribe` with the value null names no key, so that all positions are forgotten.
+A negative offset is not known, as null is.
 `poll` steps of a `send`, and `send` steps of a `poll`, are checked and judged by nobody, as in Jepsen.
 What the micro-operations of an event without a numbered process hold is not looked at.
 
@@ -27,12 +29,12 @@ INTEGER_TEXT = re.compile(r"0|-?[1-9][0-9]{0,4299}")
 cannot be read."""
 KEYED = frozenset({"assign", "subscribe"})
 STEPS = frozenset(EFFECTIVE)
-UNSURE = frozenset({EventType.FAIL.value, EventType.INFO.value})
-"""Completions that may leave out what was sent: it stands in their invocation."""
-
 ONE_EVENT = "one event a line is expected"
 HOW_TO_SPLIT_JSON = "`jq -c '.[]' FILE > EVENTS.jsonl` writes the events of a list so"
 HOW_TO_SPLIT_EDN = "in Clojure, `(run! prn events)` writes them so"
+UNSURE = frozenset({EventType.FAIL.value, EventType.INFO.value})
+"""Completions that may leave out what was sent: it stands in their invocation."""
+
 
 class EventError(ValueError):
     """What is wrong with an event, in a sentence without the line's number."""
@@ -82,7 +84,8 @@ class Events:
                     self._steps(steps, f in SENDING, f in POLLING)
                 silent = kind in UNSURE and len(self.columns.send_keys) == before
             elif f in KEYED:
-                keys = self._key_list(event.get("value"), f"the value of {f}")
+                named = event.get("value")
+                keys = [] if named is None and kind in UNSURE else self._key_list(named, f"the value of {f}")
             if (log := event.get("rebalance-log")) is not None:
                 rebalanced = self._rebalanced(log)
         isolation = event.get("isolation")
@@ -229,13 +232,11 @@ def _integer(event: dict[Any, Any], name: str) -> int | None:
 
 
 def _offset(offset: Decoded) -> int | None:
-    """An offset; None if it is not known."""
+    """An offset; None if it is not known: null, or negative."""
     if offset is None:
         return None
     if type(offset) is not int:
         raise EventError(f"an offset is an integer or null, not {shown(offset)}")
     if offset > INT64_MAX:
         raise EventError(f"an offset is {shown(offset)}, beyond 2^63")
-    if offset < 0:
-        raise EventError(f"an offset is 0 or more, or null where it is not known, not {shown(offset)}")
-    return offset
+    return offset if offset >= 0 else None

@@ -63,9 +63,7 @@ def _value(value: Any) -> Value:
 
 
 def _offset(offset: int | None) -> int | None:
-    if offset is not None and offset < 0:
-        raise Malformed(f"an offset is {offset}")
-    return offset
+    return offset if offset is not None and offset >= 0 else None  # 6: a negative one is unknown
 
 
 def _sends(event: Event) -> Iterable[Record]:

@@ -52,6 +52,9 @@ SILENT = [
 ]
 
 
+BELOW = [e(5, "invoke", [send(8)]), e(5, "ok", [send(8, -1)])]
+
+
 def jsonl(events: list[Any]) -> bytes:
     return b"".join(one if isinstance(one, bytes) else orjson.dumps(one) + b"\n" for one in events)
 
@@ -67,7 +70,6 @@ BAD: dict[str, tuple[bytes, int | None, str]] = {
     "edn.edn": (b"{:process 0 :type :invoke :f :x}\n{:process\n", 2, "not EDN"),
     "other.jsonl": (jsonl([*GOOD, e(5, "invoke", [send(8)]), e(5, "ok", [send(9, 3)])]), 13, "other sends"),
     "other.json.gz": (gzip.compress(jsonl([e(5, "invoke", [send(8)]), e(5, "ok")])), 2, "other sends"),
-    "below.jsonl": (jsonl([e(5, "invoke", [send(8)]), e(5, "ok", [send(8, -1)])]), 2, "not -1"),
     "cut.jsonl.gz": (gzip.compress(jsonl(GOOD))[:-9], None, "damaged or cut off"),
     "none.jsonl.gz": (jsonl(GOOD), None, "damaged or cut off after line 0: it is no gzip file"),
     "table.csv": (b"", None, "is not a history"),
@@ -92,6 +94,7 @@ def runs(folder: Path) -> Mapping[str, int]:
     good = {
         "_good.jsonl": jsonl(GOOD),
         "good.json.gz": gzip.compress(jsonl(GOOD)),
+        "below.jsonl": jsonl(BELOW),
         "spaced.jsonl": b"\r\n\n" + jsonl(GOOD).replace(b"\n", b"\r\n \n"),
         "silent.jsonl": jsonl(SILENT),
         "silent.json.gz": gzip.compress(jsonl(SILENT)),
@@ -163,6 +166,10 @@ def test_what_a_completion_does_not_say_was_sent_as_invoked(rows: Callable[..., 
         (X, 4, None, 6, 0, 0, False, FAIL),
         (X, 5, 7, 8, 0, 2, False, OK),
     ]
+
+
+def test_a_negative_offset_is_no_offset(rows: Callable[..., list[tuple]]):
+    assert rows("micro", "below.jsonl") == [(X, 8, None, 2, 0, 5, False, OK)]
 
 
 def test_blank_lines_count(rows: Callable[..., list[tuple]]):
