@@ -19,6 +19,8 @@ from harness.history_files.pairs import OTHER_SENDS
 from harness.history_files.schema import FAIL, INFO, MICRO, NAMES, OK, OPEN, OPS
 from harness.history_files.url import Url
 
+F_CHARACTERS = 60
+"""Of the name of an operation, in a message."""
 FEW = 50_000
 """Operations that are sent to every task, with what they sent, rather than shuffled."""
 
@@ -139,7 +141,10 @@ def _numbered(spark: SparkSession, rows: DataFrame, first_lines: Mapping[tuple[i
 
 
 def _paired(events: DataFrame) -> DataFrame:
-    """OPS, and `problem`: why an event has no partner. An operation is an invocation and what follows it."""
+    """OPS, and `problem`: why an event and the one before it are no operation.
+
+    An operation is an invocation and the next event of its process, which must be a completion of the same kind.
+    """
     events = events.select("run", "op", "process", "type", "f", "time", "isolation", "keys", "rebalanced")
     in_order = Window.partitionBy("run", "process").orderBy("op")
     invokes = F.col("type") == EventType.INVOKE.value
@@ -147,6 +152,7 @@ def _paired(events: DataFrame) -> DataFrame:
         {
             "last_type": F.lag("type").over(in_order),
             "last_op": F.lag("op").over(in_order),
+            "last_f": F.lag("f").over(in_order),
             "last_ns": F.lag("time").over(in_order),
             "last_isolation": F.lag("isolation").over(in_order),
             "next_type": F.lead("type").over(in_order),
@@ -157,7 +163,18 @@ def _paired(events: DataFrame) -> DataFrame:
         "process %d invokes an operation while that of line %d is open", "process", "last_op"
     )
     alone = F.format_string("an operation of process %d completes (%s), and none is open", "process", "type")
-    problem = F.when(invokes & after_invocation, twice).when(~invokes & ~after_invocation, alone)
+    other = F.format_string(
+        "process %d completes a `%s`, and line %d invoked a `%s`: the two must be the same operation",
+        "process",
+        F.substring("f", 1, F_CHARACTERS),
+        "last_op",
+        F.substring("last_f", 1, F_CHARACTERS),
+    )
+    problem = (
+        F.when(invokes & after_invocation, twice)
+        .when(~invokes & ~after_invocation, alone)
+        .when(~invokes & (F.col("f") != F.col("last_f")), other)
+    )
     return events.where(~invokes | F.col("next_type").isNull() | after_invocation).select(
         "run",
         "op",

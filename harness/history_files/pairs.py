@@ -22,8 +22,9 @@ def invocations_with_sends(events: pa.RecordBatch) -> int:
 def without_repeated_sends(events: pa.RecordBatch) -> tuple[pa.RecordBatch, int | None]:
     """The events, of which an invocation has no sends (null) if its completion is here and repeats them; and the
     line of the first completion that tells of others. The sends of a completion that tells none are null already.
+    A completion of another kind (`f`) than its invocation is left as it is: the caller reports it.
     """
-    types, processes = events["type"].to_pylist(), events["process"].to_pylist()
+    types, processes, kinds = (events[name].to_pylist() for name in ("type", "process", "f"))
     sends = events["sends"]
     told = sends.is_valid().to_pylist()
     open_rows: dict[int, int] = {}
@@ -33,7 +34,7 @@ def without_repeated_sends(events: pa.RecordBatch) -> tuple[pa.RecordBatch, int 
             open_rows[process] = row
         elif process in open_rows:
             invoked = open_rows.pop(process)
-            if told[row]:
+            if told[row] and kinds[row] == kinds[invoked]:
                 pairs.append((invoked, row))
     gone = np.zeros(len(events), bool)
     gone[[invoked for invoked, _ in pairs]] = True

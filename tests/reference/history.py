@@ -13,7 +13,7 @@ Name = tuple[str, Value]
 
 
 class Malformed(ValueError):
-    """The events of a process do not alternate between an invocation and its completion."""
+    """The events of a process do not alternate between an invocation and its completion, or the two disagree."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,10 @@ def _reads(event: Event) -> Iterable[Record]:
 
 
 def _op(invocation: Event, event: Event, type_: str, invoked: int, completed: int) -> Op:
+    if event["f"] != invocation["f"]:
+        raise Malformed(
+            f"line {completed + 1}: `{event['f']}` completes what was invoked as `{invocation['f']}`"
+        )
     op = Op(event.get("index", completed), event["process"], event["f"], type_, invoked, completed)
     op.sends = list(_sends(event))
     asked = list(_sends(invocation))
@@ -111,7 +115,8 @@ def operations(events: list[Event]) -> list[Op]:
     """In the order of their completions; those that never completed come last.
 
     Raises:
-        Malformed: two open invocations of a process, or a completion without one.
+        Malformed: two open invocations of a process, a completion without one, or one that names another
+            kind of operation or other sends than its invocation.
     """
     ops, waiting = [], dict[int, tuple[int, Event]]()
     for at, event in enumerate(events):

@@ -40,6 +40,13 @@ def test_where_nothing_was_read_nothing_is_known_but_what_is_proved() -> None:
     assert verdict(history("0 ok x1@0", "0 ok x1@1"))[0] is False
 
 
+def test_what_an_operation_was_given_that_is_not_ok_is_no_phantom() -> None:
+    read = ("0 ok x1@0", "1 ok ?x1@0")
+    for kind in ("info", "fail"):
+        assert verdict(history(*read, f"2 {kind} ?x9@9")) == (True, {}, set())
+        assert "phantom" in findings(history(*read, f"2 {kind} ?x9@9", "3 ok ?x9@9"))
+
+
 def test_keys_are_the_same_as_numbers_and_as_strings_of_digits() -> None:
     events = history("0 ok x1@0", "1 ok ?x1@0")
     events[0]["value"][0][1] = events[1]["value"][0][1] = 5
@@ -91,12 +98,22 @@ def test_a_send_polls_nothing_and_a_poll_sends_nothing() -> None:
         (("0 ( x1", "0 ( x2"), "line 2"),
         (("0 ok x1@0", "0 ok) x2@1"), "line 3"),
         (("0 ( x1", "0 ok) x2@1"), "line 2: other sends"),
-        (("0 ok x1@-1",), "an offset is -1"),
     ],
 )
 def test_a_process_that_does_not_alternate_is_an_error(lines: tuple[str, ...], said: str) -> None:
     with pytest.raises(Malformed, match=said):
         findings(history(*lines))
+
+
+def test_a_completion_of_another_operation_than_its_invocation_is_an_error() -> None:
+    events = history("0 ok ?")
+    events[1]["f"] = "txn"
+    with pytest.raises(Malformed, match="line 2: `txn` completes what was invoked as `poll`"):
+        findings(events)
+
+
+def test_a_negative_offset_is_unknown() -> None:
+    assert verdict(history("0 ok x1@-1", "0 ok x2@-1", "1 ok ?x1@0,2@1")) == (True, {}, set())
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -70,6 +70,17 @@ BAD: dict[str, tuple[bytes, int | None, str]] = {
     "edn.edn": (b"{:process 0 :type :invoke :f :x}\n{:process\n", 2, "not EDN"),
     "other.jsonl": (jsonl([*GOOD, e(5, "invoke", [send(8)]), e(5, "ok", [send(9, 3)])]), 13, "other sends"),
     "other.json.gz": (gzip.compress(jsonl([e(5, "invoke", [send(8)]), e(5, "ok")])), 2, "other sends"),
+    "f.jsonl": (
+        jsonl([e(5, "invoke", f="poll"), e(5, "ok", f="txn")]),
+        2,
+        "completes a `txn`, and line 1 in",
+    ),
+    "f-sends.jsonl": (
+        jsonl([e(5, "invoke", [send(8)], "send"), e(6, "invoke"), e(5, "info", [send(9)]), e(6, "ok")]),
+        3,
+        "process 5 completes a `txn`, and line 1 invoked a `send`: the two must be the same operation",
+    ),
+    "f-of-nobody.jsonl": (jsonl([e(5, "invoke", f="read"), e(5, "ok", f="write")]), 2, "completes a `write`"),
     "cut.jsonl.gz": (gzip.compress(jsonl(GOOD))[:-9], None, "damaged or cut off"),
     "none.jsonl.gz": (jsonl(GOOD), None, "damaged or cut off after line 0: it is no gzip file"),
     "table.csv": (b"", None, "is not a history"),
