@@ -25,7 +25,7 @@ Reference: Jepsen's Kafka checker, which throws on such a record.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.external.tables import ExternalTables
+from checkers.external.tables import OK, ExternalTables
 from checkers.findings.build import finding, operation, place, record
 from checkers.findings.rules import Rule, Suspect
 from checkers.findings.told import Told
@@ -122,8 +122,11 @@ def phantom(t: Tables) -> DataFrame:
 
 
 def phantom_external(t: ExternalTables) -> DataFrame:
-    """One row for each record of an external history that was polled, and that no operation sent."""
-    read = t.reads.where("writer is null")
+    """One row for each record that an ok operation polled and no operation sent.
+
+    What an `info` or a `fail` operation polled proves nothing.
+    """
+    read = t.reads.where(F.col("writer").isNull() & (F.col("outcome") == OK))
     found = read.groupBy("run", "key", "value").agg(F.min(F.struct("op", "offset")).alias("read"))
     return finding(
         found.select("run", "key", "value", "read.*"),

@@ -15,6 +15,7 @@ from harness.verdict import Verdict
 from tests.reference.generate import small
 from tests.reference.history import Event
 from tests.reference.jepsen import NAMES as DEFINED
+from tests.reference.written import history
 from tests.support.external_histories import holds, judge, random_ones
 from tests.support.within import within
 
@@ -42,6 +43,21 @@ def test_what_is_given_to_one_who_asked_for_the_uncommitted_proves_nothing(spark
     assert found == [{"precommitted-read"}, {"G1c"}, {"torn-transaction", "lost-write"}]
     asked = [[event | {"isolation": "read_uncommitted"} for event in events] for events in UNPROMISED]
     assert [said.anomalies for said in judge(spark, asked)] == [{}, {}, {}]
+
+
+def test_what_an_operation_was_given_that_is_not_ok_is_no_phantom(spark: SparkSession) -> None:
+    read = ("0 ok x1@0", "1 ok ?x1@0")
+    drawn = [
+        history(*read, *more) for more in (["2 info ?x9@9"], ["2 fail ?x9@9"], ["2 info ?x9@9", "3 ok ?x9@9"])
+    ]
+    judged = judge(spark, drawn)
+    for events, said in zip(drawn, judged, strict=True):
+        holds(events, said)
+    assert [(said.valid.json, "phantom" in said.anomalies) for said in judged] == [
+        (True, False),
+        (True, False),
+        (False, True),
+    ]
 
 
 def test_an_example_tells_what_counts(spark: SparkSession) -> None:

@@ -30,6 +30,18 @@ EXAMPLES: list[tuple[str, dict[str, Any], list[Event]]] = [
         ],
     ),
     (
+        "phantom",  # names an ok operation that was given it, though others came before
+        {"reader": {"op": 8}, "record": {"value": 7, "offset": 5}},
+        [
+            *done(0, ["send", "x", [0, 1]]),
+            e(1, "invoke"),
+            e(1, "info", ["poll", {"x": [[5, 7]]}]),
+            e(2, "invoke"),
+            e(2, "fail", ["poll", {"x": [[5, 7]]}]),
+            *done(3, ["poll", {"x": [[5, 7]]}]),
+        ],
+    ),
+    (
         "duplicate",  # names all that were told of it: its sender too, though not of a place
         {"offsets": [0, 2], "operations": [{"op": 2}, {"op": 4}, {"op": 6}]},
         [

@@ -114,5 +114,5 @@ def unseen(h: History) -> Found:
 
 def phantom(h: History) -> Found:
     """(key, value)."""
-    # 6. Choice: polled by an operation of any type, for nobody can be given what was never sent.
-    return {name for name in h.polled if name not in h.writer}
+    # 6. Choice: polled by an ok operation, for what an info or a fail one read proves nothing (1.5).
+    return {name for name in h.ok_read if name not in h.writer}

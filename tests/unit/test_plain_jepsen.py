@@ -77,7 +77,9 @@ CASES: dict[str, list[Case]] = {
     ],
     "phantom": [
         (("0 ok ?x1@0",), ("0 fail x1", "1 ok ?x1@0"), {("x", 1)}),
-        (("1 info ?x1@0",), ("0 ( x1", "1 info ?x1@0"), {("x", 1)}),
+        (("1 ok ?x1@0",), ("0 ( x1", "1 ok ?x1@0"), {("x", 1)}),
+        # what an operation was given that is not ok proves nothing
+        (("1 info ?x1@0", "2 ok ?x1@0"), ("1 info ?x1@0", "2 fail ?x1@0"), {("x", 1)}),
     ],
     "poll-skip": [
         (
