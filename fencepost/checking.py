@@ -55,13 +55,15 @@ def _text_bytes(path: Path | Url) -> int:
     """About how much text a history is, or would be; what lies at a URL lies there because it is large."""
     if isinstance(path, Url):
         return LARGE_TEXT_BYTES + 1
+    from harness.history_files.blocks import is_gzipped
+
     if path.is_dir():
         return (
             sum(table.stat().st_size for table in path.rglob("*.parquet") if table.is_file())
             * LARGE_TEXT_BYTES
             // LARGE_BYTES
         )
-    return path.stat().st_size * (8 if path.suffix == ".gz" else 1)
+    return path.stat().st_size * (8 if is_gzipped(path) else 1)
 
 
 Found = Callable[[int, Verdict | FencepostError], None]

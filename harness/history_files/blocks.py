@@ -1,5 +1,7 @@
 """History files in blocks: a part of a plain file, or the whole of a gzipped one, read by whoever gets it.
 
+A file is gzipped if its first bytes say so, whatever its name is.
+
 A line belongs to the block in which it begins. Nobody knows a block's first line before all blocks are
 read, so lines are counted from 0 in each, and the last row of a block says how many there were.
 """
@@ -67,17 +69,29 @@ def require_suffix(path: Path) -> str:
     return kind
 
 
+def is_gzipped(path: Path) -> bool:
+    """Whether the file begins as gzip data does, whatever its name is; raises OSError."""
+    with path.open("rb") as file:
+        return file.read(len(GZIP)) == GZIP
+
+
 def blocks_of(run: int, path: Path, block_bytes: int = BLOCK_BYTES) -> list[Block]:
     """The blocks of a file; raises `UnreadableInput` if it is none that can be read."""
     kind = require_suffix(path)
-    gzipped = path.suffix == ".gz"
     if path.exists() and not path.is_file():
         raise UnreadableInput(f"{path} is no file that can be read twice")  # a pipe, or a device
     try:
         with path.open("rb") as file:
+            begins = file.read(len(GZIP))
             size = file.seek(0, 2)
     except OSError as error:
         raise UnreadableInput(f"{path} cannot be read: {error.strerror}") from error
+    named = path.suffix == ".gz"
+    if named and not GZIP.startswith(begins):
+        raise UnreadableInput(
+            f"{path} is no gzip file, though its name ends in .gz: if it is not compressed, remove .gz from its name"
+        )
+    gzipped = named or begins == GZIP
     step = size if gzipped else block_bytes
     starts = range(0, size, step) if size else [0]
     return [
@@ -158,9 +172,6 @@ def _lines(block: Block) -> Iterator[Sequence[bytes]]:
         return
     if block.end == 0:
         raise EOFError("it is empty")
-    with Path(block.path).open("rb") as raw:
-        if not GZIP.startswith(raw.read(len(GZIP))):
-            raise gzip.BadGzipFile("it is no gzip file, though its name ends in .gz")
     with gzip.open(block.path, "rb") as file:
         yield from _all_lines(file)
 

@@ -12,9 +12,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
-from harness.history_files.blocks import BLOCK_ROWS, BYTE_ORDER_MARK, SUFFIXES, blocks_of, read_block
+from harness.errors import UnreadableInput
+from harness.history_files.blocks import BLOCK_ROWS, BYTE_ORDER_MARK, GZIP, SUFFIXES, blocks_of, read_block
 from harness.history_files.pairs import OTHER_SENDS
 from tests.reference.forms import numbered
 from tests.reference.generate import bent, random_history, to_edn, to_jsonl
@@ -108,10 +110,15 @@ def holds_of_a_file(name: str, body: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.write_bytes(body)
+        if name.endswith(".gz") and not GZIP.startswith(body[: len(GZIP)]):
+            with pytest.raises(UnreadableInput, match="is no gzip file"):
+                blocks_of(7, path)
+            return
+        packed = body.startswith(GZIP) or name.endswith(".gz")
         events, ends = read(path)
         numbers = [event["line"] for event in events]
         assert numbers == sorted(numbers)
-        text, whole = (body, True) if not name.endswith(".gz") else unpacked(body)
+        text, whole = unpacked(body) if packed else (body, True)
         text = text.removeprefix(BYTE_ORDER_MARK)
         lines = len(text.removesuffix(b"\n").split(b"\n")) if text else 0
         if whole:
@@ -126,7 +133,7 @@ def holds_of_a_file(name: str, body: bytes) -> None:
             assert words and "\n" not in words and len(words) < 400, words
             assert line is not None or not whole, words
             assert line is None or (0 <= line < lines and line not in numbers), words
-        if whole and not name.endswith(".gz"):
+        if whole and not packed:
             in_parts = read(path, 1 + len(body) // 5)
             assert first_error(in_parts[1]) == error
             assert list(map(known, in_parts[0])) == list(map(known, events))

@@ -56,6 +56,23 @@ def test_a_gzipped_file_is_one_block(tmp_path: Path, chunk: int, monkeypatch: py
     assert lines_of(path, 1) == [0, 2, 3]
 
 
+@pytest.mark.parametrize("name", ["h.jsonl", "h.json"])
+def test_gzip_is_known_by_its_first_bytes_whatever_its_name(tmp_path: Path, name: str):
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(EVENT + b"\n\n" + EVENT + b"\n"))
+    assert [block.gzipped for block in blocks_of(0, path, 1)] == [True]
+    assert lines_of(path, 1) == [0, 2]
+
+
+def test_a_file_that_is_named_gz_and_is_not_gzip_is_refused_in_one_sentence(tmp_path: Path):
+    path = tmp_path / "h.jsonl.gz"
+    path.write_bytes(EVENT)
+    with pytest.raises(
+        UnreadableInput, match=r"^\S*h.jsonl.gz is no gzip file, though its name ends in .gz: if "
+    ):
+        blocks_of(0, path)
+
+
 @pytest.mark.parametrize("cut", [0, 5, -4, -12])
 def test_gzip_that_is_cut_off_is_told(tmp_path: Path, cut: int):
     path = tmp_path / "h.jsonl.gz"
@@ -75,10 +92,10 @@ def test_what_can_be_read_before_the_damage_is_counted(
         assert "the gzip data is damaged or cut off after line 9: " in rows(path)[-1]["error"]
 
 
-def test_gzip_that_is_damaged_or_none_is_told(tmp_path: Path):
+def test_gzip_that_is_damaged_is_told(tmp_path: Path):
     whole = bytearray(gzip.compress(b"\n".join(EVENT + b"%d" % n for n in range(999))))
     whole[len(whole) // 2] ^= 255
-    for number, data in enumerate((bytes(whole), EVENT, gzip.compress(EVENT) + b"rubbish")):
+    for number, data in enumerate((bytes(whole), gzip.compress(EVENT) + b"rubbish")):
         path = tmp_path / f"{number}.edn.gz"
         path.write_bytes(data)
         assert "damaged" in rows(path)[-1]["error"]
