@@ -53,7 +53,7 @@ def _expand(path: str) -> list[Given]:
     if (place / PLAN).is_file():
         return [Given(path, place)]
     if (place / TABLES_MARK).exists():
-        return [Given(path, file=place)]
+        return [_tables(path)]
     if place.is_dir():
         beneath = place / "runs" if (place / SUITE_FILE).is_file() and (place / "runs").is_dir() else place
         runs = sorted(_runs(beneath), key=lambda run: (run.name, str(run)))
@@ -69,12 +69,23 @@ def _expand(path: str) -> list[Given]:
     return [Given(path, error=f"there is no {path}")]
 
 
+def _tables(path: str) -> Given:
+    """A folder of tables, unless one of them is missing."""
+    from harness.history_files.schema import TABLES
+
+    missing = [f"{name}.parquet" for name in TABLES if not (Path(path) / f"{name}.parquet").exists()]
+    if missing:
+        are = "is" if len(missing) == 1 else "are"
+        return Given(path, error=f"{path} is no folder of tables: {', '.join(missing)} {are} missing")
+    return Given(path, file=Path(path))
+
+
 def _file(path: str) -> Given:
-    """A history by its name: one that cannot be one is not worth a Spark."""
-    from harness.history_files.blocks import require_suffix
+    """A history, unless its name or its first bytes say that it is none: Spark is not started for that."""
+    from harness.history_files.first_look import require_readable
 
     try:
-        require_suffix(Path(path))
+        require_readable(Path(path))
     except UnreadableInput as error:
         return Given(path, error=str(error))
     return Given(path, file=Path(path))

@@ -60,7 +60,7 @@ def test_each_history_has_its_line_and_the_worst_decides(answers: Any) -> None:
     assert "cut.jsonl.gz" in told["cut.jsonl.gz"]["error"] or "gzip" in told["cut.jsonl.gz"]["error"]
     assert "there is no" in told["gone.edn"]["error"]
     assert told["wrong.jsonl"]["error"].startswith("line ")
-    assert "nothing was read" in told["empty.jsonl"]["summary"]
+    assert "holds no event" in told["empty.jsonl"]["error"]
 
 
 def test_both_forms_say_the_same(answers: Any) -> None:

@@ -119,11 +119,11 @@ def test_wrong_usage_is_one_sentence_and_2(arguments, words, tmp_path: Path):
     assert not done.stdout
 
 
-@pytest.mark.spark
-def test_each_history_that_cannot_be_read_has_its_line(tmp_path: Path):
+def test_each_history_that_cannot_be_read_has_its_line_without_spark(tmp_path: Path):
     (tmp_path / "history.jsonl").write_text("{}\n")
     (tmp_path / "empty").mkdir()
-    done = fencepost("check", "--json", "absent", "history.jsonl", "empty", cwd=tmp_path)
+    given = ("absent", "history.jsonl", "empty")
+    done = fencepost("check", "--json", *given, "--master", "spark://127.0.0.1:1", cwd=tmp_path)
     assert done.returncode == 2
     lines = done.stdout.splitlines()
     assert [re.search(r'"history": "([^"]*)", "valid": "unknown", "error"', line)[1] for line in lines] == [

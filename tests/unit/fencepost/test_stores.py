@@ -6,6 +6,9 @@ import pytest
 
 from fencepost.stores import expand, one_run
 from harness.errors import UnreadableInput
+from harness.history_files.schema import TABLES
+
+EVENT = "{:process 0, :type :invoke, :f :txn, :value []}\n"
 
 
 @pytest.fixture
@@ -47,21 +50,30 @@ def test_what_is_no_store_has_an_error(store, path, words):
 
 
 def test_a_file_is_a_history_from_elsewhere(store):
-    (store / "history.edn").touch()
+    (store / "history.edn").write_text(EVENT)
     (given,) = expand("store/history.edn")
     assert given.file is not None and given.error is None
 
 
 def test_a_folder_of_tables_is_one_too(store):
-    (store / "stray" / "micro.parquet").touch()
+    for name in TABLES:
+        (store / "stray" / f"{name}.parquet").touch()
     (given,) = expand("store/stray")
     assert given.file == Path("store/stray")
 
 
+def test_a_folder_that_lacks_a_table_has_an_error(store):
+    (store / "stray" / "micro.parquet").touch()
+    (given,) = expand("store/stray")
+    assert given.file is None
+    assert given.error == "store/stray is no folder of tables: ops.parquet, names.parquet are missing"
+
+
 @pytest.mark.parametrize("path", ["store/history.edn", "store/stray", "s3a://bucket/night"])
 def test_none_of_them_is_a_run(store, path):
-    (store / "history.edn").touch()
-    (store / "stray" / "micro.parquet").touch()
+    (store / "history.edn").write_text(EVENT)
+    for name in TABLES:
+        (store / "stray" / f"{name}.parquet").touch()
     with pytest.raises(UnreadableInput, match="this command needs a stored run"):
         one_run(path)
 
