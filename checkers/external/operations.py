@@ -39,12 +39,47 @@ COUNTS = pa.schema(
 transactions that have not committed; `passed_over`: of a kind that is not known."""
 
 
+KINDS = pa.schema([("run", pa.int64()), ("f", pa.string()), ("many", pa.int64())])
+MOST_KINDS = 10_000
+
+
 def count_operations(ops: Table) -> Numbers:
     """By run, how many operations count for each column of COUNTS."""
     numbers: Numbers = {}
     for row in ops.here(_count, COUNTS, COUNTED).to_pylist():
         numbers.setdefault(row.pop("run"), Counter()).update(row)
     return numbers
+
+
+def kinds_passed_over(ops: Table, runs: Set[int]) -> dict[int, Counter[str]]:
+    """By run, the kinds (`f`) of operations that no check looks at, and how many there are of each.
+
+    Of each batch of rows at most MOST_KINDS are counted, the most frequent ones.
+    """
+    kinds: dict[int, Counter[str]] = {run: Counter() for run in runs}
+    if runs:
+        for row in ops.here(_kinds(sorted(runs)), KINDS, ("run", "f")).to_pylist():
+            kinds[row["run"]][row["f"]] += row["many"]
+    return kinds
+
+
+def _kinds(runs: list[int]) -> Act:
+    wanted = pa.array(runs, pa.int64())
+
+    def counted(batches: Batches) -> Batches:
+        for rows in batches:
+            chosen = pc.and_(pc.is_in(rows["run"], wanted), pc.invert(pc.is_in(rows["f"], KNOWN)))
+            kinds = (
+                pa.Table.from_batches([rows.filter(chosen)])
+                .group_by(["run", "f"])
+                .aggregate([([], "count_all")])
+            )
+            most = kinds.sort_by([("count_all", "descending")]).slice(0, MOST_KINDS)
+            yield from (
+                most.select(["run", "f", "count_all"]).rename_columns(KINDS.names).cast(KINDS).to_batches()
+            )
+
+    return counted
 
 
 def any_of(numbers: Numbers, kind: str) -> bool:

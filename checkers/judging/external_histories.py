@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from checkers.external.graph.names import GRAPHS, WORDS, WR
 from checkers.external.lines import line
-from checkers.external.operations import Numbers, count_operations, lookup
+from checkers.external.operations import Numbers, count_operations, kinds_passed_over, lookup
 from checkers.external.records import records_of
 from checkers.external.table import Table
 from checkers.external.tables import ExternalTables, make_external
@@ -23,6 +23,7 @@ from harness.errors import UnreadableInput
 from harness.history_files.names import shown
 from harness.history_files.schema import NAMES, NAMES_FROM, OPS, OUTCOMES
 from harness.reasons import Reason
+from harness.telling.words import listed, number, printable
 from harness.verdict import CALLER, Found, Judgement
 
 OPERATION_COLUMNS = ("op", "process", "f", "outcome", "invoked", "invoke_ns", "complete_ns")
@@ -34,6 +35,11 @@ TOO_LARGE = Reason(
     "together, more than one task can take",
 )
 NO_OPERATIONS = "there is no operation of a numbered process in it: nothing was read"
+NO_READ = "no ok operation was given any record: nothing was read"
+JUDGED = ("send", "poll", "txn")
+KINDS_SHOWN = 6
+"""Of the kinds of operations that were passed over, the most frequent ones."""
+KIND_CHARACTERS = 40
 SAME_PLACE = (
     "micro.parquet has two records of one key in the same place (op, polled, n): a row stands twice, or "
     "nobody knows in which order they were sent or given"
@@ -65,11 +71,16 @@ def judge_external(
     phase("evidence")
     _add_records(numbers, told)
     _explain(told, ops, names, found.rows)
+    counts = {run: numbers.get(run, Counter()) for run in runs}
+    unread = {run for run, count in counts.items() if not count["read"] and count["passed_over"]}
+    kinds = kinds_passed_over(ops, unread)
     return {
         run: UnreadableInput(SAME_PLACE)
-        if numbers.get(run, Counter())["in_place_of_another"]
-        else _judgement(run, found, numbers.get(run, Counter()), allowed, too_large.get(run, frozenset()))
-        for run in runs
+        if count["in_place_of_another"]
+        else _judgement(
+            run, found, count, kinds.get(run, Counter()), allowed, too_large.get(run, frozenset())
+        )
+        for run, count in counts.items()
     }
 
 
@@ -80,9 +91,14 @@ def _add_records(numbers: Numbers, t: ExternalTables) -> None:
 
 
 def _judgement(
-    run: int, found: Collected, numbers: Counter[str], allowed: frozenset[str], left_out: Set[int]
+    run: int,
+    found: Collected,
+    numbers: Counter[str],
+    kinds: Counter[str],
+    allowed: frozenset[str],
+    left_out: Set[int],
 ) -> Judgement:
-    """The findings of one history, and why it may be unknown."""
+    """The findings of one history, and why it may be unknown. `kinds`: those passed over, if nothing was read."""
     anomalies: dict[str, Found] = {}
     permitted = dict.fromkeys(allowed, CALLER)
     if numbers["subscribes"]:
@@ -102,8 +118,7 @@ def _judgement(
     told = {name for checker in HISTORY_CHECKERS for name in checker.anomalies}
     broken = dict(found.crashed)
     if not numbers["read"]:
-        no_read = "no ok operation was given any record: nothing was read"
-        broken[NOTHING_READ] = Reason(NOTHING_READ, no_read if numbers["ops"] else NO_OPERATIONS)
+        broken[NOTHING_READ] = _nothing_read(numbers, kinds)
     return Judgement(
         anomalies={name: with_cause(run, name, anomalies, found.caused) for name in anomalies},
         not_checked={name: NOT_TOLD for checker in CHECKERS for name in checker.anomalies if name not in told}
@@ -117,6 +132,29 @@ def _judgement(
         },
         stats={name: numbers[name] for name in ("ops", "ok", "fail", "info", "open", "passed_over")},
         unsettled=unsettled(run, found.rows),
+    )
+
+
+def _nothing_read(numbers: Counter[str], kinds: Counter[str]) -> Reason:
+    """Why a history is unknown in which no ok operation was given any record."""
+    if not numbers["ops"]:
+        return Reason(NOTHING_READ, NO_OPERATIONS)
+    over = numbers["passed_over"]
+    if not over:
+        return Reason(NOTHING_READ, NO_READ)
+    shown = sorted(kinds.items(), key=lambda kind: (-kind[1], kind[0]))[:KINDS_SHOWN]
+    parts = [f"{number(many)} {printable(f, KIND_CHARACTERS)}" for f, many in shown]
+    if others := over - sum(many for _, many in shown):
+        parts.append(f"and {number(others)} of other kinds")
+    several = f"its operations were passed over: {', '.join(parts)}"
+    if over < numbers["ops"]:
+        several = (
+            f"of its {number(numbers['ops'])} operations {number(over)} were passed over: {', '.join(parts)}"
+        )
+    return Reason(
+        NOTHING_READ,
+        f"{NO_READ}; {several}; Fencepost judges {listed(JUDGED)}",
+        remedy=f"record what clients sent and polled as operations {listed(JUDGED)} (docs/histories.md)",
     )
 
 

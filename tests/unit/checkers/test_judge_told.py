@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from checkers.external.graph.names import GRAPHS, RW
 from checkers.external.table import InSpark
-from checkers.judging.external_histories import TOO_LARGE, judge_external
+from checkers.judging.external_histories import NOTHING_READ, TOO_LARGE, judge_external
 from harness.history_files.schema import NAMES, NAMES_FROM, OK, OPS
 from harness.verdict import Judgement
 from tests.support.micro import given, sent, table
@@ -50,6 +50,37 @@ def test_what_is_looked_for_in_part_stands_in_not_checked(
 def test_a_value_is_told_as_it_was_written(spark: SparkSession, number: int) -> None:
     said = judged(spark, [given(2, number, 0), sent(4, 3, 1), given(6, 3, 1)], {number: "seven"})
     assert said.anomalies["phantom"].examples[0]["record"]["value"] == "seven"
+
+
+def without_reads(spark: SparkSession, kinds: dict[int, list[str]]) -> list[str]:
+    """The reasons of histories whose operations are of these kinds, all of them ok and none with a record."""
+    ops = [
+        {"run": run, "op": 2 * n + 2, "process": 0, "f": f, "outcome": OK, "invoked": 2 * n + 1}
+        for run, names in kinds.items()
+        for n, f in enumerate(names)
+    ]
+    tables = (pa.Table.from_pylist(ops, OPS), table().drop(["committed"]), NAMES.empty_table())
+    said = judge_external(*(InSpark(spark.createDataFrame(one)) for one in tables), list(kinds))
+    return [one.broken[NOTHING_READ].text for one in said.values() if isinstance(one, Judgement)]
+
+
+def test_where_nothing_was_read_the_kinds_that_were_passed_over_are_named(spark: SparkSession) -> None:
+    bank = ["transfer"] * 3 + ["read"] * 1_200
+    many = [f"kind-{n}" for n in range(30) for _ in range(30 - n)]
+    strange = ["\x1b[31m" + "x" * 500]
+    told = without_reads(
+        spark, {0: bank, 1: ["poll", "write", "cas", "cas"], 2: ["poll"], 3: many, 4: strange}
+    )
+    nothing = "no ok operation was given any record: nothing was read"
+    judges = "Fencepost judges send, poll and txn"
+    assert told[:3] == [
+        f"{nothing}; its operations were passed over: 1,200 read, 3 transfer; {judges}",
+        f"{nothing}; of its 4 operations 3 were passed over: 2 cas, 1 write; {judges}",
+        nothing,
+    ]
+    assert "its operations were passed over: 30 kind-0, 29 kind-1, " in told[3]
+    assert ", and 300 of other kinds; " in told[3]
+    assert "1 \\x1b[31mxxx" in told[4] and len(told[4]) < 400
 
 
 def test_a_cycle_names_the_last_record_of_all(spark: SparkSession) -> None:
