@@ -73,7 +73,6 @@ def an_observer_that_was_promised_and_read_what_is_there_is_whole(h: History) ->
     broken=(
         "the final read_committed reader (z) stopped at offset 3 of x/0, whose last visible record is at offset 4",
     ),
-    unseen=1,
 )
 def a_final_reader_that_met_its_end_too_early_is_a_gap(h: History) -> None:
     h.feed(3)
