@@ -151,7 +151,7 @@ def make_inputs(
     values: DataFrame,
     operations: DataFrame,
 ) -> DataFrame:
-    """run, tp, offset, in_topic; each, owing, sums, lenient (see `checkers.stored.partitions.rows_of_tps`); expected
+    """run, tp, offset, in_topic; each, owing, unasked, lenient (see `checkers.stored.partitions.rows_of_tps`); expected
     [slot, topic, group, stage, digest, via (the topic whose record, made of the input, the stage takes; null: the
     input itself)]; adds [group, topic, key, adds]; outputs [slot, topic, tp, offset, name, op, visible, digest, sole
     (it names no other input), claims (its operation claims inputs)]; claims [op, group, settled, transactional,
@@ -168,7 +168,7 @@ def make_inputs(
         "topic as in_topic",
         "each",
         "owing",
-        "sums",
+        "unasked",
         "lenient",
         "logged",
         "compacted",
@@ -189,7 +189,7 @@ def make_inputs(
         grouped(s, united, PLACE, told)
         .join(beside(edges), on=["run", "tp"], how="left")
         .selectExpr(
-            *("run", "tp", "offset", "in_topic", "each", "owing", "sums", "lenient"),
+            *("run", "tp", "offset", "in_topic", "each", "owing", "unasked", "lenient"),
             "coalesce(here.visible, false) as visible",
             "here.fate",
             f"coalesce(not compacted and {in_reach}, false) as judgeable",

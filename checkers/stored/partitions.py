@@ -1,7 +1,7 @@
 """By partition: what the log holds of it, how far it was read, and what its readers promise; by topic the same."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ TPS = pa.schema(
         ("partition", pa.int32()),
         *((name, pa.bool_()) for name in ("internal", "compacted", "is_input", "ordered", "each", "logged")),
         *((name, pa.bool_()) for name in ("owing", "within_transactions", "compacts", "sums_alone")),
-        *((name, pa.list_(pa.string())) for name in ("lenient", "sums")),
+        *((name, pa.list_(pa.string())) for name in ("lenient", "unasked")),
         *((name, _i64) for name in ("log_start", "log_end", "high_watermark", "followers")),
         ("unreadable", pa.struct([("broker", pa.int32()), ("log_end", _i64), ("high_watermark", _i64)])),
         *((name, _i64) for name in ("rc_first", "rc_next")),
@@ -49,13 +49,13 @@ def rows_of_tps(
     replicas: Iterable[Row],
     ends: Iterable[Row],
     stages: Iterable[Row],
-    runs: Iterable[Row] = (),
+    runs: Sequence[Row] = (),
     raw: Tally | None = None,
 ) -> list[Row]:
     """run, tp, topic, partition, internal, is_input; compacts (its topic is compacted), compacted (and records may be
     gone: not every offset is in the leader's log); sums_alone (sums are expected in it, and no outputs); owing (for
-    each stage that reads it, the expectation states what its inputs must lead to); sums [topic] (of the run: the
-    topics of which sums are expected); within_transactions (programs without journals must write it in transactions
+    each stage that reads it, the expectation states what its inputs must lead to); unasked [topic] (of the run: the
+    topics whose outputs need not be due); within_transactions (programs without journals must write it in transactions
     alone); ordered (every stage that reads it promises order); each (a stage takes its records in any order, and
     marks each as done); lenient [stage] (of the run: those that promise an effect at least once); logged (the
     leader's log is here and whole), log_start, log_end, high_watermark, followers (how many other replicas are here),
@@ -68,6 +68,7 @@ def rows_of_tps(
     read, lenient = _input_topics(stages), _lenient(stages)
     free = {(one["run"], stage) for one in runs for stage in one["free_stages"]}
     owing = _owing(stages, free, raw)
+    unasked = {one["run"]: _unasked(one, raw) for one in runs}
     within = {
         (one["run"], topic) for one in runs if not one["journaled"] for topic in one["transactional_topics"]
     }
@@ -91,10 +92,16 @@ def rows_of_tps(
                 "owing": topic in owing,
                 "within_transactions": topic in within,
                 "lenient": lenient.get(one["run"]),
-                "sums": sorted(raw.texts(one["run"], "sums")),
+                "unasked": unasked.get(one["run"], []),
             }
         )
     return rows
+
+
+def _unasked(run: Row, raw: Tally) -> list[str]:
+    """The topics whose records need not be outputs that are due: those of sums, and tables that no input leads to."""
+    apart = set(run["tables"]) - set(raw.texts(run["run"], "due"))
+    return sorted({*raw.texts(run["run"], "sums"), *apart})
 
 
 def _owing(stages: Iterable[Row], free: Collection[tuple[int, str]], raw: Tally) -> set[tuple[int, str]]:

@@ -105,7 +105,7 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
     """Every table of `harness.record.schema` for all the runs, and `runs`; raises `UnreadableInput`.
 
     `runs` has a row for each: run, wall_ms (null: not known), whole (absence may be judged), healed_ns,
-    session_ms (null: not known), rested_ms, blind, journaled, drained, transactional_topics, free_stages (as in
+    session_ms (null: not known), rested_ms, blind, journaled, drained, transactional_topics, tables, free_stages (as in
     `StoredRun` and its promises).
     A folder may hold no run but those judged.
     """
@@ -134,6 +134,7 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
             "journaled": pa.array([run.journaled for run in runs], pa.bool_()),
             "drained": pa.array([run.drained for run in runs], pa.bool_()),
             "transactional_topics": pa.array([sorted(run.transactional_topics) for run in runs], _TEXTS),
+            "tables": pa.array([list(run.promises.tables) if run.promises else [] for run in runs], _TEXTS),
             "free_stages": pa.array(
                 [list(run.promises.free_stages) if run.promises else [] for run in runs], _TEXTS
             ),
