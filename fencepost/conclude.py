@@ -85,6 +85,16 @@ def _unstruck(evidence: Evidence) -> list[Reason]:
         if not fault.acted
     ]
     reasons += [
+        Reason("fault-not-proven", f"nothing proves that {fault.fault} acted", fault.fault, again)
+        for fault in faults
+        if fault.acted and not fault.evidence
+    ]
+    reasons += [
+        Reason("fault-not-proven", f"{fault.fault} ended before it began", fault.fault, again)
+        for fault in faults
+        if fault.acted and fault.end_s is not None and fault.end_s < fault.start_s
+    ]
+    reasons += [
         Reason("fault-not-healed", f"{fault.fault} was not healed", fault.fault)
         for fault in faults
         if fault.acted and fault.end_s is None

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.errors import UnreadableInput
@@ -128,19 +129,37 @@ def contradictions(folder: Path, plan: Plan) -> Iterator[str]:
         yield f"the run promised readers that left no journal: {listed(blind)}"
     places = read_parquet(history / "partitions.parquet", ["tp", "topic", "partition"]).to_pylist()
     here = {(place["topic"], place["partition"]): place["tp"] for place in places}
+    marked = read_parquet(history / "partitions.parquet", ["topic", "internal"]).to_pylist()
+    ours = {topic.name for topic in plan.pipeline.topics}
+    if hidden := sorted({row["topic"] for row in marked if row["internal"]} & ours):
+        yield f"the table partitions calls topics of the pipeline internal: {listed(hidden)}"
+    times = read_parquet(history / "ops.parquet", ["call_ns", "return_ns"])
+    if backwards := pc.sum(pc.less(times["return_ns"], times["call_ns"])).as_py():
+        yield f"the table ops has {backwards} operations that returned before they were called"
     wanted = set(plan.pipeline.places)
     if gone := sorted(wanted - here.keys()):
         yield f"the table partitions lacks {listed(f'{topic}/{number}' for topic, number in gone)}"
     if "promises" in plan.run and plan.promises.replicas and (folder / "log").is_dir():
         logs = Counter(read_parquet(folder / "log" / "replicas.parquet", ["tp"])["tp"].to_pylist())
         for topic in plan.pipeline.topics:
-            named = [number for number in range(topic.partitions) if (topic.name, number) in here]
-            counts = {number: logs[here[topic.name, number]] for number in named}
-            if short := [number for number in named if counts[number] < topic.replication]:
-                yield (
-                    f"the run had the logs of {topic.replication} replicas of {topic.name}/{short[0]}, and the "
-                    f"table replicas has {counts[short[0]]}"
-                )
+            named = {number: here.get((topic.name, number)) for number in range(topic.partitions)}
+            yield from _replicas_lacking(topic.name, named, logs, topic.replication)
+        for name in plan.promises.internal_logs:
+            named = {number: tp for (topic, number), tp in here.items() if topic == name}
+            yield from _replicas_lacking(
+                name, named, logs, max((logs[tp] for tp in named.values()), default=0)
+            )
+
+
+def _replicas_lacking(
+    topic: str, named: Mapping[int, int | None], logs: Mapping[int, int], replicas: int
+) -> Iterator[str]:
+    """The first partition of a topic that has fewer logs than the topic has replicas. `named`: its partitions."""
+    for number, tp in sorted(named.items()):
+        if tp is not None and logs[tp] < replicas:
+            had = f"the run had the logs of {replicas} replicas of {topic}/{number}"
+            yield f"{had}, and the table replicas has {logs[tp]}"
+            return
 
 
 def listed(names: Iterable[str]) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from itertools import combinations
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -23,7 +24,7 @@ from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
 from harness.errors import UnreadableInput
 from harness.verdict import Judgement
-from tests.support.histories import History
+from tests.support.histories import WALL_MS, History
 from tests.support.stored_tables import write
 
 
@@ -225,8 +226,8 @@ def test_nothing_is_kept_of_a_run_that_was_judged(
     making = judging.making_tables
 
     @contextmanager
-    def looking(sources: Sources, unjournaled: bool) -> Iterator[Tables]:
-        with making(sources, unjournaled) as tables:
+    def looking(sources: Sources) -> Iterator[Tables]:
+        with making(sources) as tables:
             tables.wait()
             seen.append(kept() - before)
             yield tables
@@ -245,3 +246,37 @@ def test_nothing_is_kept_of_a_run_that_was_judged(
 
 def _failing(*_: object) -> None:
     raise LookupError
+
+
+def _of_a_program(h: History) -> None:
+    """The stage keeps no journals."""
+    h.alter("stages", lambda row: row | {"journaled": False})
+
+
+def _torn(h: History) -> None:
+    """The transaction log aborted what the markers commit."""
+    h.alter("transactions", lambda row: row | {"state": row["state"].replace("Commit", "Abort")})
+
+
+def _twice(h: History) -> None:
+    h.take(0, worker="v", pid=2)
+
+
+def test_a_verdict_does_not_depend_on_the_runs_beside_it(spark: SparkSession, tmp_path: Path) -> None:
+    """Each run is judged alone, with each other one, and with all of them."""
+    runs = []
+    for number, change in enumerate((lambda h: None, _torn, _twice, _of_a_program)):
+        h = History()
+        h.feed(1)
+        h.take(0)
+        change(h)
+        folder = write(tmp_path / str(number), [(number, h)], log=True)
+        runs.append(
+            StoredRun(number, folder, WALL_MS, had_log=True, healed_ns=0, unjournaled=change is _of_a_program)
+        )
+    alone = {run.run: judge(spark, [run])[run.run] for run in runs}
+    assert [sorted(alone[run.run].anomalies) for run in runs[:2]] == [[], ["torn-transaction"]]
+    for company in (*combinations(runs, 2), runs):
+        told = judge(spark, company)
+        for run in company:
+            assert told[run.run] == alone[run.run], [one.run for one in company]

@@ -67,6 +67,8 @@ def test_a_transaction_becomes_an_operation_its_sends_and_its_claims(desk: Desk)
     assert (send["value"], send["offset"], send["acked"], send["digest"]) == ("shop-1.0:0:0", 41, True, 99)
     assert [place["offset"] for place in send["inputs"]] == [7]
     assert (claim["first"], claim["next"]) == (7, 8)
+    (row,) = desk.table("journals")
+    assert (row["sends"], row["claims"]) == (1, 1)
 
 
 def test_a_worker_killed_while_committing_leaves_an_info_that_had_asked_to_commit(desk: Desk) -> None:

@@ -1,0 +1,59 @@
+"""Programs of a user whose mistakes show without any fault: the logs alone tell."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import fencepost
+
+PROGRAMS = Path(__file__).parent / "programs"
+PIPELINE = """
+name = "clearing"
+guarantee = "exactly-once"
+
+[[stage]]
+name = "clear"
+reads = ["payments"]
+writes = ["receipts", "dead-letters"]
+group = "clearing"
+command = [
+    "python3", "{programs}/clearing.py", "--brokers", "{{bootstrap}}",
+    "--transactional-id", "{{transactional_id}}", "--mistake", "{mistake}",
+]
+transactional_id = "clearing-{{instance}}"
+instances = 2
+
+[expect]
+outputs = "{programs}/clearing_expect.py:outputs"
+correlate = "json:/payment_id"
+
+[inputs.payments]
+make = "{programs}/clearing_expect.py:payment"
+"""
+
+
+def _run(place: Path, monkeypatch: pytest.MonkeyPatch, mistake: str) -> fencepost.Result:
+    """Run the program for some seconds without faults."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    pipeline = place / f"{mistake}.toml"
+    pipeline.write_text(PIPELINE.format(programs=PROGRAMS, mistake=mistake))
+    return fencepost.run(
+        pipeline=str(pipeline), nemesis="none", time_limit=10, rate=60, seed=1, store=str(place / "store")
+    )
+
+
+def test_a_right_program_is_valid(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _run(place, monkeypatch, "none").assert_valid()
+
+
+@pytest.mark.parametrize(
+    ("mistake", "anomaly"), [("dead-letter-outside", "offset-output-mismatch"), ("lets-through", "phantom")]
+)
+def test_a_mistake_is_found_without_any_fault(
+    place: Path, monkeypatch: pytest.MonkeyPatch, mistake: str, anomaly: str
+) -> None:
+    result = _run(place, monkeypatch, mistake)
+    found = {name for name, one in result.verdict["anomalies"].items() if not one["allowed"]}
+    assert found == {anomaly}, result.explain()
