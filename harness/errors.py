@@ -6,6 +6,7 @@ findings, no exception), the user asked for something that cannot be (`UsageErro
 that says what to do; the command line prints it without a traceback.
 """
 
+from collections.abc import Mapping, Sequence, Set
 from enum import IntEnum
 
 
@@ -69,7 +70,26 @@ class WaitTimeout(EnvironmentFailure):
     """
 
     def __init__(self, awaited: str, timeout_s: float, last_seen: object) -> None:
-        super().__init__(f"waited {timeout_s:g} s for {awaited}; last seen: {last_seen}")
+        super().__init__(f"waited {timeout_s:g} s for {awaited}; last seen: {in_words(last_seen)}")
         self.awaited = awaited
         self.timeout_s = timeout_s
         self.last_seen = last_seen
+
+
+def in_words(value: object) -> str:
+    """Return a value as a message shows it.
+
+    Text, numbers and errors are shown as they are, and collections item by item. None, and what is empty, is
+    "nothing". An object is shown by its class's `__str__`. If the class has none, the message says so, because a
+    `repr` tells a user nothing.
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        items = [f"{in_words(key)}: {in_words(item)}" for key, item in value.items()]
+        return ", ".join(items) or "nothing"
+    if isinstance(value, Sequence | Set) and not isinstance(value, str) and not hasattr(value, "_fields"):
+        return ", ".join(map(in_words, value)) or "nothing"
+    if isinstance(value, int | float) or type(value).__str__ is not object.__str__:
+        return str(value) or "nothing"
+    return "nothing" if value is None else f"something that cannot be put in words ({type(value).__name__})"

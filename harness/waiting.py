@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from harness.errors import WaitTimeout
+from harness.errors import WaitTimeout, in_words
 
 T = TypeVar("T")
 TOLD_AFTER = 0.25
@@ -26,8 +26,8 @@ def wait_for(
     """Call `probe` until it gives something true, and return that.
 
     `awaited` completes the sentence "waited 10 s for ...". `last_seen` describes the state when
-    the time is up; without it the last answer of `probe` is told. `tell` is given both once, when a
-    quarter of the time is over. Raises `WaitTimeout`.
+    the time is up; without it the last answer of `probe` is told. `harness.errors.in_words` says how an
+    object is shown. `tell` is given both once, when a quarter of the time is over. Raises `WaitTimeout`.
     """
     began = time.monotonic()
     while True:
@@ -38,7 +38,8 @@ def wait_for(
         if waited_s >= timeout_s:
             raise WaitTimeout(awaited, timeout_s, last_seen() if last_seen else answer)
         if tell and waited_s >= timeout_s * TOLD_AFTER:
-            tell(f"waiting {timeout_s:g} s at most for {awaited}: {last_seen() if last_seen else answer}")
+            seen = in_words(last_seen() if last_seen else answer)
+            tell(f"waiting {timeout_s:g} s at most for {awaited}: {seen}")
             tell = None
         time.sleep(every_s)
 

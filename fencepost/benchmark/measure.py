@@ -271,9 +271,12 @@ class Bench:
         def progress() -> object:
             return [(dict(member.heard.counts), member.heard.given) for member in members]
 
+        def seen() -> list[str]:
+            return [f"{member.journal}: {member.heard}" for member in members]
+
         point = place(self._order[self._done - 1]) if self._done else "at the start"
         wait_while_progressing(
-            probe, progress, f"{awaited} ({point})", PATIENCE_S, every_s=every_s, last_seen=progress
+            probe, progress, f"{awaited} ({point})", PATIENCE_S, every_s=every_s, last_seen=seen
         )
 
     def _check_cut(self) -> None:

@@ -37,7 +37,11 @@ def unread(bootstrap: str, positions: Mapping[Place, int]) -> int:
         deadline = time.monotonic() + PROBE_TIMEOUT_S
         while pending:
             if time.monotonic() > deadline:
-                raise WaitTimeout("the ends of all partitions", PROBE_TIMEOUT_S, sorted(pending))
+                raise WaitTimeout(
+                    "the ends of all partitions",
+                    PROBE_TIMEOUT_S,
+                    [f"no end of {topic}/{number}" for topic, number in sorted(pending)],
+                )
             for message in consumer.consume(1_000, timeout=0.1):
                 error = message.error()
                 if error is None:

@@ -76,6 +76,11 @@ class TransactionView:
     epoch: int
     places: tuple[tuple[str, int], ...]  # the partitions that are enrolled and not yet marked
 
+    def __str__(self) -> str:
+        """Return it for a message: "Ongoing with out/0, out/1"."""
+        places = ", ".join(f"{topic}/{partition}" for topic, partition in self.places)
+        return f"{self.state} with {places or 'no partition'}"
+
 
 class Broker(Protocol):
     """One node. Verbs return when they have taken effect, or raise `FaultFailed`."""

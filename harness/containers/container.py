@@ -31,6 +31,11 @@ class State:
     exit_code: int
     out_of_memory: bool
 
+    def __str__(self) -> str:
+        """Return it for a message: "exited with status 137, out of memory"."""
+        more = ", out of memory" if self.out_of_memory else ""
+        return f"{self.status} with status {self.exit_code}{more}" if self.over else self.status + more
+
     @property
     def over(self) -> bool:
         """Whether it has run, and runs no more."""

@@ -73,6 +73,17 @@ class Heard:
     waits: str = ""
     since_ns: int = 0
 
+    def __str__(self) -> str:
+        """Return what is known of the process, for a message: "it is ready, waits at no step"."""
+        step = f"waits at the step {self.at}" if self.at else "waits at no step"
+        parts = ["is ready" if self.ready else "is not ready yet", step]
+        parts += [f"has counted {count} {name}" for name, count in self.counts.items() if count]
+        parts += [f"has sent {self.fed} inputs"] if self.fed else []
+        parts += [f"was given {self.given} records"] if self.given else []
+        parts += [f"has {self.unread} partitions left to read"] if self.unread else []
+        parts += [f"waits for its client's {self.waits}"] if self.waits and self.since_ns else []
+        return f"it {', '.join(parts)}"
+
     def take(self, report: Report) -> None:
         """One more report."""
         for name, value in vars(report).items():

@@ -1,10 +1,15 @@
 """What a wait tells while it lasts."""
 
+from dataclasses import dataclass
+
 import pytest
 
 from harness import waiting
-from harness.errors import WaitTimeout
-from harness.waiting import wait_for
+from harness.cluster import TransactionView
+from harness.containers.container import State
+from harness.errors import WaitTimeout, in_words
+from harness.processes.control_line import Heard
+from harness.waiting import wait_for, wait_while_progressing
 
 
 class Clock:
@@ -39,6 +44,49 @@ def test_a_long_wait_tells_once_what_it_waits_for(
 
 def test_a_wait_ends_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
-    with pytest.raises(WaitTimeout, match="waited 3 s for a sign; last seen: None"):
+    with pytest.raises(WaitTimeout, match="waited 3 s for a sign; last seen: nothing"):
         wait_for(lambda: None, "a sign", 3.0, every_s=1.0)
     assert clock.now_s == 3.0
+
+
+@dataclass
+class Wordless:
+    """An object of ours whose class does not say how a message shows it."""
+
+    ready: bool = False
+
+
+def test_a_time_out_shows_no_repr_of_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    Clock(monkeypatch)
+    told: list[str] = []
+    with pytest.raises(WaitTimeout) as awaited:
+        wait_for(lambda: None, "a sign", 3.0, every_s=1.0, last_seen=Wordless, tell=told.append)
+    with pytest.raises(WaitTimeout) as progressing:
+        wait_while_progressing(lambda: None, lambda: 1, "a sign", 3.0, last_seen=lambda: [Wordless()])
+    for words in (str(awaited.value), str(progressing.value), *told):
+        assert "something that cannot be put in words (Wordless)" in words and "ready=" not in words
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "nothing"),
+        ([], "nothing"),
+        (0, "0"),
+        (False, "no"),
+        (["broker 1", "broker 2"], "broker 1, broker 2"),
+        ({4711: "running"}, "4711: running"),
+        (WaitTimeout("a sign", 2, None), "waited 2 s for a sign; last seen: nothing"),
+        (TransactionView("Ongoing", 7, 0, (("out", 0), ("out", 2))), "Ongoing with out/0, out/2"),
+        (TransactionView("Empty", 7, 0, ()), "Empty with no partition"),
+        (State("exited", 0, 137, True), "exited with status 137, out of memory"),
+        (State("running", 7, 0, False), "running"),
+        (Heard(), "it is not ready yet, waits at no step"),
+        (
+            Heard(ready=True, at="after-send", counts={"inputs": 10, "failed": 0}),
+            "it is ready, waits at the step after-send, has counted 10 inputs",
+        ),
+    ],
+)
+def test_what_was_last_seen_is_told_in_words(value: object, words: str) -> None:
+    assert in_words(value) == words

@@ -23,7 +23,8 @@ def test_a_worker_waits_at_the_step_and_tells_what_it_has_in_hand(tmp_path: Path
 def test_a_worker_that_has_nothing_to_do_comes_to_no_step(tmp_path: Path) -> None:
     with fake_run(tmp_path, Script(IDLE)) as run:
         worker = run.processes.start_worker("s", "s-1")
-        with pytest.raises(WaitTimeout, match="after-send"):
+        run.processes.await_ready([worker])
+        with pytest.raises(WaitTimeout, match=r"after-send; last seen: it is ready, waits at no step$"):
             run.processes.wait_at_step(worker, Step.AFTER_SEND, 0.2)
 
 
