@@ -16,18 +16,22 @@ from harness.pipeline import StageFacts
 from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
 from harness.runner.member import Member
 from harness.runner.occupied import brokers_and_a_worker
+from harness.waiting import wait_for
 from nemeses.targets import any_txn_coordinator, stages_of
 
+GOAL = "txn-coordinator"
 STEP_TIMEOUT_S = 45.0
+COORDINATOR_TIMEOUT_S = 10.0
+"""How long a worker is held at its step while its transactional id has no coordinator: an election takes seconds."""
 
 
 @contextmanager
 def cut_txn_coordinator(context: FaultContext, injection: Injection) -> Iterator[Effect]:
     """It acted if the worker stood at the step, and its link was silent while the broker answered others."""
-    member, broker = _whom(context, injection)
-    who, other = f"worker {member.journal}", f"its transaction coordinator, broker {broker}"
-    effect = Effect(target=f"{who} from {other}", who=who, other=other)
-    effect.details |= {"worker": member.journal, "broker": str(broker)}
+    member, own, foreseen = _whom(context, injection)
+    who = f"worker {member.journal}"
+    effect = Effect(target=f"{who} from the transaction coordinator of {own}", who=who)
+    effect.details |= {"worker": member.journal, "transactional_id": own}
     step = Step(injection.step or Step.BEFORE_COMMIT)
     try:
         context.processes.wait_at_step(member, step, STEP_TIMEOUT_S, asked="commit")
@@ -35,35 +39,66 @@ def cut_txn_coordinator(context: FaultContext, injection: Injection) -> Iterator
         effect.lacking["worker-at-step"] = str(error)
         yield effect
         return
-    effect.strikes()
     try:
+        broker = _coordinator_now(context, own, effect)
+        if broker is None:
+            yield effect
+            return
+        effect.other = f"its transaction coordinator, broker {broker}"
+        effect.target = f"{who} from {effect.other}"
+        effect.details["broker"] = str(broker)
+        effect.strikes()
         with context.cluster.network.impose([client_link(member.slot, broker)], LinkEffect.SILENT) as cut:
             member.send(go=True)
             effect.proof.append(f"{member.journal} stood at {step.value}")
+            if broker != foreseen:
+                effect.proof.append(
+                    f"{own} was coordinated by broker {foreseen} when the fault began, and by broker {broker} "
+                    f"when {member.journal} stood there"
+                )
             yield effect
             effect.saw(cut.evidence())
     finally:
         member.send(go=True)
 
 
-def _whom(context: FaultContext, injection: Injection) -> tuple[Member, int]:
-    """A worker and the broker that coordinates its id: if there is one, of whom the group's coordinator is another,
-    so that the worker keeps its partitions. Raises `FaultFailed`.
+def _coordinator_now(context: FaultContext, own: str, effect: Effect) -> int | None:
+    """Return the broker that coordinates the id now, which may have changed since the fault began.
+
+    None, and a note in the effect, if no broker coordinates it within `COORDINATOR_TIMEOUT_S`.
+    """
+
+    def found() -> tuple[int] | None:
+        broker = context.cluster.txn_coordinator(own)
+        return (broker,) if broker >= 0 else None
+
+    try:
+        return wait_for(found, f"a broker to coordinate {own}", COORDINATOR_TIMEOUT_S, every_s=0.2)[0]
+    except WaitTimeout as error:
+        effect.lacking[GOAL] = str(error)
+        return None
+
+
+def _whom(context: FaultContext, injection: Injection) -> tuple[Member, str, int]:
+    """Return a worker, its transactional id, and the broker that coordinates the id now.
+
+    It prefers a worker whose group has another coordinator, so that the worker keeps its partitions. Raises
+    `FaultFailed`.
     """
     cluster, named = context.cluster, injection.target.name
-    found: list[tuple[bool, bool, bool, Member, int]] = []
+    found: list[tuple[bool, bool, bool, Member, str, int]] = []
     for stage in stages_of(context, injection):
         for member in context.processes.workers(stage.name):
             own = _id_of(stage, member, named)
             broker = cluster.txn_coordinator(own) if own is not None else -1
-            if broker >= 0:
+            if own is not None and broker >= 0:
                 alone = stage.group is None or cluster.group_coordinator(stage.group) != broker
                 busy = bool(member.heard.counts.get("inputs"))
-                found.append((alone, busy, own == named, member, broker))
+                found.append((alone, busy, own == named, member, own, broker))
     if not found:
         raise FaultFailed(f"no worker with a transactional id is alive, or nobody coordinates {named}")
-    *_, member, broker = max(found, key=lambda one: one[:3])
-    return member, broker
+    *_, member, own, broker = max(found, key=lambda one: one[:3])
+    return member, own, broker
 
 
 def _id_of(stage: StageFacts, member: Member, named: str) -> str | None:
