@@ -93,15 +93,19 @@ class Child:
         return self.ending()
 
     def pause(self) -> str:
-        """SIGSTOP; returns once every thread of it, and all of its group, is stopped. Raises `WaitTimeout`."""
+        """SIGSTOP; returns once every thread of it, and all of its group, is stopped.
+
+        Raises `WaitTimeout`: at once, if it has ended.
+        """
         self.signal(signal.SIGSTOP)
-        wait_for(
-            self._all_stopped,
-            f"{self.name} to be stopped by SIGSTOP",
-            PAUSE_TIMEOUT_S,
-            every_s=0.002,
-            last_seen=lambda: self._state() if self.poll() is None else self.ending(),
-        )
+        awaited = f"{self.name} to be stopped by SIGSTOP"
+
+        def stopped() -> bool:
+            if self.poll() is not None:
+                raise WaitTimeout(awaited, 0, self.ending())
+            return self._all_stopped()
+
+        wait_for(stopped, awaited, PAUSE_TIMEOUT_S, every_s=0.002, last_seen=self._state)
         others = self._others()
         wait_for(
             lambda: all(_state_of(other) in STILL for other in others),
@@ -158,8 +162,6 @@ class Child:
         return found
 
     def _all_stopped(self) -> bool:
-        if self.poll() is not None:
-            return False
         if not hasattr(os, "waitid") or self._waits_for_stopped():
             return self.paused
         # The parent is told of a stop once the last thread has stopped; the main thread may be earlier.

@@ -34,6 +34,14 @@ def test_a_kill_does_not_claim_what_another_end_did(supervisor: Supervisor) -> N
     assert child.kill() == f"process {child.pid} ended with status 3"
 
 
+def test_a_process_that_has_ended_is_not_waited_for_to_stop(supervisor: Supervisor) -> None:
+    child = supervisor.spawn(["sh", "-c", "exit 3"], name="short-lived")
+    child.wait(5)
+    words = f"waited 0 s for short-lived to be stopped by SIGSTOP; last seen: process {child.pid} ended with status 3"
+    with pytest.raises(WaitTimeout, match=words):
+        child.pause()
+
+
 def test_a_paused_process_is_not_running_until_it_is_resumed(supervisor: Supervisor) -> None:
     child = supervisor.spawn(SLEEP, name="sleeper")
     assert child.pause() == f"process {child.pid} stopped by SIGSTOP"
