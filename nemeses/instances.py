@@ -1,7 +1,7 @@
 """Instances of a user's program: how one is chosen, and caught where a fault is aimed."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from random import Random
 
 from harness.cluster import Ability, TransactionView
@@ -39,6 +39,8 @@ SOON_S = 5.0
 """For how long."""
 IN_SYNC_TIMEOUT_S = 90.0
 AT_WORK_TIMEOUT_S = 20.0
+MOST_SUCCESSORS = 3
+"""How many times a fault turns to the replacement of an instance that ended by itself before it was struck."""
 
 
 def occupied(injection: Injection) -> frozenset[Resource]:
@@ -63,13 +65,69 @@ def any_instance(rng: Random, targets: FaultTargets) -> Drawn:
     return Drawn(target, {"prefers": ONGOING} if prefers else {})
 
 
+def effect_on(member: Member) -> Effect:
+    """Return the effect of a fault that is to strike an instance."""
+    effect = Effect(target="")
+    _aim_at(effect, member)
+    return effect
+
+
+def _aim_at(effect: Effect, member: Member) -> None:
+    effect.target = effect.who = f"instance {member.journal}"
+    effect.details["worker"] = member.journal
+
+
 @contextmanager
-def caught(context: FaultContext, injection: Injection, member: Member, effect: Effect) -> Iterator[bool]:
-    """Stop the instance; where the fault is aimed at a state of its transaction, in that state, in which it is kept for
-    the length of a `with`. False, and a note in the effect, where it does not come there: then it goes on.
+def caught(
+    context: FaultContext,
+    injection: Injection,
+    member: Member,
+    effect: Effect,
+    before: Callable[[Member], None] = lambda member: None,
+) -> Iterator[tuple[Member, bool]]:
+    """Stop the instance. If the fault is aimed at a state of its transaction, stop it in that state.
+
+    An instance that ends by itself before it is stopped is no target any more. Then the instance that replaces it is
+    the target, `MOST_SUCCESSORS` times at most.
+
+    Args:
+        before: is called with each target before that is stopped.
+
+    Yields:
+        The last target, and whether it is stopped. If it is not, it goes on, and the effect says why. It stays in the
+        state of its transaction for the length of the `with`.
     """
     with ExitStack() as cut:
-        yield _caught(context, injection, member, effect, cut)
+        for left in range(MOST_SUCCESSORS, -1, -1):
+            _aim_at(effect, member)
+            before(member)
+            stopped = _caught(context, injection, member, effect, cut)
+            successor = None if stopped or not left else _successor(context, member)
+            if successor is None:
+                break
+            effect.proof.append(
+                f"{member.journal} ended by itself before it was struck: {member.last_words()}"
+            )
+            effect.lacking.pop(GOAL, None)
+            member = successor
+        yield member, stopped
+
+
+def _successor(context: FaultContext, member: Member) -> Member | None:
+    """Return the instance that replaces one that has ended by itself, when it is ready. None: there is none."""
+    if member.alive or member.stage is None:
+        return None
+    stage = member.stage
+
+    def found() -> Member | None:
+        living = (one for one in context.processes.workers(stage) if one.worker == member.worker)
+        return None if context.processes.starting(stage) else next(living, None)
+
+    try:
+        awaited = f"an instance to replace {member.journal}"
+        return wait_for(found, awaited, AT_WORK_TIMEOUT_S, every_s=0.1)
+    except WaitTimeout:
+        return None
 
 
 def _caught(
@@ -136,26 +194,51 @@ def _id_of(context: FaultContext, member: Member) -> str | None:
     return stage_of(context, member).transactional_ids.get(member.worker or "") or own_id(context, member)
 
 
-def at_work(context: FaultContext, target: Target) -> Member:
-    """An instance, once its stage is ready and writes; of one that ends meanwhile, who took its place.
+def at_work(context: FaultContext, target: Target) -> tuple[Member, str]:
+    """Wait until the stage of an instance is ready and writes: a program that only starts has nothing to lose.
 
-    It waits for no longer than a fault may be late, or the stage silent: who strikes a program that only starts strikes
-    little. One that does not come to that is struck as it is.
+    The wait is no longer than a fault may be late, or than the stage may be silent.
+
+    Returns:
+        The instance, or the one that took its place if it ended meanwhile; and why it cannot be said that it is at
+        work, empty if it is.
     """
     stage = next(one for one in context.stages if one.name == target.name.partition("/")[0])
     timeout_s = AT_WORK_TIMEOUT_S if stage.group else max(AT_WORK_TIMEOUT_S, stage.idle_s)
     first: list[int] = []
+    seen = ""
 
     def works() -> bool:
-        if not context.processes.workers(stage.name) or context.processes.starting(stage.name):
+        nonlocal seen
+        if not context.processes.workers(stage.name):
+            seen = "none of its instances is alive"
+            return False
+        if context.processes.starting(stage.name):
+            seen = "an instance of it is not ready yet"
             return False
         written = sum(high for _, _, high in context.cluster.last_stable(stage.writes).values())
         first.append(written)
+        seen = f"its output topics end at {written} records, as at the first look"
         return written > first[0]
 
-    with suppress(WaitTimeout):
-        wait_for(works, f"{stage.name} to write", timeout_s, every_s=0.1)
-    return worker_in_role(context.processes, target)
+    unready = ""
+    try:
+        wait_for(works, f"{stage.name} to write", timeout_s, every_s=0.1, last_seen=lambda: seen)
+    except WaitTimeout as error:
+        unready = str(error)
+    return worker_in_role(context.processes, target), unready
+
+
+def note_unready(effect: Effect, unready: str) -> None:
+    """Add to what a fault proves or lacks that its target was not seen at work. Does nothing if it was."""
+    if unready:
+        effect.proof.append(f"it was not seen at work before: {unready}")
+        effect.lacking.update(
+            {
+                goal: f"{why}; it was not seen at work before: {unready}"
+                for goal, why in effect.lacking.items()
+            }
+        )
 
 
 def await_followers(context: FaultContext, injection: Injection) -> None:

@@ -10,20 +10,26 @@ from contextlib import contextmanager
 
 from harness.errors import FaultFailed
 from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
-from nemeses.instances import MORE_IN, STATES, any_instance, at_work, await_followers, caught, occupied
-from nemeses.targets import worker_in_role
+from nemeses.instances import (
+    MORE_IN,
+    STATES,
+    any_instance,
+    at_work,
+    await_followers,
+    caught,
+    effect_on,
+    note_unready,
+    occupied,
+)
 
 
 @contextmanager
 def kill_instance(context: FaultContext, injection: Injection) -> Iterator[Effect]:
     """It acted if its process was there, and ended by the signal."""
-    if injection.state is None:
-        member = at_work(context, injection.target)
-    else:
-        member = worker_in_role(context.processes, injection.target)
-    effect = Effect(target=f"instance {member.journal}", who=f"instance {member.journal}")
-    effect.details |= {"worker": member.journal}
-    with caught(context, injection, member, effect) as there:
+    member, unready = at_work(context, injection.target)
+    effect = effect_on(member)
+    with caught(context, injection, member, effect) as (member, there):
+        note_unready(effect, unready)
         if there:
             member.expected_to_end = True
             ending = member.child.kill()

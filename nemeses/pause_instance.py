@@ -22,11 +22,20 @@ from harness.runner.faults import (
     OfAnotherPipeline,
 )
 from harness.runner.member import Member
-from nemeses.instances import MORE_IN, STATES, any_instance, await_followers, caught, occupied
+from nemeses.instances import (
+    MORE_IN,
+    STATES,
+    any_instance,
+    at_work,
+    await_followers,
+    caught,
+    effect_on,
+    note_unready,
+    occupied,
+)
 from nemeses.membership import await_gone, members
 from nemeses.overhearing import own_ids
 from nemeses.pause_worker import GOAL
-from nemeses.targets import worker_in_role
 
 COME_BACK_TIMEOUT_S = 20.0
 
@@ -43,20 +52,24 @@ def draw(rng: Random, targets: FaultTargets) -> Drawn:
 @contextmanager
 def pause_instance(context: FaultContext, injection: Injection) -> Iterator[Effect]:
     """It acted if the group had thrown it out and settled without it, and it then went on."""
-    member = worker_in_role(context.processes, injection.target)
-    effect = Effect(target=f"instance {member.journal}", who=f"instance {member.journal}")
-    effect.details |= {"worker": member.journal}
+    member, unready = at_work(context, injection.target)
+    effect = effect_on(member)
     try:
         first = members(context, member)
     except WaitTimeout as error:
         effect.lacking[GOAL] = str(error)
         yield effect
         return
-    own = own_ids(context, member)
+    own: frozenset[str] = frozenset()
     gone = ""
+
+    def identify(target: Member) -> None:
+        nonlocal own
+        own = own_ids(context, target)
+
     try:
-        with caught(context, injection, member, effect) as stopped:
-            pass  # what was held back is let go: the others must be able to go on
+        with caught(context, injection, member, effect, identify) as (member, stopped):
+            note_unready(effect, unready)  # what was held back is let go: the others must be able to go on
         if stopped:
             now = context.cluster.members(member.group or "")
             before = first if now is None else frozenset(now)
