@@ -10,6 +10,7 @@ from harness.cluster.start_diagnosis import diagnosis, port_taken
 from harness.cluster.started_node import PortTaken
 from harness.errors import StartFailed
 from harness.network.toxiproxy import HOST, Proxy, Toxiproxy, ToxiproxyError
+from harness.network.traffic import Received, received
 from harness.processes.child import Child
 from harness.processes.spawn import Supervisor
 from harness.waiting import wait_for
@@ -77,6 +78,10 @@ class ToxiproxyServer:
             for connection in psutil.Process(self.child.pid).net_connections("tcp")
             if connection.status == psutil.CONN_ESTABLISHED and connection.raddr
         )
+
+    def received(self) -> Received | None:
+        """How many bytes each connection of this machine has received. None: this platform does not say."""
+        return received()
 
     def end(self) -> None:
         """Kill it. Raises `EnvironmentFailure` where it stays."""

@@ -7,7 +7,7 @@ around a broker, is worked out in `harness.network.links`; a network only impose
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class LinkEffect(StrEnum):
@@ -15,6 +15,21 @@ class LinkEffect(StrEnum):
 
     SILENT = "silent"  # nothing passes in either direction; what was in flight is lost, never delivered late
     ANSWERS_LOST = "answers-lost"  # what is asked arrives and is carried out; no answer comes back
+
+
+class Carried(NamedTuple):
+    """The bytes that were sent over a link."""
+
+    requests: int  # by the end that dials
+    answers: int  # by the end that is dialed
+
+
+class Meter(Protocol):
+    """Counts the bytes on some links from the moment that it is made."""
+
+    def carried(self) -> Mapping[str, Carried] | None:
+        """Return the bytes of each link since then. None: they cannot be counted on this platform or cluster."""
+        ...
 
 
 class Imposed(Protocol):
@@ -26,7 +41,16 @@ class Imposed(Protocol):
         ...
 
     def evidence(self) -> str:
-        """How it is known that the effect acts; empty if there is no proof. Ask while it is on."""
+        """How it is known that the effect acts; empty if there is no proof. Ask while it is on.
+
+        An effect acts if somebody other than the harness has sent bytes into a link since it is on. Where bytes cannot
+        be counted, a connection on the link must do, and the evidence says so.
+        """
+        ...
+
+    @property
+    def lacks(self) -> str:
+        """Why the last `evidence` was empty: what was last seen of the links. Empty if it was not."""
         ...
 
 
@@ -45,6 +69,10 @@ class Network(Protocol):
 
     def connections(self, links: Iterable[str]) -> Mapping[str, int]:
         """How many connections stand on each link, from whoever dials it."""
+        ...
+
+    def meter(self, links: Iterable[str]) -> Meter:
+        """Begin to count the bytes that are sent over these links, with any effect on them or none."""
         ...
 
     def impose(self, links: Sequence[str], effect: LinkEffect) -> AbstractContextManager[Imposed]:

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from harness.errors import FaultFailed
-from harness.network import Imposed, LinkEffect
+from harness.network import Imposed, LinkEffect, Meter
+from harness.network.traffic import SocketMeter
 
 
 class NoNetwork:
@@ -16,6 +17,10 @@ class NoNetwork:
     def connections(self, links: Iterable[str]) -> Mapping[str, int]:
         """Nobody can say."""
         return {}
+
+    def meter(self, links: Iterable[str]) -> Meter:
+        """Return one that cannot count."""
+        return SocketMeter(lambda: None, {})
 
     def impose(self, links: Sequence[str], effect: LinkEffect) -> AbstractContextManager[Imposed]:
         """Raises `FaultFailed`: faults that need links are not drawn here."""

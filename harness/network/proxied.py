@@ -16,13 +16,15 @@ from typing import Protocol
 
 from harness.clients.wire import answers
 from harness.errors import FencepostError, UsageError
-from harness.network import LinkEffect
+from harness.network import Carried, LinkEffect
 from harness.network.links import proxy_name
 from harness.network.toxiproxy import Proxy, Toxiproxy, ToxiproxyError
+from harness.network.traffic import Ports, Received, SocketMeter
 from harness.telling.words import several
 
 PROBE_TIMEOUT_S = 0.4
 _STREAMS = {LinkEffect.SILENT: ("upstream", "downstream"), LinkEffect.ANSWERS_LOST: ("downstream",)}
+_SILENT = "a request through it stays unanswered, and a connection that bypasses it is answered"
 _log = logging.getLogger(__name__)
 
 
@@ -36,6 +38,10 @@ class ProxyServer(Protocol):
 
     def established(self) -> Counter[int]:
         """How many connections stand on each port that it listens on, or dials from."""
+        ...
+
+    def received(self) -> Received | None:
+        """How many bytes each of its connections has received, and maybe others. None: that is not known."""
         ...
 
 
@@ -80,6 +86,13 @@ class ProxiedNetwork:
         ports = self._server.established()
         return {link: ports[self._links[link].listen_port] for link in links}
 
+    def meter(self, links: Iterable[str]) -> SocketMeter:
+        """Begin to count the bytes that are sent over these links."""
+        ports = {
+            link: Ports(self._links[link].listen_port, self._links[link].upstream_port) for link in links
+        }
+        return SocketMeter(self._server.received, ports)
+
     def passes(self, link: str, timeout_s: float | None = None) -> bool:
         """Whether a request through the link's proxy is answered."""
         return answers(self._links[link].listen_port, timeout_s or self._probe_timeout_s)
@@ -103,7 +116,7 @@ class ProxiedNetwork:
             for cut in product(links, streams):
                 on.append(cut)
                 self._break(*cut)
-            yield LinkCut(self, tuple(links), stood)
+            yield LinkCut(self, tuple(links), stood, self.meter(links), effect)
         except BaseException:
             self._mend(on, quietly=True)
             raise
@@ -151,40 +164,83 @@ class Probes(Protocol):
 class LinkCut:
     """Some links that are cut, or were."""
 
-    def __init__(self, network: Probes, links: Sequence[str], stood: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        network: Probes,
+        links: Sequence[str],
+        stood: Mapping[str, int],
+        meter: SocketMeter,
+        effect: LinkEffect = LinkEffect.SILENT,
+    ) -> None:
         self._network = network
         self._links = links
         self._stood = stood
+        self._meter = meter
+        self._effect = effect
+        self._lacks = ""
 
     @property
     def links(self) -> Sequence[str]:
         """Their names."""
         return self._links
 
+    @property
+    def lacks(self) -> str:
+        """Why the last `evidence` was empty; empty if it was not."""
+        return self._lacks
+
     def evidence(self) -> str:
         """How it is known that nothing passes, link by link.
 
-        The same request is sent through each proxy and round it. Only a link on which a connection stood, or stands
-        by now, that stays silent, and behind which the broker answers, proves that the cut is what silences it: a
-        broker that is down answers nobody. Empty if no link proves it, or if one leaks.
+        A link proves it if others than the harness have sent bytes into it since it was cut, if a request through its
+        proxy stays unanswered, and if the same request is answered when it goes round the proxy: a broker that is
+        down answers nobody. Where bytes cannot be counted, a connection that is or was on the link must do instead.
+        Empty if no link proves it, or if one leaks.
         """
-        stands = self._network.connections(self._links)  # before any of our own
+        stands, carried = self._network.connections(self._links), self._meter.carried()
+        used = {link: words for link in self._links if (words := self._use(link, stands[link], carried))}
+        if not used:
+            self._lacks = self._unused(carried)
+            return ""
+        others = self._meter.connections()
         with ThreadPoolExecutor(2 * len(self._links)) as pool:
             around_it = dict(zip(self._links, pool.map(self._network.reaches, self._links), strict=True))
-            through_it = list(pool.map(self._network.passes, self._links))
-        if any(through_it):
-            return ""
-        used = [link for link in self._links if self._stood[link] or stands[link]]
-        return "; ".join(
-            f"{link}: {_in_use(self._stood[link], stands[link])}, a request through it stays unanswered, "
-            "and a connection that bypasses it is answered"
-            for link in used
-            if around_it[link]
+            through_it = dict(zip(self._links, pool.map(self._network.passes, self._links), strict=True))
+        self._meter.ignore_others(others)
+        leaks = [link for link in self._links if through_it[link]]
+        proven = {link: words for link, words in used.items() if around_it[link]}
+        self._lacks = ""
+        if leaks:
+            self._lacks = f"a request through {', '.join(leaks)} was answered, so it was not cut"
+        elif not proven:
+            self._lacks = f"nobody answers behind {', '.join(used)}, cut or not"
+        return (
+            "" if self._lacks else "; ".join(f"{link}: {words}, {_SILENT}" for link, words in proven.items())
         )
+
+    def _use(self, link: str, stands: int, carried: Mapping[str, Carried] | None) -> str:
+        """In words, how it is known that a link is in use; empty if it is not."""
+        if carried is None:
+            words = _in_use(self._stood[link], stands)
+            return words and f"{words} (bytes on it cannot be counted here)"
+        requests, answers = carried[link]
+        lost = answers if self._effect is LinkEffect.ANSWERS_LOST else requests + answers
+        if not lost:
+            return ""
+        return (
+            f"{requests} bytes of requests and {answers} bytes of answers were sent into it while it was cut"
+        )
+
+    def _unused(self, carried: Mapping[str, Carried] | None) -> str:
+        """In words, that no link is in use."""
+        if carried is None:
+            return f"no connection was on {', '.join(self._links)} while it was cut"
+        kind = "answers" if self._effect is LinkEffect.ANSWERS_LOST else "bytes"
+        return f"no {kind} were sent into {', '.join(self._links)} while it was cut"
 
 
 def _in_use(stood: int, stands: int) -> str:
-    """In words: how many connections stood on a link when it was cut, or have been made since."""
+    """In words: how many connections stood on a link when it was cut, or have been made since; empty: none."""
     if stood:
         return f"{several(stood, 'connection')} stood when it was cut"
-    return f"{several(stands, 'connection')} stood, made after it was cut"
+    return f"{several(stands, 'connection')} stood, made after it was cut" if stands else ""

@@ -25,7 +25,7 @@ from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.errors import StartFailed, UsageError
 from harness.history import Isolation
-from harness.network import LinkEffect
+from harness.network import Imposed, LinkEffect
 from harness.network.kafka_answers import concerns
 from harness.network.kafka_apis import DESCRIBE_QUORUM, HARMLESS, UNSPOKEN, newest
 from harness.network.links import client_link
@@ -178,8 +178,11 @@ def test_a_client_goes_through_the_proxies_alone_and_a_cut_is_proven(
             wait_for(lambda: all(stand(ours).values()), "connections to all brokers", WITHIN_S)
             links = [client_link("w0", n) for n in (1, 2, 3)]
             with ours.network.impose(links, effect) as cut:
-                proof = cut.evidence()
-                assert proof.count("a request through it stays unanswered") == 3
+
+                def proven(cut: Imposed = cut) -> bool:
+                    return cut.evidence().count("a request through it stays unanswered") == 3
+
+                wait_for(proven, "all three links to be used", WITHIN_S, last_seen=lambda cut=cut: cut.lacks)
                 assert ask(ports_of(ours.bootstrap_for("w1"))[0], MetadataRequest(version=1), 5).brokers
     assert ours.network.alive
 

@@ -75,6 +75,7 @@ def test_a_clients_link_is_cut_and_healed(subject: Subject) -> None:
     if Ability.LINKS not in subject.cluster.can:
         links.check_links_are_not_to_be_struck(subject.cluster)
         return
+    links.check_bytes_are_counted(subject.cluster, subject.footing)
     links.check_a_cut_client_link(subject.cluster, subject.footing)
     links.check_lost_answers(subject.cluster, subject.footing)
 

@@ -7,7 +7,7 @@ import pytest
 
 from harness.cluster import Broker, Cluster
 from harness.errors import FaultFailed
-from harness.network import LinkEffect
+from harness.network import Imposed, LinkEffect
 from harness.network.links import around, client_link, peer_link
 from harness.waiting import wait_for
 from tests.support.conformance.means import (
@@ -42,6 +42,23 @@ def peer_links(cluster: Cluster) -> list[str]:
     return [link for link in cluster.network.links if link.startswith("peer:")]
 
 
+def _proof(cut: Imposed) -> str:
+    """Return its evidence, once bytes of the load have met the cut."""
+    return wait_for(cut.evidence, "a proof of the cut", WITHIN_S, last_seen=lambda: cut.lacks)
+
+
+def check_bytes_are_counted(cluster: Cluster, footing: Footing = HOST) -> None:
+    """A meter counts what a client sends over its link, and what it is answered, or says that it cannot count."""
+    topic = footing.name(TOPIC)
+    with load(cluster, footing) as last:
+        broker, led, _ = _one_leader(cluster, topic)
+        link = client_link(SLOT, broker)
+        meter = cluster.network.meter([link])
+        _acknowledged_since(last, led, time.monotonic())
+        carried = meter.carried()
+        assert carried is None or (carried[link].requests > 0 and carried[link].answers > 0)
+
+
 def check_a_cut_client_link(cluster: Cluster, footing: Footing = HOST) -> None:
     """Nothing passes: what is sent meanwhile to that broker is neither acknowledged nor written."""
     topic = footing.name(TOPIC)
@@ -51,7 +68,7 @@ def check_a_cut_client_link(cluster: Cluster, footing: Footing = HOST) -> None:
         wait_for(lambda: cluster.network.connections([link])[link], "a connection on the link", WITHIN_S)
         with cluster.network.impose([link], LinkEffect.SILENT) as cut:
             assert list(cut.links) == [link]
-            assert cut.evidence(), "a cut that stands cannot be shown to act"
+            assert _proof(cut), "a cut that stands cannot be shown to act"
             # What a busy broker had taken before is still written; twenty records a second would never be still.
             wait_for(
                 lambda: _still(cluster, topic, last, led, others),
@@ -72,7 +89,7 @@ def check_lost_answers(cluster: Cluster, footing: Footing = HOST) -> None:
         link = client_link(SLOT, broker)
         wait_for(lambda: cluster.network.connections([link])[link], "a connection on the link", WITHIN_S)
         with cluster.network.impose([link], LinkEffect.ANSWERS_LOST) as cut:
-            assert cut.evidence(), "answers that are lost cannot be shown to be"
+            assert _proof(cut), "answers that are lost cannot be shown to be"
             _acknowledged_since(last, others, time.monotonic())
             before, high = dict(last), highs(cluster, topic, led)
             _acknowledged_since(last, others, time.monotonic() + STILL_S)
@@ -95,7 +112,7 @@ def check_a_broker_that_is_cut_off(cluster: Cluster, footing: Footing = HOST) ->
         links = [link for link in around(broker.id, ids) if link in cluster.network.links]
         with cluster.network.impose(links, LinkEffect.SILENT) as cut:
             assert sorted(cut.links) == sorted(links)
-            evidence = cut.evidence()
+            evidence = _proof(cut)
             proven = {part.partition(": ")[0] for part in evidence.split("; ")}
             assert proven and proven <= set(links), evidence
             wait_for(lambda: moved_from(cluster, broker, footing), "other leaders", MOVE_TIMEOUT_S)

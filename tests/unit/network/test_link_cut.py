@@ -5,7 +5,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from harness.network import LinkEffect
 from harness.network.proxied import LinkCut
+from harness.network.traffic import Connection, Ports, Received, SocketMeter
+
+SILENT, ANSWERS_LOST = LinkEffect.SILENT, LinkEffect.ANSWERS_LOST
+PORTS = {"a": Ports(1001, 2001), "b": Ports(1002, 2002)}
+CLIENT, BROKER = Connection(1001, 5001), Connection(6001, 2001)  # the two connections of the proxy of link a
 
 
 @dataclass
@@ -13,8 +19,14 @@ class Links:
     passing: set[str] = field(default_factory=set)
     answering: set[str] = field(default_factory=set)
     stands: dict[str, int] = field(default_factory=dict)
+    sockets: dict[Connection, int] | None = None
+    probes: dict[Connection, int] = field(
+        default_factory=dict
+    )  # what the harness's own requests leave behind
 
     def passes(self, link: str) -> bool:
+        if self.sockets is not None:
+            self.sockets |= self.probes
         return link in self.passing
 
     def reaches(self, link: str) -> bool:
@@ -22,6 +34,13 @@ class Links:
 
     def connections(self, links: Iterable[str]) -> dict[str, int]:
         return {link: self.stands.get(link, 0) for link in links}
+
+    def received(self) -> Received | None:
+        return None if self.sockets is None else dict(self.sockets)
+
+
+def cut(links: Links, stood: dict[str, int], effect: LinkEffect = SILENT) -> LinkCut:
+    return LinkCut(links, ["a", "b"], stood, SocketMeter(links.received, PORTS), effect)
 
 
 @pytest.mark.parametrize(
@@ -40,13 +59,72 @@ class Links:
         (Links(answering={"a"}, stands={"b": 1}), {"a": 0, "b": 0}, []),  # and found nobody behind it
     ],
 )
-def test_what_proves_a_cut(links: Links, stood: dict[str, int], proven: list[str]) -> None:
-    told = LinkCut(links, ["a", "b"], stood).evidence()
+def test_what_proves_a_cut_where_bytes_cannot_be_counted(
+    links: Links, stood: dict[str, int], proven: list[str]
+) -> None:
+    told = cut(links, stood).evidence()
     assert [part.partition(":")[0] for part in told.split("; ") if part] == proven
 
 
 def test_it_says_when_the_link_was_used() -> None:
     links = Links(answering={"a", "b"}, stands={"a": 1, "b": 1})
-    before, after = LinkCut(links, ["a", "b"], {"a": 2, "b": 0}).evidence().split("; ")
-    assert before.startswith("a: 2 connections stood when it was cut, ")
-    assert after.startswith("b: 1 connection stood, made after it was cut, ")
+    before, after = cut(links, {"a": 2, "b": 0}).evidence().split("; ")
+    assert before.startswith("a: 2 connections stood when it was cut (bytes on it cannot be counted here), ")
+    assert after.startswith("b: 1 connection stood, made after it was cut (bytes on it cannot be ")
+
+
+@pytest.mark.parametrize(
+    ("effect", "later", "requests", "answers"),
+    [
+        (SILENT, {CLIENT: 740}, 40, 0),
+        (SILENT, {BROKER: 950}, 0, 50),  # what was asked before the cut is answered into it
+        (SILENT, {CLIENT: 0, Connection(1001, 5002): 30}, 30, 0),  # the client made another connection
+        (ANSWERS_LOST, {CLIENT: 740, BROKER: 950}, 40, 50),
+    ],
+)
+def test_bytes_that_were_sent_into_a_link_while_it_was_cut_prove_the_cut(
+    effect: LinkEffect, later: dict[Connection, int], requests: int, answers: int
+) -> None:
+    links = Links(answering={"a", "b"}, stands={"a": 1, "b": 1}, sockets={CLIENT: 700, BROKER: 900})
+    one = cut(links, {"a": 1, "b": 1}, effect)
+    links.sockets = {CLIENT: 700, BROKER: 900} | later
+    assert one.evidence() == (
+        f"a: {requests} bytes of requests and {answers} bytes of answers were sent into it while it was cut, a request "
+        "through it stays unanswered, and a connection that bypasses it is answered"
+    )
+    assert one.lacks == ""
+
+
+@pytest.mark.parametrize(
+    ("effect", "later", "lacks"),
+    [
+        (SILENT, {}, "no bytes were sent into a, b while it was cut"),
+        (ANSWERS_LOST, {CLIENT: 740}, "no answers were sent into a, b while it was cut"),
+    ],
+)
+def test_connections_on_a_link_that_carried_nothing_prove_no_cut(
+    effect: LinkEffect, later: dict[Connection, int], lacks: str
+) -> None:
+    links = Links(answering={"a", "b"}, stands={"a": 1, "b": 1}, sockets={CLIENT: 700, BROKER: 900})
+    one = cut(links, {"a": 1, "b": 1}, effect)
+    links.sockets = {CLIENT: 700, BROKER: 900} | later
+    assert (one.evidence(), one.lacks) == ("", lacks)
+
+
+def test_a_cut_that_is_not_proven_says_what_was_seen_instead() -> None:
+    links = Links(answering={"a"}, passing={"b"}, sockets={})
+    one = cut(links, {"a": 0, "b": 0})
+    links.sockets = {CLIENT: 10}
+    assert (one.evidence(), one.lacks) == ("", "a request through b was answered, so it was not cut")
+    links.passing, links.answering = set(), {"b"}
+    assert (one.evidence(), one.lacks) == ("", "nobody answers behind a, cut or not")
+
+
+def test_what_the_harness_itself_sends_through_a_link_is_not_counted() -> None:
+    links = Links(answering={"a"}, sockets={}, probes={Connection(1002, 5009): 20, Connection(6009, 2002): 9})
+    meter = SocketMeter(links.received, PORTS)
+    one = LinkCut(links, ["a", "b"], {"a": 0, "b": 0}, meter)
+    links.sockets = {CLIENT: 10}
+    assert one.evidence()
+    links.sockets |= {Connection(6009, 2002): 400}  # its answer comes late
+    assert meter.carried() == {"a": (10, 0), "b": (0, 0)}

@@ -1,0 +1,125 @@
+"""How many bytes were sent over each link: evidence that a link was in use while a fault was on.
+
+Linux counts the bytes that each TCP socket has received, and says so to any user (sock_diag(7); `tcpi_bytes_received`
+of TCP_INFO, since Linux 4.1). The sockets of the proxies are enough to know both directions of a link: what the end
+that dials has sent arrives at the proxy's listening port, and what the other end answers arrives at the connection
+that the proxy has made to it. Toxiproxy's own metrics count a connection only when it closes.
+"""
+
+import socket
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from harness.network import Carried
+
+_SOCK_DIAG = 4  # the netlink family NETLINK_SOCK_DIAG
+_BY_FAMILY = 20  # the request SOCK_DIAG_BY_FAMILY
+_DUMP = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
+_DONE, _ERROR = 3, 2  # the types of messages that end an answer
+_INFO = 2  # the attribute INET_DIAG_INFO, which holds a `struct tcp_info`
+_RECEIVED_AT = 128  # of `tcpi_bytes_received` in that
+_SOURCE_AT, _LOOPBACK = 8, 127  # of the socket's own address in `struct inet_diag_msg`, and how that begins
+_MESSAGE_BYTES = 72  # of `struct inet_diag_msg`, which the attributes follow
+_OPEN = (1, 4, 5)  # ESTABLISHED, FIN_WAIT1, FIN_WAIT2: the other end may still send
+_CLOSED = (8, 9, 11)  # CLOSE_WAIT, LAST_ACK, CLOSING: its end was received, which the kernel counts as a byte
+_TIMEOUT_S = 2.0
+
+
+class Connection(NamedTuple):
+    """One end of a TCP connection within this machine."""
+
+    local_port: int
+    remote_port: int
+
+
+class Ports(NamedTuple):
+    """Where a proxy listens, and which port it dials."""
+
+    listens: int
+    dials: int
+
+
+Received = Mapping[Connection, int]
+"""By connection, the bytes that this end of it has received."""
+
+
+class SocketMeter:
+    """Counts the bytes on links from the moment that it is made."""
+
+    def __init__(self, received: Callable[[], Received | None], links: Mapping[str, Ports]) -> None:
+        self._received = received
+        self._links = links
+        self._before = received() or {}
+        self._ignored: frozenset[Connection] = frozenset()
+
+    def carried(self) -> Mapping[str, Carried] | None:
+        """Return the bytes of each link since then. None: they cannot be counted here."""
+        now = self._received()
+        if now is None:
+            return None
+        more = {one: self._more(one, count) for one, count in now.items() if one not in self._ignored}
+        return {
+            link: Carried(
+                sum(count for one, count in more.items() if one.local_port == ports.listens),
+                sum(count for one, count in more.items() if one.remote_port == ports.dials),
+            )
+            for link, ports in self._links.items()
+        }
+
+    def _more(self, one: Connection, count: int) -> int:
+        before = self._before.get(one, 0)
+        return count - before if count >= before else count  # a new connection from the same port has fewer
+
+    def connections(self) -> frozenset[Connection]:
+        """Return the connections that exist now."""
+        return frozenset(self._received() or ())
+
+    def ignore_others(self, known: Iterable[Connection]) -> None:
+        """Never count connections that exist now and are not among these: the harness made them."""
+        self._ignored |= self.connections() - frozenset(known)
+
+
+def received() -> Received | None:
+    """Return the bytes that each end of each connection within this machine has received.
+
+    Connections of 127.0.0.0/8 alone are listed. None: this platform does not say.
+    """
+    if not hasattr(socket, "AF_NETLINK"):
+        return None
+    states = sum(1 << state for state in (*_OPEN, *_CLOSED))
+    body = struct.pack("=BBBBI", socket.AF_INET, socket.IPPROTO_TCP, 1 << (_INFO - 1), 0, states) + bytes(48)
+    head = struct.pack("=IHHII", 16 + len(body), _BY_FAMILY, _DUMP, 1, 0)
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
+            kernel.settimeout(_TIMEOUT_S)
+            kernel.send(head + body)
+            return dict(_counts(kernel))
+    except (OSError, struct.error):  # a sandbox without sock_diag, or an older kernel
+        return None
+
+
+def _counts(kernel: socket.socket) -> Iterator[tuple[Connection, int]]:
+    while True:
+        answer = kernel.recv(1 << 16)
+        while answer:
+            size, kind = struct.unpack_from("=IH", answer)
+            if kind == _DONE:
+                return
+            if kind == _ERROR:
+                raise OSError("the kernel does not list its sockets")
+            message, answer = answer[16:size], answer[(size + 3) & ~3 :]
+            if message[_SOURCE_AT] == _LOOPBACK:
+                ends = 1 if message[1] in _CLOSED else 0
+                yield Connection(*struct.unpack_from(">HH", message, 4)), _received_bytes(message) - ends
+
+
+def _received_bytes(message: bytes) -> int:
+    """Return `tcpi_bytes_received` of one socket. Raises `struct.error` where the kernel is too old to have it."""
+    at = _MESSAGE_BYTES
+    while True:
+        size, kind = struct.unpack_from("=HH", message, at)
+        if kind == _INFO:
+            (count,) = struct.unpack_from("=Q", message[at : at + size], 4 + _RECEIVED_AT)
+            return int(count)
+        at += (size + 3) & ~3

@@ -1,0 +1,51 @@
+"""The bytes that sockets have received, as the kernel counts them."""
+
+import socket
+import sys
+
+import pytest
+
+from harness.network.traffic import Connection, Ports, SocketMeter, received
+from harness.waiting import wait_for
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how many bytes a socket has received")
+def test_both_directions_of_a_link_are_counted_and_its_end_is_not() -> None:
+    """A proxy by hand: a client, what the proxy accepts, what the proxy dials, and a broker that accepts that."""
+    with socket.create_server(("127.0.0.1", 0)) as listens, socket.create_server(("127.0.0.1", 0)) as broker:
+        port, dialed = listens.getsockname()[1], broker.getsockname()[1]
+        client = socket.create_connection(("127.0.0.1", port))
+        above = socket.create_connection(("127.0.0.1", dialed))
+        accepted, _ = listens.accept()
+        answering, _ = broker.accept()
+        with client, above, accepted, answering:
+            client.sendall(b"before")
+            wait_for(lambda: (received() or {}).get(_of(accepted)) == 6, "six bytes", 5.0)
+            meter = SocketMeter(received, {"link": Ports(port, dialed)})
+            assert meter.carried() == {"link": (0, 0)}
+            client.sendall(b"x" * 100)
+            answering.sendall(b"y" * 30)
+            wait_for(
+                lambda: meter.carried() == {"link": (100, 30)}, "130 bytes", 5.0, last_seen=meter.carried
+            )
+            client.shutdown(socket.SHUT_WR)
+            assert accepted.recv(200) and accepted.recv(1) == b""  # the end has arrived
+            assert meter.carried() == {"link": (100, 30)}
+
+
+def _of(one: socket.socket) -> Connection:
+    return Connection(one.getsockname()[1], one.getpeername()[1])
+
+
+def test_where_the_kernel_does_not_say_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(socket, "AF_NETLINK", raising=False)
+    assert received() is None
+    assert SocketMeter(received, {"link": Ports(1, 2)}).carried() is None
+
+
+def test_a_sandbox_that_refuses_the_question_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError("not here")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    assert received() is None
