@@ -17,6 +17,7 @@ from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
 from harness.runner.member import Member
 from harness.runner.occupied import brokers_and_a_worker
 from harness.waiting import wait_for
+from nemeses.cuts import prove
 from nemeses.targets import any_txn_coordinator, stages_of
 
 GOAL = "txn-coordinator"
@@ -27,7 +28,7 @@ COORDINATOR_TIMEOUT_S = 10.0
 
 @contextmanager
 def cut_txn_coordinator(context: FaultContext, injection: Injection) -> Iterator[Effect]:
-    """It acted if the worker stood at the step, and its link was silent while the broker answered others."""
+    """It acted if the worker stood at the step, and what it sent was lost while the broker answered others."""
     member, own, foreseen = _whom(context, injection)
     who = f"worker {member.journal}"
     effect = Effect(target=f"{who} from the transaction coordinator of {own}", who=who)
@@ -57,7 +58,7 @@ def cut_txn_coordinator(context: FaultContext, injection: Injection) -> Iterator
                     f"when {member.journal} stood there"
                 )
             yield effect
-            effect.saw(cut.evidence())
+            prove(effect, cut)
     finally:
         member.send(go=True)
 

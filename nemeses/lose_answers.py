@@ -14,6 +14,7 @@ from harness.network import LinkEffect
 from harness.network.links import client_link
 from harness.runner.faults import Drawn, Effect, FaultContext, FaultTargets, Injection, Nemesis, Target
 from harness.runner.occupied import all_brokers
+from nemeses.cuts import prove
 from nemeses.targets import broker_in_touch, one_of, worker_at
 
 
@@ -25,7 +26,7 @@ def draw(rng: Random, targets: FaultTargets) -> Drawn:
 
 @contextmanager
 def lose_answers(context: FaultContext, injection: Injection) -> Iterator[Effect]:
-    """It acted if the link was in use, and requests through it stayed unanswered that the broker answers others."""
+    """It acted if answers to the worker were sent into the link and lost, while the broker answered others."""
     slot, _, named = injection.target.name.rpartition("-")
     member = worker_at(context.processes, slot)
     broker = broker_in_touch(context.cluster, member.slot, int(named))
@@ -36,7 +37,7 @@ def lose_answers(context: FaultContext, injection: Injection) -> Iterator[Effect
     links = [client_link(member.slot, broker)]
     with context.cluster.network.impose(links, LinkEffect.ANSWERS_LOST) as cut:
         yield effect
-        effect.saw(cut.evidence())
+        prove(effect, cut)
 
 
 NEMESIS = Nemesis(

@@ -15,6 +15,7 @@ from harness.network import LinkEffect
 from harness.network.links import around, between, client_link
 from harness.runner.faults import Drawn, Effect, FaultContext, FaultTargets, Injection, Nemesis, Target
 from harness.runner.occupied import all_brokers
+from nemeses.cuts import prove
 from nemeses.targets import broker_in_touch, one_of, worker_at
 
 IN_SYNC_TIMEOUT_S = 60.0
@@ -36,13 +37,13 @@ def draw(rng: Random, targets: FaultTargets) -> Drawn:
 
 @contextmanager
 def partition(context: FaultContext, injection: Injection) -> Iterator[Effect]:
-    """It acted if a link was in use when it was cut, and was silent while what is behind it answered."""
+    """It acted if bytes were sent into a link and lost, and what is behind the link answered others meanwhile."""
     links, who, other = _links(context, injection.target)
     effect = Effect(target=f"{who} from {other}", who=who, other=other)
     effect.strikes()
     with context.cluster.network.impose(links, LinkEffect.SILENT) as cut:
         yield effect
-        effect.saw(cut.evidence())
+        prove(effect, cut)
     context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
 
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from harness.cluster import Cluster
 from harness.errors import FaultFailed, WaitTimeout
+from harness.network import Carried
 from harness.network.links import dialed_by
 from harness.pipeline import StageFacts
 from harness.runner.faults import (
@@ -24,6 +25,8 @@ from harness.waiting import wait_for
 
 T = TypeVar("T")
 IN_TOUCH_TIMEOUT_S = 20.0
+NAMED_TIMEOUT_S = 2.0
+"""How long a worker is watched for a request to the broker that was drawn: it fetches at least twice a second."""
 
 
 def one_of(rng: Random, there: Sequence[T], needed: str) -> T:
@@ -144,27 +147,42 @@ def worker_at(processes: Processes, slot: str) -> Member:
 
 
 def broker_in_touch(cluster: Cluster, slot: str, named: int) -> int:
-    """The broker of that number; if the worker has no connection to it, the one to which it has most.
+    """Return the broker of that number if the worker sends it requests; else the one to which it sends most.
 
     A broker that was down has lost its partitions to others, and for minutes nobody need ask it for anything. A cluster
     that is not ours may number its brokers otherwise. A worker that starts is waited for, no longer than a fault may
-    be late.
+    be late. Where bytes cannot be counted, connections are counted instead.
     """
     links = dialed_by(slot, cluster.network.links)
     if not links:
         raise FaultFailed(f"there is no link of the client slot {slot}")
-    stand: Mapping[str, int] = {}
+    meter = cluster.network.meter(links.values())
+    used: Mapping[int, int] = {}
 
-    def in_touch() -> bool:
-        nonlocal stand
-        stand = cluster.network.connections(links.values())
-        return any(stand.values())
+    def look() -> None:
+        nonlocal used
+        carried = meter.carried()
+        if carried is None:
+            carried = {
+                link: Carried(count, 0) for link, count in cluster.network.connections(links.values()).items()
+            }
+        used = {broker: carried[link].requests for broker, link in links.items()}
+
+    def to_named() -> bool:
+        look()
+        return bool(used.get(named))
+
+    def to_any() -> bool:
+        look()
+        return any(used.values())
 
     with suppress(WaitTimeout):  # then the cut shows that it hit nothing
-        wait_for(in_touch, f"a connection of the client slot {slot}", IN_TOUCH_TIMEOUT_S, every_s=0.2)
-    if named in links and stand[links[named]]:
-        return named
-    return max(links, key=lambda broker: stand[links[broker]])
+        if named in links:
+            with suppress(WaitTimeout):
+                wait_for(to_named, f"{slot} to send to broker {named}", NAMED_TIMEOUT_S, every_s=0.2)
+                return named
+        wait_for(to_any, f"{slot} to send to a broker", IN_TOUCH_TIMEOUT_S, every_s=0.2)
+    return max(links, key=lambda broker: used[broker])
 
 
 def _busiest(living: list[Member], named: Callable[[Member], bool], none: str) -> Member:

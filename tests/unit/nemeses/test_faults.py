@@ -11,8 +11,8 @@ import pytest
 from harness.cluster.fake import FakeCluster
 from harness.errors import FaultFailed, WaitTimeout
 from harness.history import Step
-from harness.network import LinkEffect
-from harness.network.fake import FakeNetwork
+from harness.network import Carried, LinkEffect
+from harness.network.fake import FakeMeter, FakeNetwork
 from harness.network.links import client_link
 from harness.pipeline import TopicFacts
 from harness.record.events import Begun
@@ -21,7 +21,7 @@ from harness.runner.carry_out import CarryingOut, Injected
 from harness.runner.faults import Injection, Target
 from harness.waiting import wait_for
 from harness.witness.request_log import Heard
-from nemeses import brokers, failover, kill_worker, pause_instance, pause_worker
+from nemeses import brokers, cuts, failover, kill_worker, pause_instance, pause_worker, targets
 from nemeses.registry import NEMESES
 from tests.support.fake_run import FENCED_ZOMBIE, IDLE, WORKS, FakeRun, FakeService, Script, fake_run
 
@@ -53,6 +53,8 @@ ISOLATING = ("drop-packets", "disconnect-broker")
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failover, "MOVE_TIMEOUT_S", 0.2)
     monkeypatch.setattr(kill_worker, "STEP_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(cuts, "USED_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(targets, "NAMED_TIMEOUT_S", 0.1)
     for name in ("STEP_TIMEOUT_S", "TAKE_OVER_TIMEOUT_S", "COME_BACK_TIMEOUT_S"):
         monkeypatch.setattr(pause_worker, name, 0.5)
     monkeypatch.setattr(pause_instance, "COME_BACK_TIMEOUT_S", 0.5)
@@ -142,23 +144,50 @@ def test_a_cut_that_cannot_be_shown_did_not_act(fault: str, tmp_path: Path) -> N
         assert not report.acted
 
 
+@pytest.mark.parametrize("fault", ["partition", "lose-answers", "cut-txn-coordinator"])
+def test_a_cut_into_which_nothing_was_sent_says_what_was_awaited(fault: str, tmp_path: Path) -> None:
+    with fake_run(tmp_path, cluster=FakeCluster(network=FakeNetwork(proof=""))) as run:
+        injected = carried_out(run, fault)
+        assert not injected.reports[0].acted and not injected.errors
+        told = injected.reports[0].evidence
+        assert told == injected.unmet_goals["link-in-use"]
+        assert told.startswith(
+            "waited 0.2 s for the cut to be met by bytes of the pipeline; last seen: nothing was sent"
+        )
+
+
 @pytest.mark.parametrize(("idle", "broker"), [((), 1), (("client:w0->1",), 2)])
+@pytest.mark.parametrize("measured", [True, False])
 def test_a_worker_is_cut_from_a_broker_that_it_talks_to(
-    idle: tuple[str, ...], broker: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    measured: bool, idle: tuple[str, ...], broker: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(AIMED, "partition", replace(AIMED["partition"], target=Target("client", "w0-1")))
-    with fake_run(tmp_path, cluster=FakeCluster(network=FakeNetwork(idle=idle))) as run:
+    network = FakeNetwork(idle=idle, measured=measured)
+    with fake_run(tmp_path, cluster=FakeCluster(network=network)) as run:
         (report,) = carried_out(run, "partition").reports
         assert run.cluster.network.imposed == [(client_link("w0", broker), LinkEffect.SILENT)]
         assert report.struck == f"worker s-1.0 was cut off from broker {broker}"
+
+
+def test_a_worker_is_cut_from_the_broker_to_which_it_sends_and_not_from_one_that_it_only_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(AIMED, "partition", replace(AIMED["partition"], target=Target("client", "w0-1")))
+    sent = {client_link("w0", 1): 0, client_link("w0", 2): 20, client_link("w0", 3): 700}
+    with fake_run(tmp_path) as run:
+        monkeypatch.setattr(
+            FakeMeter, "carried", lambda meter: {link: Carried(sent[link], 0) for link in meter.links}
+        )
+        carried_out(run, "partition")
+        assert run.cluster.network.imposed == [(client_link("w0", 3), LinkEffect.SILENT)]
 
 
 def test_a_worker_that_starts_is_cut_off_once_it_talks_to_a_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(AIMED, "partition", replace(AIMED["partition"], target=Target("client", "w0-1")))
-    looks = [0, 0, 1]
-    with fake_run(tmp_path) as run:
+    looks = [0, 0, 0, 0, 1]
+    with fake_run(tmp_path, cluster=FakeCluster(network=FakeNetwork(measured=False))) as run:
         link = client_link("w0", 2)
         monkeypatch.setattr(
             run.cluster.network,
