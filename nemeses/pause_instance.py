@@ -8,10 +8,12 @@ Aimed at prepare-commit it is stopped once its commit is accepted: that stands, 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import Random
 
-from harness.errors import StartFailed, WaitTimeout
+from harness.errors import StartFailed, WaitTimeout, in_words
+from harness.network import Meter
+from harness.network.links import dialed_by
 from harness.runner.faults import (
     Drawn,
     Effect,
@@ -51,7 +53,7 @@ def draw(rng: Random, targets: FaultTargets) -> Drawn:
 
 @contextmanager
 def pause_instance(context: FaultContext, injection: Injection) -> Iterator[Effect]:
-    """It acted if the group had thrown it out and settled without it, and it then went on."""
+    """It acted if the group had thrown it out and settled without it, and it then ended, sent requests or rejoined."""
     member, unready = at_work(context, injection.target)
     effect = effect_on(member)
     try:
@@ -78,15 +80,19 @@ def pause_instance(context: FaultContext, injection: Injection) -> Iterator[Effe
             if gone:
                 _await_replacement(context, replacement, effect)
         yield effect
+        asleep = _Asleep.of(context, member) if gone else None
     finally:
         member.child.resume()
     await_followers(context, injection)
     if not stopped:
         return
-    if not gone:
+    if asleep is None:
         effect.lacking[GOAL] = f"{member.journal} was paused, and its group did not go on without it"
         return
-    effect.saw(f"{gone}; then {_came_back(member)}")
+    try:
+        effect.saw(f"{gone}; then {asleep.came_back(context)}")
+    except WaitTimeout as error:
+        effect.lacking[GOAL] = f"{gone}; but then {member.journal} did nothing: {error}"
 
 
 def _await_replacement(context: FaultContext, replacement: Member, effect: Effect) -> None:
@@ -97,13 +103,59 @@ def _await_replacement(context: FaultContext, replacement: Member, effect: Effec
         effect.proof.append(str(error))
 
 
-def _came_back(member: Member) -> str:
-    """What became of it: it ended, or it still runs after some time in which its client must have met the others."""
-    try:
-        member.child.wait(COME_BACK_TIMEOUT_S)
-    except WaitTimeout:
-        return f"{member.journal} came back, and still runs after {COME_BACK_TIMEOUT_S:g} s"
-    return f"{member.journal} came back and ended: {member.last_words()}"
+@dataclass(frozen=True)
+class _Asleep:
+    """What is known of a paused instance right before it goes on."""
+
+    member: Member
+    meter: Meter | None  # of its client's links; None: it has none
+    there: frozenset[str] | None  # the members of its group; None: the group was not stable
+
+    @classmethod
+    def of(cls, context: FaultContext, member: Member) -> "_Asleep":
+        """Look at it now."""
+        network = context.cluster.network
+        links = dialed_by(member.slot, network.links).values()
+        there = context.cluster.members(member.group or "")
+        return cls(
+            member,
+            network.meter(links) if links else None,
+            None if there is None else frozenset(there),
+        )
+
+    def came_back(self, context: FaultContext) -> str:
+        """Return what it did after it went on, in words. Raises `WaitTimeout` if it did nothing.
+
+        It is watched for `COME_BACK_TIMEOUT_S`, or until it ends. Within that time the client of any member of a group
+        sends heartbeats, and learns that the group has gone on.
+        """
+        member = self.member
+        try:
+            member.child.wait(COME_BACK_TIMEOUT_S)
+        except WaitTimeout:
+            return f"{member.journal} came back, {self._did(context)}, and still runs after {COME_BACK_TIMEOUT_S:g} s"
+        return f"{member.journal} came back and ended: {member.last_words()}"
+
+    def _did(self, context: FaultContext) -> str:
+        carried = self.meter.carried() if self.meter else None
+        if carried is not None:
+            if sent := sum(one.requests for one in carried.values()):
+                return f"sent {sent} bytes of requests"
+            raise self._nothing("it to end or to send a request", "it runs, and has sent no byte")
+        group = self.member.group or ""
+        if again := own_ids(context, self.member):  # all its earlier ones have left the group
+            return f"rejoined its group {group} ({', '.join(sorted(again))})"
+        now = context.cluster.members(group)
+        new = frozenset(now or ()) - self.there if self.there is not None else frozenset()
+        if new:
+            return f"{', '.join(sorted(new))} joined its group {group} (whether that was it is not known)"
+        raise self._nothing(
+            f"it to end or to rejoin {group}", f"it runs, and the members of {group} are: {in_words(now)}"
+        )
+
+    @staticmethod
+    def _nothing(awaited: str, seen: str) -> WaitTimeout:
+        return WaitTimeout(awaited, COME_BACK_TIMEOUT_S, seen)
 
 
 NEMESIS = Nemesis(

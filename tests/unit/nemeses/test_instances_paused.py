@@ -7,6 +7,8 @@ import pytest
 
 from harness.cluster.fake import FakeCluster
 from harness.errors import WaitTimeout
+from harness.network.links import client_link
+from harness.processes.child import Child
 from harness.programs import Manners
 from harness.runner.faults import (
     Injection,
@@ -38,10 +40,58 @@ def test_one_is_paused_until_its_group_has_gone_on_and_then_comes_back(tmp_path:
         effect = struck(run, "pause-instance")
         assert effect.acted and effect.lacking == {} and cluster.groups["g"] == [("b", "c")]
         assert effect.proof[-1] == (
-            "its group g went on without it (a), with 2 members; then s-1.0 came back, and still runs after 0.5 s"
+            "its group g went on without it (a), with 2 members; then s-1.0 came back, sent 300 bytes of requests, and "
+            "still runs after 0.5 s"
         )
         assert member.child.running and journals(run) == ["s-1.0", "s-1.1"]
         assert cluster.recording == [True, False]
+
+
+def test_one_that_sends_nothing_after_it_went_on_was_no_zombie(tmp_path: Path) -> None:
+    cluster = group_of("ab", "ab", "ab", "bc", own="a")
+    cluster.network.idle = [client_link("w0", broker) for broker in (1, 2, 3)]
+    with running(tmp_path, cluster) as (run, member):
+        effect = struck(run, "pause-instance")
+        assert not effect.acted and member.child.running
+        assert effect.lacking == {
+            ZOMBIE: "its group g went on without it (a), with 2 members; but then s-1.0 did nothing: waited 0.5 s for "
+            "it to end or to send a request; last seen: it runs, and has sent no byte"
+        }
+
+
+@pytest.mark.parametrize(
+    ("looks", "own", "did"),
+    [
+        (["bc", "bc", "bc", "bcd"], "d", "rejoined its group g (d)"),
+        (["bc", "bc", "bcd"], "a", "d joined its group g (whether that was it is not known)"),
+        (["bc", None, "bcd"], "a", None),  # the group was not stable when it went on: d may have been there
+        (["bc"], "a", None),
+    ],
+)
+def test_where_bytes_cannot_be_counted_one_that_rejoins_its_group_was_a_zombie(
+    looks: list[str | None], own: str, did: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = group_of("ab", "ab", "ab", *looks, own="a")
+    cluster.network.measured = False
+    paused = Child.resume
+
+    def resume(child: Child) -> str:
+        cluster.asked["w0"] = Heard(frozenset({("g", own)}))
+        return paused(child)
+
+    monkeypatch.setattr(Child, "resume", resume)
+    with running(tmp_path, cluster) as (run, _):
+        effect = struck(run, "pause-instance")
+    if did is None:
+        assert not effect.acted
+        assert (
+            "waited 0.5 s for it to end or to rejoin g; last seen: it runs, and the members of g are: b, c"
+            in (effect.lacking[ZOMBIE])
+        )
+    else:
+        assert effect.acted and effect.proof[-1].endswith(
+            f"then s-1.0 came back, {did}, and still runs after 0.5 s"
+        )
 
 
 def test_a_replacement_that_ends_by_itself_is_no_failure_of_the_fault(tmp_path: Path) -> None:
