@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from harness.clients import librdkafka
 from harness.clients.interface import ProducerSettings
-from harness.errors import WaitTimeout
+from harness.errors import WaitTimeout, in_words
 from harness.history import SENTINEL_VALUE, VALUE_HEADER, Isolation
 from harness.record.naming import Headers
 
@@ -78,4 +78,6 @@ def write_sentinels(bootstrap: str, places: Sequence[Place], timeout_s: float) -
         producer.produce(topic, b"", partition=partition, headers=headers, on_delivery=answered)
     left = producer.flush(timeout_s)
     if left or failed:
-        raise WaitTimeout("all sentinels to be written", timeout_s, f"{left} unanswered, {failed[:1]}")
+        raise WaitTimeout(
+            "all sentinels to be written", timeout_s, f"{left} unanswered; refused: {in_words(failed[:1])}"
+        )
