@@ -129,13 +129,7 @@ def contradictions(folder: Path, plan: Plan) -> Iterator[str]:
         yield f"the run promised readers that left no journal: {listed(blind)}"
     places = read_parquet(history / "partitions.parquet", ["tp", "topic", "partition"]).to_pylist()
     here = {(place["topic"], place["partition"]): place["tp"] for place in places}
-    marked = read_parquet(history / "partitions.parquet", ["topic", "internal"]).to_pylist()
-    ours = {topic.name for topic in plan.pipeline.topics}
-    if hidden := sorted({row["topic"] for row in marked if row["internal"]} & ours):
-        yield f"the table partitions calls topics of the pipeline internal: {listed(hidden)}"
-    times = read_parquet(history / "ops.parquet", ["call_ns", "return_ns"])
-    if backwards := pc.sum(pc.less(times["return_ns"], times["call_ns"])).as_py():
-        yield f"the table ops has {backwards} operations that returned before they were called"
+    yield from _implausible(history, plan)
     wanted = set(plan.pipeline.places)
     if gone := sorted(wanted - here.keys()):
         yield f"the table partitions lacks {listed(f'{topic}/{number}' for topic, number in gone)}"
@@ -149,6 +143,17 @@ def contradictions(folder: Path, plan: Plan) -> Iterator[str]:
             yield from _replicas_lacking(
                 name, named, logs, max((logs[tp] for tp in named.values()), default=0)
             )
+
+
+def _implausible(history: Path, plan: Plan) -> Iterator[str]:
+    """What no run can have left in its tables."""
+    marked = read_parquet(history / "partitions.parquet", ["topic", "internal"]).to_pylist()
+    ours = {topic.name for topic in plan.pipeline.topics}
+    if hidden := sorted({row["topic"] for row in marked if row["internal"]} & ours):
+        yield f"the table partitions calls topics of the pipeline internal: {listed(hidden)}"
+    times = read_parquet(history / "ops.parquet", ["call_ns", "return_ns"])
+    if backwards := pc.sum(pc.less(times["return_ns"], times["call_ns"])).as_py():
+        yield f"the table ops has {backwards} operations that returned before they were called"
 
 
 def _replicas_lacking(
