@@ -109,17 +109,22 @@ def _counts(kernel: socket.socket) -> Iterator[tuple[Connection, int]]:
             if kind == _ERROR:
                 raise OSError("the kernel does not list its sockets")
             message, answer = answer[16:size], answer[(size + 3) & ~3 :]
-            if message[_SOURCE_AT] == _LOOPBACK:
+            count = _received_bytes(message)
+            if count is not None and message[_SOURCE_AT] == _LOOPBACK:
                 ends = 1 if message[1] in _CLOSED else 0
-                yield Connection(*struct.unpack_from(">HH", message, 4)), _received_bytes(message) - ends
+                yield Connection(*struct.unpack_from(">HH", message, 4)), count - ends
 
 
-def _received_bytes(message: bytes) -> int:
-    """Return `tcpi_bytes_received` of one socket. Raises `struct.error` where the kernel is too old to have it."""
+def _received_bytes(message: bytes) -> int | None:
+    """Return `tcpi_bytes_received` of one socket. None: the kernel has already freed it (it waits in FIN_WAIT2).
+
+    Raises `struct.error` where the kernel is too old to count.
+    """
     at = _MESSAGE_BYTES
-    while True:
+    while at < len(message):
         size, kind = struct.unpack_from("=HH", message, at)
         if kind == _INFO:
             (count,) = struct.unpack_from("=Q", message[at : at + size], 4 + _RECEIVED_AT)
             return int(count)
         at += (size + 3) & ~3
+    return None

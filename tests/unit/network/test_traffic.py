@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from harness.network.traffic import Connection, Ports, SocketMeter, received
+from harness.network.traffic import Connection, Ports, Received, SocketMeter, received
 from harness.waiting import wait_for
 
 
@@ -35,6 +35,25 @@ def test_both_directions_of_a_link_are_counted_and_its_end_is_not() -> None:
 
 def _of(one: socket.socket) -> Connection:
     return Connection(one.getsockname()[1], one.getpeername()[1])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how many bytes a socket has received")
+def test_a_connection_that_one_end_has_closed_keeps_nobody_from_counting_the_others() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listens:
+        client = socket.create_connection(listens.getsockname())
+        accepted, _ = listens.accept()
+        port = client.getsockname()[1]
+        client.shutdown(socket.SHUT_WR)
+        with accepted:
+            assert accepted.recv(1) == b""
+            client.close()  # its end was acknowledged: the kernel keeps a part of it, which counts nothing
+
+            def closed() -> Received | None:
+                counted = received() or {}
+                return None if port in {one.local_port for one in counted} else counted
+
+            counted = wait_for(closed, "the kernel to have closed one end", 2.0)
+            assert counted[_of(accepted)] == 0
 
 
 def test_where_the_kernel_does_not_say_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
