@@ -3,6 +3,7 @@ what is broken in it.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from harness.verdict import Judgement
@@ -162,15 +163,72 @@ class Counted:
             and not self._rows["transactions"]
             and any(_told(op) == "committed" for op in ops if op["f"] == "txn"),
         }
+        lacks["transactions"] |= self._log and self._unknown_markers()
+        lacks["merged transactions"] = self._log and self._merged()
         return {name for name, it_lacks in lacks.items() if it_lacks}
+
+    def _unknown_markers(self) -> bool:
+        """Whether a producer has more markers in a partition than transactions that list it."""
+        ended: Counter[Place] = Counter()
+        before: dict[str, Row] = {}
+        rows = sorted(self._rows["transactions"], key=lambda row: row["log_offset"])
+        for row in rows:
+            last = before.get(row["transactional_id"])
+            if row["state"] in ("CompleteCommit", "CompleteAbort") and last is not None and last["tps"]:
+                ended.update((tp, last["producer_id"]) for tp in last["tps"])
+            before[row["transactional_id"]] = row
+        for row in before.values():
+            if row["state"] in ("PrepareCommit", "PrepareAbort"):
+                ended.update((tp, row["producer_id"]) for tp in row["tps"])
+        return any(len(own) > ended[place] for place, own in self._markers().items())
+
+    def _markers(self) -> dict[Place, list[int]]:
+        """By partition and producer id: where its markers are, without those that repeat the one before."""
+        found: dict[Place, list[int]] = {}
+        before: dict[Place, tuple[str | None, int]] = {}
+        for row in sorted(self._rows["batches"], key=lambda row: row["base_offset"]):
+            place, said = (row["tp"], row["producer_id"]), (row["marker"], row["epoch"])
+            if row["leader"] and row["control"] and row["tp"] in self._marks and before.get(place) != said:
+                found.setdefault(place, []).append(row["base_offset"])
+            if row["leader"]:
+                before[place] = said
+        return found
+
+    def _merged(self) -> bool:
+        """Whether a marker ends what several operations wrote."""
+        producers = {
+            (row["tp"], offset): row["producer_id"]
+            for row in self._rows["batches"]
+            if row["leader"] and not row["control"]
+            for offset in range(row["base_offset"], row["last_offset"] + 1)
+        }
+        written = [(at(row), row["op"]) for row in self._rows["sends"] if row["offset"] is not None]
+        written += [((row["log_tp"], row["log_offset"]), row["op"]) for row in self._rows["offsets"]]
+        markers, ops = self._markers(), {}
+        for (tp, offset), op in written:
+            pid = producers.get((tp, offset))
+            above = [marker for marker in markers.get((tp, pid), ()) if marker > offset]
+            if above and op is not None:
+                ops.setdefault((tp, above[0]), set()).add(op)
+        return any(len(several) > 1 for several in ops.values())
 
     def edges(self) -> set[str]:
         """The partitions that are not whole: what is not in them proves nothing."""
         starts = {row["tp"] for row in self._rows["ends"] if row["first"]}
         starts |= {tp for tp, row in self._leaders.items() if row["log_start"]}
         data = [row for row in self._rows["partitions"] if not row["internal"]]
-        cut = [row for row in data if row["compacted"] or row["tp"] in starts]
+        cut = [
+            row
+            for row in data
+            if (row["compacted"] and not self._has_every_offset(row["tp"])) or row["tp"] in starts
+        ]
         return {f"edges of {row['topic']}/{row['partition']}" for row in cut}
+
+    def _has_every_offset(self, tp: int) -> bool:
+        """Whether the leader's log has a record or a marker at each offset: then nothing was compacted away."""
+        batches = [row for row in self._rows["batches"] if row["leader"] and row["tp"] == tp]
+        end = max((row["last_offset"] + 1 for row in batches), default=0)
+        return self._log and sum(row["count"] for row in batches) == end > 0
 
     def _visible(self, place: Place) -> bool:
         """By the log, where it is here; else by what the final reader was given."""

@@ -87,5 +87,6 @@ def store(smalls: Sequence[Small], folder: Path, first: int = 0) -> list[StoredR
     """The runs of one store, numbered from `first`."""
     write(folder, [(run, small.history) for run, small in enumerate(smalls, first)], log=True)
     return [
-        StoredRun(run, folder, promises=small.history.promises) for run, small in enumerate(smalls, first)
+        StoredRun(run, folder, small.history.wall_ms, promises=small.history.promises, drained=False)
+        for run, small in enumerate(smalls, first)
     ]

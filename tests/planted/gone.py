@@ -29,7 +29,7 @@ def take_away(history: History, tables: dict[str, list[Row]], rng: Random) -> di
                 tables, history.tp[letter], [at for at, one in enumerate(entries) if _may_go(one)], rng
             )
             _drop(tables, history.tp[letter], lost)
-            if lost or how is _compact:
+            if lost:
                 gone[letter] = lost
     return gone
 

@@ -135,8 +135,8 @@ def output_of_nothing(h: Run, rng: Random) -> Planted:
 
 
 def corrupt(h: Run, rng: Random) -> Planted:
-    """A record is not what was sent; where its input says what is due, it is not that either."""
-    source, inputs = h.fed(rng.randint(1, 2))
+    """A record is not what was sent, nor what its input must lead to."""
+    source, inputs = h.fed(rng.randint(1, 2), owes="pq")
     worker, pid = h.fresh()
     topic = rng.choice("pq")
     op = h.take(*inputs, gives="pq", source=source, worker=worker, pid=pid)
@@ -147,7 +147,7 @@ def corrupt(h: Run, rng: Random) -> Planted:
         return row | {"digest": 8} if row["value"] == value else row
 
     h.alter("records", bend)
-    return {"corrupt": each(topic, [offset] * (2 if topic == "p" else 1))}
+    return {"corrupt": each(topic, [offset] * 2)}
 
 
 PLANTS = (

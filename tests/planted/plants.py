@@ -117,6 +117,7 @@ def store(runs: Iterable[PlantedRun], folder: Path, first: int = 0) -> list[Stor
             one.run.wall_ms,
             healed_ns=one.run.healed_ns,
             session_ms=one.run.session_ms,
+            drained=False,
         )
         for number, one in numbered
     ]

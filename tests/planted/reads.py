@@ -67,8 +67,9 @@ def places(log: tuple[tuple[int, bool], ...]) -> tuple[list[int], list[int]]:
 
 def draw(case: Reads) -> History:
     """Each observer takes its steps; at a marker it is given a record that nobody else has seen."""
-    h = History(expects="y")
+    h = History(expects="xy")
     h.feed(sum(many for many, _ in case.log))
+    h.owe(lambda row: row if row["slot"] == "y" or _is_committed(case.log, row["offset"]) else None)
     at = 0
     for many, committed in case.log:
         taken = range(at, at + many)
@@ -86,6 +87,11 @@ def draw(case: Reads) -> History:
             value = h.entries["x"][offset].get("value", f"u:0:{offset}")
             h.poll(op, "x", offset, value, role="observer")
     return h
+
+
+def _is_committed(log: tuple[tuple[int, bool], ...], offset: int) -> bool:
+    """Whether the output in x of an input is committed."""
+    return [committed for many, committed in log for _ in range(many)][offset]
 
 
 def defined(case: Reads) -> Found:

@@ -104,9 +104,10 @@ class Run(LateMarkers):
         taken = self.due[topic][: self.rng.randint(1, 3)]
         told = outcome or self.rng.choices(["ok", "fail", "info"], [6, 1, 1])[0]
         fate = {"ok": "commit", "fail": "abort"}.get(told) or self.rng.choice(["commit", "abort"])
+        gives = self.rng.choice(["x", "x", "xy", "xpq", "xq"])
         self.take(
             *taken,
-            gives=self.rng.choice(["x", "x", "xy", "xpq", "xq"]),
+            gives=gives,
             outcome=told,
             fate=fate,
             worker=self.process(worker),
@@ -115,6 +116,10 @@ class Run(LateMarkers):
             transactional_id=f"id-{worker}",
         )
         if fate == "commit":
+            usual, self.expects = self.expects, gives.removeprefix(self.expects)
+            for at in taken:  # the others of its outputs are due as well
+                self.expect(at, topic)
+            self.expects = usual
             del self.due[topic][: len(taken)]
 
     def rebalances(self, topic: str) -> None:

@@ -128,6 +128,8 @@ def draw(case: Txns) -> History:
     for number, txn in enumerate(case.txns):
         fates = dict(txn.fates)
         pending = "open" in fates.values()
+        ends = {*fates.values(), txn.offsets} - {"open", ""}
+        decided = "CompleteAbort" if ends == {"abort"} else "CompleteCommit"
         op = h.take(
             *txn.takes,
             gives="".join(fates),
@@ -136,7 +138,7 @@ def draw(case: Txns) -> History:
             offsets_fate=txn.offsets,
             pid=number + 1,
             worker=f"w{number}",
-            state="Ongoing" if pending and txn.listed else "CompleteCommit",
+            state="Ongoing" if pending and txn.listed else decided,
             **({"commit_ns": None} if txn.outcome == "killed" else {}),
         )
         last.append(op.values[len(txn.takes) - 1])
@@ -171,6 +173,7 @@ def defined(case: Txns) -> Found:
             stuck[topic] |= fate == "open"
             given = fate == "commit" and not stuck[topic]
             found["lost-write"] += (end == "committed" and not given and not stuck[topic]) * many
+            found["phantom"] += (topic == "y" and fate == "commit") * many  # x alone is due
             found["aborted-read"] += (txn.outcome == "fail" and given) * many
             found["hanging-transaction"] += (fate == "open" and not txn.listed) * many
             found["aborted-read"] += txn.outcome == "fail" and polled

@@ -98,9 +98,11 @@ def _log_transactions(history: History) -> None:
                 marks.setdefault(pid, {}).setdefault(nth, []).append((topic, entry))
             before[pid] = said
     for pid, transactions in marks.items():
+        epoch = 0
         for _, parts in sorted(transactions.items()):
             entry = parts[0][1]
-            history.complete(pid, [topic for topic, _ in parts], entry["marker"].capitalize(), entry["epoch"])
+            epoch = max(epoch, entry["epoch"])
+            history.complete(pid, [topic for topic, _ in parts], entry["marker"].capitalize(), epoch)
 
 
 def _clean(rows: dict[str, list[Row]]) -> None:

@@ -23,7 +23,9 @@ def table(tmp_path: Path) -> Path:
     schema, rng = HISTORY["ends"], Random(0)
     with open_parquet(tmp_path / "ends.parquet", schema) as sheet:
         for _ in range(ROWS):
-            sheet.append((1, "z", "read_committed", *(rng.randrange(1 << 30) for _ in range(5)), "final"))
+            sheet.append(
+                (1, "z", "read_committed", *(rng.randrange(1 << 30) for _ in range(5)), "final", None)
+            )
     return tmp_path / "ends.parquet"
 
 

@@ -3,6 +3,8 @@
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from checkers.stored.partitions import rows_of_topics, rows_of_tps
 from checkers.stored.runs import rows_of_journals, rows_of_runs
 from checkers.stored.tally import Tally
@@ -102,13 +104,29 @@ def test_a_run_is_judgeable_with_its_whole_transaction_log_alone() -> None:
     assert rows_of_runs([run], [log], [], NOTHING)[0]["end_ms"] == 5.0
 
 
-def test_commits_are_whole_unless_one_of_the_pipelines_groups_names_no_operation() -> None:
+NAMED = Counter(rows=1, within=1)
+
+
+@pytest.mark.parametrize(
+    ("group", "counts", "compacted", "named"),
+    [
+        ("g", NAMED, False, ["g"]),
+        ("g", NAMED, True, []),
+        ("g", NAMED + Counter(rows=1, unnamed=1), False, []),
+        ("g", NAMED + Counter(rows=1, outside=1), False, []),
+        ("g", NAMED + Counter(rows=1), False, ["g"]),  # outside, and it names no operation
+        ("g", Counter(rows=1), False, []),
+        ("other", Counter(rows=1, unnamed=1), False, ["g"]),  # all of g are gone
+    ],
+)
+def test_a_commit_can_be_missed_of_groups_that_name_the_operation_of_each(
+    group: str, counts: Counter[str], compacted: bool, named: list[str]
+) -> None:
     log = {**one_tp(replicas=[replica(1)]), "topic": "__consumer_offsets"}
-    for group, compacted, expected in (("g", False, False), ("other", False, True), ("other", True, False)):
-        raw = Tally({}, {}, {(1, "offsets"): {group: Counter(rows=1, unnamed=1)}}, {})
-        run = {"run": 1, "whole": True, "rested_ms": None}
-        (row,) = rows_of_runs([run], [{**log, "compacted": compacted}], [stage()], raw)
-        assert (row["commits_logged"], row["commits_whole"]) == (True, expected)
+    raw = Tally({}, {}, {(1, "offsets"): {group: counts}}, {})
+    run = {"run": 1, "whole": True, "rested_ms": None}
+    (row,) = rows_of_runs([run], [{**log, "compacted": compacted}], [stage()], raw)
+    assert (row["commits_logged"], row["named_groups"]) == (True, named)
 
 
 def test_a_journal_is_unbroken_if_all_of_its_operations_are_here() -> None:

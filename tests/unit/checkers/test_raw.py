@@ -23,14 +23,20 @@ def by_spark(s: Sources) -> Tally:
     """The definition."""
     unjournaled = s["stages"].where("journaled = false")
     due = s["expected"].where("slot is not null and about is null")
-    offsets = {"within": "transactional", "unnamed": "not (op is not null and transactional)"}
+    offsets = {
+        "within": "transactional",
+        "unnamed": "op is null and transactional",
+        "outside": "op is not null and not transactional",
+    }
     return tally(
         [
             Counted("ops", s["ops"], {}, text="journal"),
             Counted("sends", s["sends"], {}, text="topic"),
             Counted("claims", s["claims"], {}),
             Counted("assignments", s["assignments"], {"given_up": "not gained"}),
-            Counted("expected", s["expected"], {}, text="stage"),
+            Counted("expected", s["expected"], {}, text="stage", by_tp="tp"),
+            Counted("sums", s["expected"].where("adds is not null"), {}, text="topic"),
+            Counted("due", s["expected"].where("adds is null"), {}, text="topic"),
             Counted("named", due.join(unjournaled, ["run", "stage"], "left_semi"), {}, text="topic"),
             Counted("ended", s["records"].where("sentinel"), {}, most="timestamp_ms"),
             Counted("transactions", s["transactions"], {}, by_tp="log_tp", most="timeout_ms"),
@@ -59,7 +65,8 @@ def test_of_all_cases(
     counts = told(count_raw(s))
     assert counts == told(by_spark(s))
     assert {name for _, name in counts["counts"]} == {
-        *("ops", "sends", "claims", "assignments", "expected", "ended", "transactions", "offsets")
+        *("ops", "sends", "claims", "assignments", "expected", "ended", "transactions", "offsets"),
+        *("due", "sums"),
     }
 
 
@@ -75,6 +82,8 @@ def test_of_what_is_missing(spark: SparkSession) -> None:
             "topic": ["x", "x", "x", None, "y", "y", "x"],
             "slot": ["s", "s", None, "s", "s", "s", "s"],
             "about": [None, None, None, None, "k", None, None],
+            "tp": pa.array([0, 0, 1, None, 1, 1, 0], pa.int32()),
+            "adds": pa.array([None, None, 3, None, None, None, None], pa.int64()),
         }
     )
     stages = pa.table(
@@ -100,7 +109,7 @@ def test_of_what_is_missing(spark: SparkSession) -> None:
     counts = count_raw(s)
     assert told(counts) == told(by_spark(s))
     assert counts.texts(1, "named") == {"x": {"rows": 1}, None: {"rows": 1}, "y": {"rows": 1}}
-    assert counts.of(1, "offsets") == {"within": 2, "unnamed": 4, "rows": 6}
+    assert counts.of(1, "offsets") == {"within": 2, "unnamed": 1, "outside": 1, "rows": 6}
 
 
 def test_a_column_that_a_file_lacks_is_null_and_a_damaged_page_is_named(

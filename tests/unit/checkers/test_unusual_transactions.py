@@ -17,21 +17,26 @@ def _unusual() -> History:
     h = History(inputs="ab", expects="x")
     h.feed(2)
     h.feed(1, "b")
-    both = h.take(0, claim=(0, 1))  # of two topics
-    h.poll(both, "b", 0, "f:2:0")
-    h.rows["claims"].append({"op": both.op, "group": "g", "tp": h.tp["b"], "first": 0, "next": 1})
-    value = h.put("x", f"{both.name}:1", 1, slot="x", inputs=[("b", 0)], digest=7)
-    h.send(both, "x", value, inputs=[0], slot="x", source="b")
-    h.offset(1, both, 1, source="b")
+    both = h.op()  # of two topics
+    for source in "ab":
+        h.poll(both, source, 0, h.entries[source][0]["value"])
+        h.rows["claims"].append({"op": both.op, "group": "g", "tp": h.tp[source], "first": 0, "next": 1})
+        value = f"{both.name}:{len(both.values)}"
+        at = h.put("x", value, 1, slot="x", inputs=[(source, 0)], digest=7)
+        h.send(both, "x", at, inputs=[0], slot="x", source=source)
+        h.offset(1, both, 1, source=source)
     for topic in ("x", OFFSETS):
         h.mark(topic, 1, "commit")
+    h.complete(1, ["x", OFFSETS])
     h.op()  # nothing
     again = h.op()  # offsets alone, which claim nothing
     h.offset(1, again, 1)
     h.mark(OFFSETS, 1, "commit")
+    h.complete(1, [OFFSETS])
     alone = h.op()  # an output of no input
     h.send(alone, "y", h.put("y", f"{alone.name}:0", 1, digest=7))
     h.mark("y", 1, "commit")
+    h.complete(1, ["y"])
     h.op(
         "w1", "init", transactional_id="id-7"
     )  # one that timed out: asked to commit, and nobody says whether it did

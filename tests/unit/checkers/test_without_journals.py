@@ -68,14 +68,14 @@ def an_output_that_names_no_input(h: History) -> None:
 def nothing_is_expected(h: History) -> None:
     h.feed(1)
     h.take(0)
-    h.alter("expected", lambda row: None)
+    h.owe(lambda row: None)
     whole(h)
 
 
 CASES: tuple[tuple[Draw, set[str], set[str]], ...] = (
     (a_transaction_that_wrote_nothing, set(), set()),
-    (a_marker_that_the_transaction_log_does_not_account_for, set(), {BY_MARKERS}),
-    (offsets_that_the_table_lacks, set(), {"offsets"}),
+    (a_marker_that_the_transaction_log_does_not_account_for, set(), {BY_MARKERS, "transactions"}),
+    (offsets_that_the_table_lacks, set(), {"offsets", "progress of g in a/0"}),
     (a_state_that_the_table_lacks, set(), {"transactions"}),
     (an_output_that_names_no_input, {"phantom"}, set()),
     (nothing_is_expected, set(), {"expected"}),

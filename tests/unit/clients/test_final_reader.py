@@ -167,7 +167,7 @@ def test_what_was_read_is_told_though_a_partition_has_no_leader(
     batch = [Message(("x", 0), 5, "w:0:0"), SENTINEL]
     events, rows = read(tmp_path, monkeypatch, Isolation.READ_COMMITTED, batch)
     (ends,) = (event["ends"] for event in events if event["type"] == "ends")
-    assert ends == {"x/0": {"first": 3, "next": 8, "read": 2, "sentinel": 7}}
+    assert ends == {"x/0": {"first": 3, "next": 8, "read": 2, "sentinel": 7, "expected": None}}
     assert [(row["n"], row["offset"], row["value"]) for row in rows["polls"]] == [
         (0, 5, "w:0:0"),
         (1, 7, f"{SENTINEL_VALUE}:x/0"),
@@ -199,7 +199,9 @@ def test_the_read_uncommitted_one_says_what_records_hold_and_lead_to(
         Message(("z", 0), 6, "w:0:1", sources="raw/2/99999999999999999999,²/²/²"),
         SENTINEL,
     ]
-    _, rows = read(tmp_path, monkeypatch, Isolation.READ_UNCOMMITTED, batch)
+    events, rows = read(tmp_path, monkeypatch, Isolation.READ_UNCOMMITTED, batch)
+    (ends,) = (event["ends"] for event in events if event["type"] == "ends")
+    assert ends["x/0"]["expected"] == len(rows["expected"]) == 2
     x, z, end = rows["records"]
     assert (x["value"], x["slot"], x["key"], x["timestamp_ms"], x["state"]) == (
         "w:0:0",
@@ -284,7 +286,9 @@ def test_a_partition_without_a_sentinel_is_read_up_to_its_end(
     )
     assert [(row["offset"], row["value"]) for row in rows["polls"]] == [(5, "a"), (1, None), (6, "c")]
     (ends,) = (event["ends"] for event in events if event["type"] == "ends")
-    assert ends == {"x/0": {"first": 3, "next": 8, "read": 2, "sentinel": 7}}
+    assert ends == {
+        "x/0": {"first": 3, "next": 8, "read": 2, "sentinel": 7, "expected": len(rows["expected"])}
+    }
 
 
 def test_a_partition_that_was_not_read_to_its_end_is_told_to_have_none(
@@ -292,6 +296,10 @@ def test_a_partition_that_was_not_read_to_its_end_is_told_to_have_none(
 ) -> None:
     foreign = Foreign(frozenset({"z"}), {("x", 0): 8})
     batch = [Message(("x", 0), 6, "a"), End(("x", 0), 7)]
-    events, _ = read(tmp_path, monkeypatch, Isolation.READ_COMMITTED, batch, foreign=foreign, expect=Joined())
+    events, rows = read(
+        tmp_path, monkeypatch, Isolation.READ_COMMITTED, batch, foreign=foreign, expect=Joined()
+    )
     (ends,) = (event["ends"] for event in events if event["type"] == "ends")
-    assert ends == {"x/0": {"first": 3, "next": 7, "read": 1, "sentinel": None}}
+    assert ends == {
+        "x/0": {"first": 3, "next": 7, "read": 1, "sentinel": None, "expected": len(rows["expected"])}
+    }

@@ -72,8 +72,8 @@ def test_what_came_after_it_was_told_to_stop_is_read_to_the_end(
     ]
     told = ends_of(tmp_path, monkeypatch, batches)
     assert told["ends"] == {
-        "x/0": {"first": 3, "next": 5, "read": 2, "sentinel": None},
-        "y/0": {"first": 0, "next": 0, "read": 0, "sentinel": None},
+        "x/0": {"first": 3, "next": 5, "read": 2, "sentinel": None, "expected": None},
+        "y/0": {"first": 0, "next": 0, "read": 0, "sentinel": None, "expected": None},
     }
     assert "errors" not in told
 
