@@ -141,8 +141,8 @@ SUBJECTS: Mapping[str, Callable[[SparkSession], Subject]] = {"told": ExternalTab
 SHARED = (
     "stored/tables", "stored/inputs", "stored/positions", "stored/operations", "stored/partitions",
     "stored/position_events", "stored/producers", "stored/values", "judging/facts", "judging/completeness",
-    "judging/gathered", "judging/observers", "judging/replicas", "judging/stored_runs", "judging/run_checks", "judging/ranking", "registry",
-    "findings/rules", "checker",
+    "judging/gathered", "judging/observers", "judging/replicas", "judging/stored_runs", "judging/run_checks",
+    "judging/ranking", "registry", "findings/rules", "checker",
 )  # fmt: skip
 """What all checkers of stored runs stand on."""
 
