@@ -314,6 +314,10 @@ def _contradictions(facts: Facts, found: Incomplete) -> None:
             if twice := row.get(column):
                 words = f"the table {table} has {several(twice, 'offset')} of {facts.name(tp)} twice"
                 found.contradicts(table, words, table)
+    for row in facts.replicas:
+        if not row["agrees"]:
+            words = f"the tables replicas and batches do not agree on the leader of {facts.name(row['tp'])}"
+            found.contradicts("leaders", words, "replicas", "batches")
     leaders = Counter(row["tp"] for row in facts.replicas if row["leader"])
     for tp, leading in sorted(leaders.items()):
         if leading > 1:

@@ -84,6 +84,24 @@ VALUES = {
 """What is counted of the values: those that were announced, those that nobody had, and those that were twice."""
 
 
+SPANS = {
+    "spans_committed": "decided = 'commit'",
+    "spans_whole": "whole",
+    "spans_compared": "size(reads) > 0 and exists(records, r -> size(r.inputs) > 0)",
+    "merged": f"journaled and size({OPS}) > 1",
+}
+"""What is counted of the transactions of the transaction log. spans_whole: it is known which markers are theirs;
+spans_compared: an output is joined to an input; merged: several operations wrote into one."""
+_ENDED = "size(before.tps) > 0 and state"
+STATES = {
+    "timed_out": TIMED_OUT,
+    "spans_ended": f"{_ENDED} in {COMPLETE}",
+    "log_committed": f"{_ENDED} = 'CompleteCommit'",
+    "log_aborted": f"{_ENDED} = 'CompleteAbort'",
+}
+"""What is counted of the states of transactions: those that timed out, and those that are complete."""
+
+
 def counted(t: Tables, table: str) -> Counted | None:
     """What is counted of a shared table; None: nothing."""
     if table == "positions":
@@ -97,7 +115,9 @@ def counted(t: Tables, table: str) -> Counted | None:
         return Counted(table, t.values, VALUES)
     if table == "inputs":
         return Counted(table, t.inputs, {}, sums={"expected": "size(expected)", "sums": "size(adds)"})
-    return Counted(table, t.states, {"timed_out": TIMED_OUT}) if table == "states" else None
+    if table == "spans":
+        return Counted(table, t.spans, SPANS)
+    return Counted(table, t.states, STATES) if table == "states" else None
 
 
 def told(s: Sources, t: Tables, counts: Tally) -> dict[int, list[Fact]]:
@@ -148,7 +168,8 @@ def _numbers(run: int, raw: Tally, counts: Tally) -> dict[str, int]:
         "expected": inputs["expected"],
         "sums": inputs["sums"],
         "sent_twice": values["sent_twice"],
-        "timed_out": counts.of(run, "states")["timed_out"],
+        **{name: counts.of(run, "states")[name] for name in STATES},
+        **{name: counts.of(run, "spans")[name] for name in SPANS},
         "assignments": assignments["rows"],
         "given_up": assignments["given_up"],
         "within": raw.of(run, "offsets")["within"],
@@ -166,14 +187,11 @@ def _joined(s: Sources, t: Tables, counts: Tally) -> list[DataFrame]:
         parts.append(_rows(_several_topics(t), "shapes"))
     if counts.there("values", "stray"):
         parts += [_rows(_unknown_journals(t), "values"), _rows(_cut_journals(t), "cut")]
-    parts += [
-        _rows(_spans(t), "spans"),
-        _rows(_unknown_markers(s, t), "markers"),
-        _rows(_merged(t), "merged"),
-    ]
-    parts.append(_rows(_disorder(s), "disorder"))
+    parts.append(_rows(_unknown_markers(s, t), "markers"))
+    if not t.in_order:
+        parts.append(_rows(_disorder(s), "disorder"))
     if any(row["journaled"] is False for row in t.facts["stage"]):
-        parts.append(_rows(_left(s, t), "left"))
+        parts += [_rows(_here(t), "spans"), _rows(_left(s, t), "left")]
     return parts
 
 
@@ -190,17 +208,6 @@ def _unknown_markers(s: Sources, t: Tables) -> DataFrame:
             F.expr("min(producer_id) as producer_id"),
             F.expr("sum(markers - ended) as markers"),
         )
-    )
-
-
-def _merged(t: Tables) -> DataFrame:
-    """How many transactions of the transaction log hold records or offset commits of several operations."""
-    return (
-        t.spans.where("journaled")
-        .selectExpr("run", f"size({OPS}) > 1 as several")
-        .where("several")
-        .groupBy("run")
-        .agg(F.expr("count(1) as merged"))
     )
 
 
@@ -256,30 +263,11 @@ def _read_within(s: Sources, t: Tables) -> DataFrame:
     )
 
 
-def _spans(t: Tables) -> DataFrame:
-    """Transactions of which no journal tells; of how many is known which markers are theirs, how many there are, in
-    how many an output is joined to an input, and of how many the log of every partition is here from its beginning.
-    """
-    counts = {
-        "spans_committed": "decided = 'commit'",
-        "spans_whole": "whole",
-        "spans_compared": "size(reads) > 0 and exists(records, r -> size(r.inputs) > 0)",
-    }
+def _here(t: Tables) -> DataFrame:
+    """spans_here: of how many completed transactions the log of every partition is here from its beginning."""
     here = t.tps.where(f"logged and {FROM_THE_START}").groupBy("run").agg(F.expr("collect_set(tp) as here"))
-    ended = t.states.where(f"state in {COMPLETE} and size(before.tps) > 0").join(
-        beside(here), on="run", how="left"
-    )
-    ends = {
-        "spans_ended": "true",
-        "spans_here": "size(array_except(before.tps, here)) = 0",
-        "log_committed": "state = 'CompleteCommit'",
-        "log_aborted": "state = 'CompleteAbort'",
-    }
-    return (
-        t.spans.groupBy("run")
-        .agg(*_counts(counts))
-        .join(ended.groupBy("run").agg(*_counts(ends)), on="run", how="full")
-    )
+    ended = t.states.where(STATES["spans_ended"]).join(beside(here), on="run", how="left")
+    return ended.groupBy("run").agg(*_counts({"spans_here": "size(array_except(before.tps, here)) = 0"}))
 
 
 NOT_THERE = """filter(expected, e -> not exists(outputs,

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.spark.checkpoint import collected
 from checkers.stored.sources import Sources, columns
 from checkers.stored.tally import NO_TP, Row, Tally, added_up
+from harness.history import Role
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,8 @@ class Held:
 
     first: int  # of its first batch
     next: int  # one above the last offset of its batches
+    leads: bool = True  # every batch is said to be the leader's
+    follows: bool = True  # none is
     records: int = 0
     offsets: int = 0  # that its batches span
 
@@ -118,20 +122,49 @@ class Held:
 def read_held(s: Sources) -> dict[tuple[int, int, int], Held]:
     """By run, partition and broker; a replica without batches is not there."""
     found: dict[tuple[int, int, int], Held] = {}
-    for part in columns(s["batches"], ["run", "tp", "broker", "base_offset", "last_offset", "count"]):
+    for part in columns(
+        s["batches"], ["run", "tp", "broker", "leader", "base_offset", "last_offset", "count"]
+    ):
         spans = pc.add(pc.subtract(part["last_offset"], part["base_offset"]), 1)
         asked = [("base_offset", "min"), ("last_offset", "max"), ("count", "sum"), ("offsets", "sum")]
+        asked += [("leader", "min"), ("leader", "max")]
         counted = part.append_column("offsets", spans).group_by(["run", "tp", "broker"]).aggregate(asked)
         for row in counted.to_pylist():
-            held = found.setdefault(
-                (row["run"], row["tp"], row["broker"]),
-                Held(row["base_offset_min"], row["last_offset_max"] + 1),
+            key = row["run"], row["tp"], row["broker"]
+            held = found.setdefault(key, Held(row["base_offset_min"], row["last_offset_max"] + 1))
+            held.leads, held.follows = (
+                held.leads and row["leader_min"],
+                held.follows and not row["leader_max"],
             )
             held.first = min(held.first, row["base_offset_min"])
             held.next = max(held.next, row["last_offset_max"] + 1)
             held.records += row["count_sum"]
             held.offsets += row["offsets_sum"]
     return found
+
+
+def given_in_order(s: Sources) -> bool:
+    """True if the rows of `polls` show by their own order that the final readers were given each partition in order.
+
+    Tables are written in that order. False proves nothing: then the rows have to be sorted.
+    """
+    last: dict[tuple[int, int], tuple[int, int, int]] = {}
+    for part in columns(s["polls"], ["run", "tp", "role", "op", "n", "offset"]):
+        final = part.filter(pc.equal(part["role"], Role.FINAL.value))
+        for tp in pc.unique(final["tp"]).to_pylist():
+            own = final.filter(pc.equal(final["tp"], tp))
+            run, op, n, offset = (own[name].to_numpy() for name in ("run", "op", "n", "offset"))
+            same = run[1:] == run[:-1]
+            later = (op[1:] > op[:-1]) | ((op[1:] == op[:-1]) & (n[1:] > n[:-1]))
+            if not (~same | (later & (offset[1:] > offset[:-1]))).all():
+                return False
+            for at in {0, *(int(one) + 1 for one in np.flatnonzero(~same))}:
+                before = last.get((int(run[at]), tp))
+                if before is not None and not (before[:2] < (op[at], n[at]) and before[2] < offset[at]):
+                    return False
+            for at in {len(run) - 1, *(int(one) for one in np.flatnonzero(~same))}:
+                last[int(run[at]), tp] = int(op[at]), int(n[at]), int(offset[at])
+    return True
 
 
 def _due(s: Sources) -> Kinds:

@@ -12,14 +12,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from checkers.spark.checkpoint import collected, here
 from checkers.stored.partitions import TOPICS, TPS, rows_of_topics, rows_of_tps
-from checkers.stored.raw import Held, count_raw, read_held
+from checkers.stored.raw import Held, count_raw, given_in_order, read_held
 from checkers.stored.runs import JOURNALS, RUNS, rows_of_journals, rows_of_runs
 from checkers.stored.sources import Sources
 from checkers.stored.tally import Row, Tally
 from harness.record.schema import LOG
 
 REPLICAS = LOG["replicas"].append(pa.field("reached", pa.int64())).append(pa.field("whole", pa.bool_()))
-"""The table as recorded; reached: one above the last offset of its batches (null: it has none); whole: see `Held`."""
+REPLICAS = REPLICAS.append(pa.field("agrees", pa.bool_()))
+"""The table as recorded; reached: one above the last offset of its batches (null: it has none); whole: see `Held`;
+agrees: the table batches says the same of who leads."""
 RECORDED = ("partitions", "replicas", "ends", "stages", "journals", "runs")
 """The recorded tables of which they are made."""
 
@@ -33,6 +35,7 @@ class Small:
     topics: DataFrame
     journals: DataFrame
     replicas: DataFrame
+    in_order: bool  # see `checkers.stored.raw.given_in_order`
     raw: Tally  # what is counted of the recorded tables
     facts: Mapping[str, Sequence[Row]]  # by kind, tables of which each row is a fact of its run
 
@@ -42,10 +45,10 @@ def make_small(sources: Sources) -> Small:
     spark = sources["runs"].sparkSession
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="raw") as pool:
         counting = pool.submit(count_raw, sources)
-        holding = pool.submit(read_held, sources)
+        holding, ordering = pool.submit(read_held, sources), pool.submit(given_in_order, sources)
         recorded = {name: collected(sources[name]) for name in RECORDED}
         stages, ends = recorded["stages"], recorded["ends"]
-        raw, held = counting.result(), holding.result()
+        raw, held, in_order = counting.result(), holding.result(), ordering.result()
     replicas = [
         _replica(one, held.get((one["run"], one["tp"], one["broker"]))) for one in recorded["replicas"]
     ]
@@ -60,6 +63,7 @@ def make_small(sources: Sources) -> Small:
         topics=_table(spark, rows_of_topics(tps, raw), TOPICS),
         journals=_table(spark, journals, JOURNALS),
         replicas=_table(spark, replicas, REPLICAS),
+        in_order=in_order,
         raw=raw,
         facts={
             "partition": tps,
@@ -73,7 +77,13 @@ def make_small(sources: Sources) -> Small:
 
 
 def _replica(row: Row, held: Held | None) -> Row:
-    return {**row, "reached": held.next if held else None, "whole": held is not None and held.whole}
+    agrees = held is None or (held.leads if row["leader"] else held.follows)
+    return {
+        **row,
+        "reached": held.next if held else None,
+        "whole": held is not None and held.whole,
+        "agrees": agrees,
+    }
 
 
 def _table(spark: SparkSession, rows: Iterable[Row], schema: pa.Schema) -> DataFrame:

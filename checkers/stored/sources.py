@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from checkers.spark.checkpoint import columns_of, here
+from checkers.spark.checkpoint import collected, columns_of, here
 from checkers.spark.partitions import read_in_one
 from checkers.stored.extents import Extent, extent
 from harness.errors import UnreadableInput
@@ -144,6 +144,11 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
     if len(runs) == 1:
         _EXTENTS[judged] = cache(partial(_extent, runs[0]))
     return {**sources, "runs": judged}
+
+
+def any_unjournaled(s: Sources) -> bool:
+    """True if a stage of any of the runs keeps no journals. If not, what only such stages need is not planned."""
+    return any(row["journaled"] is False for row in collected(s["stages"]))
 
 
 def count_rows(runs: Sequence[StoredRun]) -> int:

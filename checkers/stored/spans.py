@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from checkers.spark.gather import beside
 from checkers.stored.producers import COMPLETE, PREPARED, TRANSACTIONS_TOPIC
-from checkers.stored.sources import Sources
+from checkers.stored.sources import Sources, any_unjournaled
 
 SPAN = ("run", "log_tp", "log_offset")
 """A transaction goes by the place at which the transaction log says that it is complete."""
@@ -38,11 +38,13 @@ def make_spans(
     of = decided.selectExpr(
         *SPAN, "tp as in_tp", "marker_offset", "transactional_id", "producer_id", "decided", "listed"
     )
-    records = (
-        positions.where("marker_offset is not null and commit is null and (found or internal)").join(
-            _shared(s), on=["run", "topic", "about"], how="left"
-        )
-    ).selectExpr(
+    unjournaled = any_unjournaled(s)
+    marked = positions.where("marker_offset is not null and commit is null and (found or internal)")
+    if unjournaled:
+        marked = marked.join(_shared(s), on=["run", "topic", "about"], how="left")
+    else:
+        marked = marked.withColumn("arbitrary", F.lit(False))
+    records = marked.selectExpr(
         "run",
         "tp as in_tp",
         "marker_offset",
@@ -52,7 +54,7 @@ def make_spans(
     united = records.unionByName(_commits(tps, positions), allowMissingColumns=True).unionByName(
         of.select("run", "in_tp", "marker_offset"), allowMissingColumns=True
     )  # with a transaction that wrote nothing
-    return (
+    found = (
         united.join(of, on=["run", "in_tp", "marker_offset"])
         .groupBy(*SPAN)
         .agg(
@@ -63,9 +65,11 @@ def make_spans(
             F.expr("sort_array(collect_list(commit)) as commits"),
         )
         .join(_whole(of), on=[*SPAN], how="left")
-        .join(beside(_reads(s, runs, tps, positions)), on="run", how="left")
         .join(beside(runs.select("run", "journaled")), on="run", how="left")
     )
+    if unjournaled:
+        return found.join(beside(_reads(s, runs, tps, positions)), on="run", how="left")
+    return found.withColumn("reads", F.expr("cast(null as array<int>)"))
 
 
 def marker_counts(s: Sources, tps: DataFrame, states: DataFrame) -> DataFrame:

@@ -66,3 +66,17 @@ def sends_that_the_journals_had_and_the_table_lacks_are_a_gap(h: History) -> Non
     last = h.take(1).op
     h.alter("sends", lambda row: None if row["op"] == last else row)
     h.alter("journals", lambda row: row | {"sends": {"f": 2, "w": 2}.get(row["journal"], 0)})
+
+
+@case(
+    broken=(
+        "the tables replicas and batches do not agree on the leader of x/0",
+        "that its log does not hold",
+    ),
+    not_checked=NOTHING,
+)
+def a_leader_whose_batches_are_said_to_be_a_followers_accuses_nobody(h: History) -> None:
+    plain(h)
+    h.followers = 1
+    x = h.tp["x"]
+    h.alter("batches", lambda row: row | {"leader": False} if row["tp"] == x else row)
