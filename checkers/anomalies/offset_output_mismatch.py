@@ -16,10 +16,9 @@ Evidence: the journal's claims and sends, the fates of records and of offset com
     log of x: 1 at offset 7, abort at offset 8
     log of __consumer_offsets: a->5, commit                                 <- offset-output-mismatch
 
-Without journals: a visible record in a topic that its stages write in transactions is in no transaction. The offsets
-of a transaction cover its inputs from where its group had committed before. An output whose input they do not cover
-is told, and an offset beyond the end of its partition; an input that they cover, and that led to nothing, is
-lost-input.
+Without journals: a visible record is in no transaction, though its topic is written in transactions. Or the offsets of
+a transaction do not cover the input of one of its outputs: they cover its inputs from where its group had committed
+before. Or an offset is beyond the end of its partition. An input that is covered and led to nothing is lost-input.
 
 Of an input of which only the last record of a key is judged (`final`), an offset commit outside any transaction that
 goes past it is told, where the topic of that record is written in transactions.

@@ -1,10 +1,10 @@
-"""Phantom: a visible record that nobody announced, that comes from no visible input, or that is not due.
+"""Phantom: a visible record without a cause: no announcement, no visible input, or an input that must not lead to it.
 
 Every process of the run writes down what it is about to send before it sends it, so a visible record
 whose value nobody announced was made by somebody else. And an output names the inputs that it comes
 from: if one of them is aborted, still open at the end, or not there, a consumer acted on what it must
-not have seen. And where the expectation states what inputs must lead to, an output in another topic or slot than
-one of those that its input must lead to is not due.
+not have seen. If the expectation states what each input must lead to, an output in any other topic or slot
+is a phantom as well.
 
 Illegal because an effect without a cause is no effect of this pipeline.
 Evidence: the journals. The values of a journal whose last line is torn, or that has gaps, are not accused, nor the

@@ -53,7 +53,7 @@ SPLIT = f"""(array_contains(records.effect, 'commit') and size(records) > 1
     > size(array_distinct(transform({MARKED}, r -> r.tp))))"""
 """Two records of one partition have different markers, and at least one record is committed."""
 EFFECTS = "array_distinct(concat(records.effect, commits.effect))"
-"""Of a transaction of the transaction log."""
+"""The fates of all records and offset commits of one transaction of the transaction log."""
 UNACKED = """(size(array_distinct(records.effect)) > 1
     and size(array_distinct(transform(filter(records, r -> r.op is not null), r -> r.effect))) <= 1)"""
 """Its records differ, though those that were acknowledged do not: the rule over operations does not find it."""

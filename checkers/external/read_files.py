@@ -20,7 +20,7 @@ from harness.history_files.schema import FAIL, INFO, MICRO, NAMES, OK, OPEN, OPS
 from harness.history_files.url import Url
 
 F_CHARACTERS = 60
-"""Of the name of an operation, in a message."""
+"""A message shows at most so many characters of the name of an operation."""
 FEW = 50_000
 """Operations that are sent to every task, with what they sent, rather than shuffled."""
 

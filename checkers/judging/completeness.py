@@ -99,7 +99,7 @@ def completeness(facts: Facts, run: StoredRun) -> Incomplete:
     for tp, row in sorted(facts.partitions.items()):
         _edges(facts.name(tp), row, found)
     if run.has_log:
-        _logs(facts, promises, found)
+        _logs(facts, run, promises, found)
         internal_logs(facts, run, found)
         transaction_log(facts, promises, found)
         if promises.replicas:
@@ -214,7 +214,7 @@ def _final_reads(facts: Facts, found: Incomplete) -> None:
 
 
 def _not_to_the_end(facts: Facts, tp: int, row: Row) -> str:
-    """What a read-committed read lacks though it met its end; empty: nothing."""
+    """Return what is missing from a read-committed read that met its end, in words; empty if nothing is."""
     name, last = facts.name(tp), facts.partitions[tp].get("last_stable", -1)
     if row["next"] <= last:
         return f"stopped at offset {row['next']} of {name}, whose last visible record is at offset {last}"
@@ -325,10 +325,8 @@ def _contradictions(facts: Facts, found: Incomplete) -> None:
             found.contradicts("replicas", words, "replicas", "batches")
 
 
-def _logs(facts: Facts, promises: Promises, found: Incomplete) -> None:
+def _logs(facts: Facts, run: StoredRun, promises: Promises, found: Incomplete) -> None:
     acknowledged = facts.numbers["acknowledged"]
-    # A program that knows nothing of us may forward the header of its input.
-    journaled = not any(stage.get("journaled") is False for stage in facts.stages)
     if facts.partitions and not any(row["logged"] for row in facts.partitions.values()):
         found.add("replicas", "the table replicas names no leader with a whole log", "replicas", "batches")
     for tp, row in sorted(facts.partitions.items()):
@@ -350,7 +348,7 @@ def _logs(facts: Facts, promises: Promises, found: Incomplete) -> None:
                 f"{row['read_not_in_log']} records of {name} were read that its log does not hold",
                 "batches",
             )
-        if row.get("named_by_some") and journaled:
+        if row.get("named_by_some") and run.journaled:  # other programs may forward the header of their input
             found.add(
                 f"names in {name}",
                 f"{several(row['named_by_some'], 'record')} of {name} came to one reader without the name that others "

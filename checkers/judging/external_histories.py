@@ -38,7 +38,7 @@ NO_OPERATIONS = "there is no operation of a numbered process in it: nothing was 
 NO_READ = "no ok operation was given any record: nothing was read"
 JUDGED = ("send", "poll", "txn")
 KINDS_SHOWN = 6
-"""Of the kinds of operations that were passed over, the most frequent ones."""
+"""A reason names at most so many kinds of operations that were passed over, the most frequent first."""
 KIND_CHARACTERS = 40
 SAME_PLACE = (
     "micro.parquet has two records of one key in the same place (op, polled, n): a row stands twice, or "

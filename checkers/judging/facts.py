@@ -151,8 +151,6 @@ def _of_partition(row: Mapping[str, Any], raw: Tally, counts: Tally) -> dict[str
     found = {} if here is None else {name: here[name] for name in (*POSITIONS, "observed")}
     if (stable := counts.edge(run, "positions", tp, "stable")) is not None:
         found |= {"first_stable": stable[0], "last_stable": stable[1]}
-    if (inputs := counts.edge(run, "positions", tp, "stable_inputs")) is not None:
-        found["last_input"] = inputs[1]
     found["expected"] = 0 if due is None else due["rows"]
     return found if states is None else {**found, "states": states["rows"]}
 
@@ -309,9 +307,7 @@ def _several_topics(t: Tables) -> DataFrame:
 
 def _unknown_journals(t: Tables) -> DataFrame:
     """Journals by which records are named, and of which nothing is here."""
-    stray = t.values.where("send is null").select(
-        "run", F.regexp_extract("value", r"^(.+):\d+:\d+$", 1).alias("journal")
-    )
+    stray = t.values.where("send is null").selectExpr("run", f"{JOURNAL_OF} as journal")
     return (
         stray.where("journal != ''")
         .join(beside(t.journals.select("run", "journal")), on=["run", "journal"], how="left_anti")
@@ -321,8 +317,9 @@ def _unknown_journals(t: Tables) -> DataFrame:
 
 
 def _cut_journals(t: Tables) -> DataFrame:
-    """Journals of processes that did not end, whose last lines are gone: records name their last operation, or a later
-    one, and they announce no such record. See `checkers.anomalies.phantom`.
+    """Journals of killed processes that lost their last lines.
+
+    A visible record names the last operation of the journal, or a later one, and the journal does not announce it.
     """
     return (
         t.values.where("send is null and exists(places, p -> p.visible)")

@@ -1,6 +1,6 @@
 """From stored runs to what the checkers say of them: one Spark job for all of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
@@ -112,34 +112,48 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
             )
             if finding or permitted:
                 anomalies[name] = tell(name, _found(run, checker, name, finding, permitted))
-    if Premise.ONE_CLOCK in run.broken_premises and "dirty-read" not in not_checked:
-        not_checked[BY_TIME] = PREMISES[Premise.ONE_CLOCK]
-    elif run.one_clock_ms is None and "dirty-read" not in not_checked:
-        not_checked[BY_TIME] = Reason("clock-drift", _no_clock(run), BY_TIME)
-    numbers = facts.numbers
-    if "lost-commit" not in not_checked and (reason := _offsets_not_judged(facts, run)):
-        not_checked[BY_COMMITS] = reason
+    not_checked |= _clauses_not_checked(run, facts, not_checked)
     not_checked |= not_looked_into(facts, run, not_checked)
     return Judgement(
         anomalies={name: with_cause(run.run, name, anomalies, brought.caused) for name in anomalies},
         not_checked=not_checked,
         broken={**brought.crashed, **found.reasons, **undecided},
         checked=[name for checker in STORE_CHECKERS for name in checker.anomalies if name not in not_checked],
-        coverage={
-            "inputs": 0 if "inputs" in lacking else facts.total("inputs"),
-            "outputs": facts.total("outputs"),
-            **{
-                name: numbers[name] + (0 if run.journaled else numbers[f"log_{name}"])
-                for name in ("committed", "aborted")
-            },
-            "fenced": numbers["fenced"],
-            **{key: count for key, count in facts.counted_for_goals().items() if key in run.goals},
-        },
+        coverage=_coverage(run, facts, lacking),
         stats={
-            name: numbers[name] for name in ("ops", "ok", "fail", "info", *(f"info_{end}" for end in ENDS))
+            name: facts.numbers[name]
+            for name in ("ops", "ok", "fail", "info", *(f"info_{end}" for end in ENDS))
         },
         unsettled=unsettled(run.run, brought.findings),
     )
+
+
+def _clauses_not_checked(run: StoredRun, facts: Facts, not_checked: Collection[str]) -> dict[str, Reason]:
+    """The single clauses of checks that had no evidence, of checks that were made."""
+    found: dict[str, Reason] = {}
+    if run.one_clock_ms is None and "dirty-read" not in not_checked:
+        apart = Premise.ONE_CLOCK in run.broken_premises
+        found[BY_TIME] = (
+            PREMISES[Premise.ONE_CLOCK] if apart else Reason("clock-drift", _no_clock(run), BY_TIME)
+        )
+    if "lost-commit" not in not_checked and (reason := _offsets_not_judged(facts, run)):
+        found[BY_COMMITS] = reason
+    return found
+
+
+def _coverage(run: StoredRun, facts: Facts, lacking: Collection[str]) -> dict[str, int]:
+    """How much the run has shown. Without journals the transaction log says what was committed."""
+    numbers = facts.numbers
+    ended = {name: numbers[name] for name in ("committed", "aborted")}
+    if not run.journaled:
+        ended = {name: count + numbers[f"log_{name}"] for name, count in ended.items()}
+    return {
+        "inputs": 0 if "inputs" in lacking else facts.total("inputs"),
+        "outputs": facts.total("outputs"),
+        **ended,
+        "fenced": numbers["fenced"],
+        **{key: count for key, count in facts.counted_for_goals().items() if key in run.goals},
+    }
 
 
 def _offsets_not_judged(facts: Facts, run: StoredRun) -> Reason | None:
@@ -166,7 +180,7 @@ def _no_clock(run: StoredRun) -> str:
         moved = "the run does not say by how much the wall clock moved against the monotonic one"
     else:
         moved = "the run does not say when it began by the wall clock"
-    return f"{moved}, so no delivery was compared with the time of its commit marker"
+    return f"{moved}, so the times of commit markers were compared with nothing"
 
 
 def _found(

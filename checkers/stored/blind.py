@@ -11,10 +11,8 @@ from pyspark.sql import functions as F
 
 from checkers.spark.gather import beside
 from checkers.stored.sources import Sources, StoredRun
+from checkers.stored.values import JOURNAL_OF
 from harness.history import Role
-
-JOURNAL = r"^(.+):\d+:\d+$"
-"""In the name of a value: who sent it."""
 
 
 def blinded(s: Sources, runs: Sequence[StoredRun]) -> Sources:
@@ -76,7 +74,7 @@ def _unnamed(table: DataFrame, workers: DataFrame) -> DataFrame:
     named = workers.selectExpr("run", "journal as sender", "true as hidden")
     columns = [f"if(hidden, null, {name}) as {name}" if name == "value" else name for name in table.columns]
     return (
-        table.select("*", F.regexp_extract("value", JOURNAL, 1).alias("sender"))
+        table.select("*", F.expr(JOURNAL_OF).alias("sender"))
         .join(beside(named), on=["run", "sender"], how="left")
         .selectExpr(*columns)
     )

@@ -47,9 +47,8 @@ class StoreReader:
         self._control.tell(ready=True)
         ends = {partition_key(table, 0): self._read(table) for table in self._tables}
         self._parts.finish()
-        for (
-            level
-        ) in Isolation:  # a store has no aborted rows: both are the same, but one states what is expected
+        # A store has no aborted rows, so both levels read the same. One of them states what is expected.
+        for level in Isolation:
             said = ends if level is Isolation.READ_UNCOMMITTED else _without_expected(ends)
             self._journal.write(EndsRead(level.value, said))
         self._control.tell(reached=len(ends))

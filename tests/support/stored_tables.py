@@ -28,6 +28,21 @@ def make_tables(history: History) -> dict[str, list[Row]]:
     _log_transactions(history)
     _final_reads(history)
     rows = history.rows
+    for row in (*rows["sends"], *rows["expected"]):
+        row["topic"] = home(history, row["topic"])[0]
+    _describe(history)
+    for table, change in history.alterations:
+        rows[table] = [bent for row in rows[table] if (bent := change(dict(row))) is not None]
+    _clean(rows)
+    bent_tables = {table for table, _ in history.alterations}
+    if "ends" not in bent_tables and bent_tables & {"polls", "records"}:
+        _count_reads(rows)
+    return rows
+
+
+def _describe(history: History) -> None:
+    """The tables that say what the run consists of."""
+    rows = history.rows
     rows["partitions"] = [
         {
             "tp": tp,
@@ -49,8 +64,6 @@ def make_tables(history: History) -> dict[str, list[Row]]:
         }
         for topic in dict.fromkeys(home(history, one)[0] for one in history.inputs)
     ]
-    for row in (*rows["sends"], *rows["expected"]):
-        row["topic"] = home(history, row["topic"])[0]
     rows["journals"] = [
         {
             "pid": 1,
@@ -75,13 +88,6 @@ def make_tables(history: History) -> dict[str, list[Row]]:
         }
         for topic in history.inputs
     ] + rows["assignments"]
-    for table, change in history.alterations:
-        rows[table] = [bent for row in rows[table] if (bent := change(dict(row))) is not None]
-    _clean(rows)
-    bent_tables = {table for table, _ in history.alterations}
-    if "ends" not in bent_tables and bent_tables & {"polls", "records"}:
-        _count_reads(rows)
-    return rows
 
 
 def _log_transactions(history: History) -> None:

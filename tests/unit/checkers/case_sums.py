@@ -134,3 +134,24 @@ def without_logs_the_last_sum_that_was_read_counts(h: History) -> None:
 def without_logs_a_right_sum_is_right(h: History) -> None:
     _fed(h)
     h.put("y", None, key="k", state=7)
+
+
+def _compacted(h: History) -> None:
+    y = h.tp["y"]
+    h.alter("partitions", lambda row: row | {"compacted": True} if row["tp"] == y else row)
+
+
+@case()
+def a_topic_of_sums_needs_no_more_than_the_last_record_of_each_key(h: History) -> None:
+    _fed(h)
+    h.put("y", None, key="k", state=7)
+    _compacted(h)
+
+
+@case(broken=("y/0 is compacted",))
+def a_topic_of_sums_and_outputs_that_was_compacted_is_a_gap(h: History) -> None:
+    h.expects = "xy"
+    h.feed(1)
+    h.adds(0, "k", 0)
+    h.take(0, gives="xy")
+    _compacted(h)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.anomalies.offset_output_mismatch import OUTSIDE
+from checkers.anomalies.offset_output_mismatch import IN_NO_TRANSACTION, OUTSIDE
 from checkers.judging.silent import BY_MARKERS, BY_OFFSETS, CONTENTS
 from checkers.judging.stored_runs import StoredRun, judge
 from checkers.judging.telling import tell
@@ -183,3 +183,33 @@ def test_offsets_are_compared_where_last_records_alone_are_judged(
     ]
     told = judge(spark, runs)
     assert [BY_OFFSETS in told[run].not_checked for run in range(len(drawn))] == [False, True]
+
+
+def test_a_plain_record_where_stages_write_in_transactions_is_a_mismatch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    history = History()
+    history.feed(1)
+    history.take(0)
+    history.put("y", None)
+    whole(history)
+    folder = write(tmp_path / "runs", [(1, history), (2, history)], log=True)
+    topics = {1: frozenset({"x", "y"}), 2: frozenset({"x"})}
+    told = judge(
+        spark,
+        [
+            StoredRun(
+                run, folder, WALL_MS, unjournaled=True, blind=True, had_log=True, transactional_topics=of
+            )
+            for run, of in topics.items()
+        ],
+    )
+    mismatches = {run: one.anomalies.get("offset-output-mismatch") for run, one in told.items()}
+    assert mismatches[2] is None and mismatches[1] is not None
+    (example,) = mismatches[1].examples
+    assert (example["record"]["topic"], example["why"]) == ("y", IN_NO_TRANSACTION)
+
+
+def test_transactions_whose_markers_cannot_be_paired_are_counted(judged: dict[str, Judgement]) -> None:
+    unpaired = judged[a_marker_that_the_transaction_log_does_not_account_for.__name__]
+    assert unpaired.coverage["committed"] == 2

@@ -44,6 +44,8 @@ def test_a_clean_run_whose_faults_acted_is_valid() -> None:
     ("facts", "code"),
     [
         (Facts(faults=[replace(STRUCK, acted=False)]), "fault-did-not-act"),
+        (Facts(faults=[replace(STRUCK, evidence="")]), "fault-not-proven"),
+        (Facts(faults=[replace(STRUCK, start_s=9.0, end_s=8.0)]), "fault-not-proven"),
         (Facts(faults=[replace(STRUCK, end_s=None)]), "fault-not-healed"),
         (Facts(faults=[]), "faults-not-carried-out"),
         (Facts(faults=[STRUCK], interrupted=True), "interrupted"),

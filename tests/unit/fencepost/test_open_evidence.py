@@ -265,3 +265,42 @@ def test_a_run_that_is_still_going_on_is_not_judged(store: Path, tmp_path: Path)
 def test_an_empty_path_is_not_the_folder_where_we_are() -> None:
     (given,) = expand("")
     assert given.error == "a path is empty: name a stored run, a store, or a file of a history"
+
+
+def _bend(path: Path, change: Callable[[dict[str, object]], dict[str, object] | None]) -> None:
+    """Change the rows of a table; None takes one away."""
+    table = pq.read_table(path)
+    rows = [bent for row in table.to_pylist() if (bent := change(row)) is not None]
+    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
+
+
+def _returns_before_its_call(row: dict[str, object]) -> dict[str, object]:
+    return row | {"return_ns": -1}
+
+
+def test_operations_that_return_before_their_call_are_a_contradiction(store: Path) -> None:
+    assert not [one for one in open_evidence("it", store).incomplete if "returned before" in one]
+    _bend(store / "history" / "ops.parquet", _returns_before_its_call)
+    assert [one for one in open_evidence("it", store).incomplete if "returned before" in one]
+
+
+def test_a_replica_of_an_internal_topic_that_is_missing_is_a_contradiction(store: Path) -> None:
+    plan = store / "test.toml"
+    promises = 'replicas = true\nwitness = "segments"\ninternal_logs = ["__consumer_offsets"]'
+    plan.write_text(f"{plan.read_text()}\n[run.promises]\n{promises}\n")
+    history = History()
+    history.followers = 2
+    history.homes["o"] = ("__consumer_offsets", 1)
+    history.topics.append("o")
+    history.tp["o"], history.entries["o"] = len(history.tp), []
+    history.feed(2)
+    history.take(0, 1)
+    write(store, [(7, history)], log=True)
+    Facts(rows=rows_of(store)).save(store / "facts.json")
+    said = "replicas of __consumer_offsets"
+    assert not [one for one in open_evidence("it", store).incomplete if said in one]
+    gone = (history.tp["o"], 3)
+    path = store / "log" / "replicas.parquet"
+    _bend(path, lambda row: None if (row["tp"], row["broker"]) == gone else row)
+    Facts(rows=rows_of(store)).save(store / "facts.json")
+    assert [one for one in open_evidence("it", store).incomplete if said in one]
