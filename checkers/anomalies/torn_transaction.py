@@ -34,7 +34,7 @@ from checkers.external.tables import ExternalTables
 from checkers.findings.build import SHOWN, SPAN_OPS, finding, operation, place, record, span
 from checkers.findings.rules import Rule
 from checkers.findings.told import Told
-from checkers.stored.spans import OPS
+from checkers.stored.spans import parts_of_operations
 from checkers.stored.tables import Tables
 from harness.telling.example import FATES, Example, fate, named_place
 from harness.telling.words import listed, printable
@@ -107,13 +107,11 @@ RULES = (
 
 def torn_transaction(t: Tables) -> DataFrame:
     """One row for each operation whose records and offset commits belong to several transactions of the log."""
-    parts = t.spans.where("journaled").selectExpr(
-        *("run", "log_tp", "log_offset", "decided"),
-        f"explode({OPS}) as op",
-        "array_distinct(concat(records.tp, commits.log_tp)) as tps",
-    )
     found = (
-        parts.groupBy("run", "op")
+        parts_of_operations(t.operations, t.markers)
+        .groupBy("run", "op", "log_tp", "log_offset")
+        .agg(F.expr("any_value(decided) as decided"), F.expr("collect_set(tp) as tps"))
+        .groupBy("run", "op")
         .agg(
             F.expr("count(1) as transactions"),
             F.expr("array_sort(collect_set(decided)) as decided"),

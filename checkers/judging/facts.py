@@ -19,7 +19,7 @@ from checkers.spark.gather import beside
 from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.producers import COMPLETE
 from checkers.stored.sources import Sources
-from checkers.stored.spans import FROM_THE_START, OPS, marker_counts
+from checkers.stored.spans import FROM_THE_START, marker_counts, merged
 from checkers.stored.tables import Tables
 from checkers.stored.tally import Counted, Row, Tally
 from checkers.stored.values import CUT, JOURNAL_OF, OPERATION_OF
@@ -88,10 +88,9 @@ SPANS = {
     "spans_committed": "decided = 'commit'",
     "spans_whole": "whole",
     "spans_compared": "size(reads) > 0 and exists(records, r -> size(r.inputs) > 0)",
-    "merged": f"journaled and size({OPS}) > 1",
 }
 """What is counted of the transactions of the transaction log. spans_whole: it is known which markers are theirs;
-spans_compared: an output is joined to an input; merged: several operations wrote into one."""
+spans_compared: an output is joined to an input."""
 _ENDED = "size(before.tps) > 0 and state"
 STATES = {
     "timed_out": TIMED_OUT,
@@ -185,7 +184,7 @@ def _joined(s: Sources, t: Tables, counts: Tally) -> list[DataFrame]:
         parts.append(_rows(_several_topics(t), "shapes"))
     if counts.there("values", "stray"):
         parts += [_rows(_unknown_journals(t), "values"), _rows(_cut_journals(t), "cut")]
-    parts.append(_rows(_unknown_markers(s, t), "markers"))
+    parts += [_rows(_unknown_markers(s, t), "markers"), _rows(merged(t.operations, t.markers), "merged")]
     if not t.in_order:
         parts.append(_rows(_disorder(s), "disorder"))
     if any(row["journaled"] is False for row in t.facts["stage"]):

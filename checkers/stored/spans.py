@@ -17,27 +17,47 @@ SPAN = ("run", "log_tp", "log_offset")
 """A transaction goes by the place at which the transaction log says that it is complete."""
 FROM_THE_START = "(internal or log_start = 0)"
 """All that the run wrote is there. An internal topic begins where the run found it, on a cluster that others use."""
-OPS = "array_distinct(array_compact(concat(records.op, commits.op)))"
-"""Of a row of `spans`: the operations that wrote its records and offset commits. More than one is a contradiction."""
 NTH = "partition by run, tp, producer_id"
 EARLIER = "(partition by run, group, tp order by log_offset rows between unbounded preceding and 1 preceding)"
 
 
-def make_spans(
-    s: Sources, runs: DataFrame, tps: DataFrame, states: DataFrame, positions: DataFrame
-) -> DataFrame:
-    """run, journaled (of the run); log_tp, log_offset (of its completion); transactional_id, producer_id, decided
-    (commit, abort); whole (the marker in each of its partitions is known; null: it is not); records [tp, offset,
-    topic, effect, slot, inputs, arbitrary (it may be of another input: several are alike), op (its operation; null:
-    it was not acknowledged)]; commits [tp, committed, first (up to where the group had committed before), end (of the
-    log of that partition; null: it is not here), group, log_tp, log_offset, effect, op]; of the run: reads [tp] (of
-    the stages that commit for a group; null: none does, or offset commits are gone).
+def make_markers(s: Sources, tps: DataFrame, states: DataFrame) -> DataFrame:
+    """The markers whose transaction is known: run, tp, marker_offset, producer_id, marker (commit, abort); of the
+    transaction: log_tp, log_offset (of its completion), transactional_id, decided (commit, abort), listed (how many
+    partitions the transaction log lists in it).
     """
-    completions = _completions(tps, states)
-    decided = _paired(_markers(s, tps), completions)
-    of = decided.selectExpr(
-        *SPAN, "tp as in_tp", "marker_offset", "transactional_id", "producer_id", "decided", "listed"
+    return _paired(_markers(s, tps), _completions(tps, states)).select(
+        *("run", "tp", "marker_offset", "producer_id", "marker"),
+        *("log_tp", "log_offset", "transactional_id", "decided", "listed"),
     )
+
+
+def make_ends(markers: DataFrame, runs: DataFrame) -> DataFrame:
+    """The rows of `markers` that `spans` is made of, and journaled (of the run).
+
+    A run without journals needs every transaction. A run with journals needs those that have a marker which
+    contradicts the transaction log: `torn-transaction` finds the rest by operations.
+    """
+    contradicted = markers.where("marker != decided").select(*SPAN).distinct()
+    return (
+        markers.join(beside(runs.select("run", "journaled")), on="run", how="left")
+        .join(contradicted.selectExpr("*", "true as contradicted"), on=[*SPAN], how="left")
+        .where("not journaled or contradicted")
+        .drop("contradicted")
+    )
+
+
+def make_spans(
+    s: Sources, runs: DataFrame, tps: DataFrame, ends: DataFrame, positions: DataFrame
+) -> DataFrame:
+    """The transactions of `ends`: run, journaled (of the run); log_tp, log_offset (of its completion);
+    transactional_id, producer_id, decided (commit, abort); whole (the marker in each of its partitions is known; null:
+    it is not); records [tp, offset, topic, effect, slot, inputs, arbitrary (it may be of another input: several are
+    alike), op (its operation; null: it was not acknowledged)]; commits [tp, committed, first (up to where the group
+    had committed before), end (of the log of that partition; null: it is not here), group, log_tp, log_offset, effect,
+    op]; of the run: reads [tp] (of the stages that commit for a group; null: none does, or offset commits are gone).
+    """
+    of = ends.withColumnRenamed("tp", "in_tp")
     unjournaled = any_unjournaled(s)
     marked = positions.where("marker_offset is not null and commit is null and (found or internal)")
     if unjournaled:
@@ -58,6 +78,7 @@ def make_spans(
         united.join(of, on=["run", "in_tp", "marker_offset"])
         .groupBy(*SPAN)
         .agg(
+            F.expr("any_value(journaled) as journaled"),
             F.expr("any_value(transactional_id) as transactional_id"),
             F.expr("any_value(producer_id) as producer_id"),
             F.expr("any_value(decided) as decided"),
@@ -65,11 +86,36 @@ def make_spans(
             F.expr("sort_array(collect_list(commit)) as commits"),
         )
         .join(_whole(of), on=[*SPAN], how="left")
-        .join(beside(runs.select("run", "journaled")), on="run", how="left")
     )
     if unjournaled:
         return found.join(beside(_reads(s, runs, tps, positions)), on="run", how="left")
     return found.withColumn("reads", F.expr("cast(null as array<int>)"))
+
+
+def parts_of_operations(operations: DataFrame, markers: DataFrame) -> DataFrame:
+    """By operation and partition: run, op, tp; log_tp, log_offset, decided (of the transaction in the log)."""
+    places = (
+        "array_distinct(concat(transform(records, r -> struct(r.tp as tp, r.marker_offset as marker_offset)), "
+        "transform(commits, c -> struct(c.log_tp as tp, c.marker_offset as marker_offset))))"
+    )
+    return (
+        operations.selectExpr("run", "op", f"inline({places})")
+        .where("marker_offset is not null")
+        .join(markers, on=["run", "tp", "marker_offset"])
+        .select("run", "op", "tp", *SPAN[1:], "decided")
+    )
+
+
+def merged(operations: DataFrame, markers: DataFrame) -> DataFrame:
+    """By run: merged, the number of its transactions in the log to which several operations wrote."""
+    return (
+        parts_of_operations(operations, markers)
+        .groupBy(*SPAN)
+        .agg(F.expr("count(distinct op) as ops"))
+        .where("ops > 1")
+        .groupBy("run")
+        .agg(F.expr("count(1) as merged"))
+    )
 
 
 def marker_counts(s: Sources, tps: DataFrame, states: DataFrame) -> DataFrame:
@@ -107,9 +153,9 @@ def _shared(s: Sources) -> DataFrame:
 def _paired(markers: DataFrame, completions: DataFrame) -> DataFrame:
     """Markers with the transactions that they are of: by all markers, or by those that repeat no other."""
     by = ["run", "tp", "producer_id", "n", "many"]
-    named = markers.select("run", "tp", "producer_id", "marker_offset", "n", "many")
+    named = markers.select("run", "tp", "producer_id", "marker_offset", "marker", "n", "many")
     fewer = markers.where("not again and many != many_own").selectExpr(
-        *("run", "tp", "producer_id", "marker_offset", "n_own as n", "many_own as many")
+        *("run", "tp", "producer_id", "marker_offset", "marker", "n_own as n", "many_own as many")
     )
     return named.unionByName(fewer).join(completions, on=by)
 
@@ -125,8 +171,9 @@ def _whole(of: DataFrame) -> DataFrame:
 
 
 def _markers(s: Sources, tps: DataFrame) -> DataFrame:
-    """run, tp, producer_id, marker_offset; n (the how-many-th of it in its partition), many (how many it has); again
-    (it says what the producer's entry before it said); n_own, many_own: the same of those that do not.
+    """run, tp, producer_id, marker_offset, marker; n (its number in the partition, from 1),
+    many (how many there are); again (the producer's entry before it is the same marker); n_own, many_own: n and many
+    without markers that repeat the one before.
     """
     here = tps.where(f"logged and {FROM_THE_START} and topic != '{TRANSACTIONS_TOPIC}'").select("run", "tp")
     before = f"lag(struct(marker, epoch)) over ({NTH} order by base_offset)"
@@ -137,7 +184,7 @@ def _markers(s: Sources, tps: DataFrame) -> DataFrame:
         .selectExpr("*", f"coalesce({before} = struct(marker, epoch), false) as again")
         .where("control and marker is not null")
         .selectExpr(
-            *("run", "tp", "producer_id", "base_offset as marker_offset", "again"),
+            *("run", "tp", "producer_id", "base_offset as marker_offset", "marker", "again"),
             f"row_number() over ({NTH} order by base_offset) as n",
             f"count(1) over ({NTH}) as many",
             f"count_if(not again) over ({NTH} order by base_offset) as n_own",

@@ -15,6 +15,7 @@ apart; it makes no shuffle of its own unless it must.
 `operations`  by run and op: the operation, the fates of its records, its offset commits, its claims
 `inputs`      by run, tp and offset of an input: what it must lead to, and what it led to
 `groups`      by run, group and tp: the first position and the last committed offset
+`markers`     by run, tp and offset of a marker: its transaction in the transaction log
 `spans`       by run and transaction of the transaction log: its records and offset commits, by markers
 `inits`       the initialisations of transactional ids
 `losses`      the moments at which partitions were taken from a worker
@@ -36,7 +37,7 @@ from checkers.stored.positions import make_deliveries, make_positions, make_susp
 from checkers.stored.producers import make_batches, make_states
 from checkers.stored.small import Small, make_small
 from checkers.stored.sources import Sources
-from checkers.stored.spans import make_spans
+from checkers.stored.spans import make_ends, make_markers, make_spans
 from checkers.stored.tally import Row, Tally
 from checkers.stored.values import make_values
 from harness.history import Outcome
@@ -69,6 +70,7 @@ class Tables:
     ranges: DataFrame
     inits: DataFrame
     losses: DataFrame
+    markers: DataFrame
     spans: DataFrame
     journals: DataFrame
     polls: DataFrame  # as recorded: to be joined with a few records that are suspected
@@ -103,6 +105,7 @@ def making_tables(sources: Sources, small: Small | None = None) -> Iterator[Tabl
         coming: dict[str, Any] = {}  # futures: see `Tables`
         coming["batches"] = batches = begin(keep, make_batches, sources, tps, runs)
         coming["states"] = states = begin(keep, make_states, sources, runs)
+        coming["markers"] = markers = begin(keep, make_markers, sources, tps, states)
         points = begin(keep, make_points, sources, tps)
         coming["positions"] = positions = begin(keep, make_positions, sources, tps, batches)
         coming["values"] = values = begin(keep, make_values, sources, positions)
@@ -115,7 +118,8 @@ def making_tables(sources: Sources, small: Small | None = None) -> Iterator[Tabl
         coming["moves"] = moves = begin(keep_or_bring, make_moves, sources, points, positions, operations)
         coming["groups"] = begin(brought, make_groups, sources, runs, tps, positions, operations)
         coming["ranges"] = begin(keep, make_ranges, operations, moves)
-        coming["spans"] = begin(keep, make_spans, sources, runs, tps, states, positions)
+        ends = begin(keep_or_bring, make_ends, markers, runs)
+        coming["spans"] = begin(keep, make_spans, sources, runs, tps, ends, positions)
         yield Tables(
             **vars(known),
             **coming,
