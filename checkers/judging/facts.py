@@ -185,8 +185,7 @@ def _joined(s: Sources, t: Tables, counts: Tally) -> list[DataFrame]:
     if counts.there("values", "stray"):
         parts += [_rows(_unknown_journals(t), "values"), _rows(_cut_journals(t), "cut")]
     parts += [_rows(_unknown_markers(s, t), "markers"), _rows(merged(t.operations, t.markers), "merged")]
-    if not t.in_order:
-        parts.append(_rows(_disorder(s), "disorder"))
+    parts.append(_rows(_disorder(s), "disorder"))
     if any(row["journaled"] is False for row in t.facts["stage"]):
         parts += [_rows(_here(t), "spans"), _rows(_left(s, t), "left")]
     return parts

@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.spark.checkpoint import collected
 from checkers.stored.sources import Sources, columns
 from checkers.stored.tally import NO_TP, Row, Tally, added_up
-from harness.history import Role
 
 
 @dataclass(frozen=True)
@@ -141,30 +139,6 @@ def read_held(s: Sources) -> dict[tuple[int, int, int], Held]:
             held.records += row["count_sum"]
             held.offsets += row["offsets_sum"]
     return found
-
-
-def given_in_order(s: Sources) -> bool:
-    """True if the rows of `polls` show by their own order that the final readers were given each partition in order.
-
-    Tables are written in that order. False proves nothing: then the rows have to be sorted.
-    """
-    last: dict[tuple[int, int], tuple[int, int, int]] = {}
-    for part in columns(s["polls"], ["run", "tp", "role", "op", "n", "offset"]):
-        final = part.filter(pc.equal(part["role"], Role.FINAL.value))
-        for tp in pc.unique(final["tp"]).to_pylist():
-            own = final.filter(pc.equal(final["tp"], tp))
-            run, op, n, offset = (own[name].to_numpy() for name in ("run", "op", "n", "offset"))
-            same = run[1:] == run[:-1]
-            later = (op[1:] > op[:-1]) | ((op[1:] == op[:-1]) & (n[1:] > n[:-1]))
-            if not (~same | (later & (offset[1:] > offset[:-1]))).all():
-                return False
-            for at in {0, *(int(one) + 1 for one in np.flatnonzero(~same))}:
-                before = last.get((int(run[at]), tp))
-                if before is not None and not (before[:2] < (op[at], n[at]) and before[2] < offset[at]):
-                    return False
-            for at in {len(run) - 1, *(int(one) for one in np.flatnonzero(~same))}:
-                last[int(run[at]), tp] = int(op[at]), int(n[at]), int(offset[at])
-    return True
 
 
 def _due(s: Sources) -> Kinds:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from checkers.spark.checkpoint import collected, here
 from checkers.stored.partitions import TOPICS, TPS, rows_of_topics, rows_of_tps
-from checkers.stored.raw import Held, count_raw, given_in_order, read_held
+from checkers.stored.raw import Held, count_raw, read_held
 from checkers.stored.runs import JOURNALS, RUNS, rows_of_journals, rows_of_runs
 from checkers.stored.sources import Sources
 from checkers.stored.tally import Row, Tally
@@ -35,7 +35,6 @@ class Small:
     topics: DataFrame
     journals: DataFrame
     replicas: DataFrame
-    in_order: bool  # see `checkers.stored.raw.given_in_order`
     raw: Tally  # what is counted of the recorded tables
     facts: Mapping[str, Sequence[Row]]  # by kind, tables of which each row is a fact of its run
 
@@ -45,10 +44,10 @@ def make_small(sources: Sources) -> Small:
     spark = sources["runs"].sparkSession
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="raw") as pool:
         counting = pool.submit(count_raw, sources)
-        holding, ordering = pool.submit(read_held, sources), pool.submit(given_in_order, sources)
+        holding = pool.submit(read_held, sources)
         recorded = {name: collected(sources[name]) for name in RECORDED}
         stages, ends = recorded["stages"], recorded["ends"]
-        raw, held, in_order = counting.result(), holding.result(), ordering.result()
+        raw, held = counting.result(), holding.result()
     replicas = [
         _replica(one, held.get((one["run"], one["tp"], one["broker"]))) for one in recorded["replicas"]
     ]
@@ -63,7 +62,6 @@ def make_small(sources: Sources) -> Small:
         topics=_table(spark, rows_of_topics(tps, raw), TOPICS),
         journals=_table(spark, journals, JOURNALS),
         replicas=_table(spark, replicas, REPLICAS),
-        in_order=in_order,
         raw=raw,
         facts={
             "partition": tps,

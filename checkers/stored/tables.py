@@ -76,7 +76,6 @@ class Tables:
     polls: DataFrame  # as recorded: to be joined with a few records that are suspected
     headers: DataFrame  # as recorded: every replica's batches
     replicas: DataFrame  # see `checkers.stored.small.REPLICAS`
-    in_order: bool  # see `checkers.stored.raw.given_in_order`
     raw: Tally  # what is counted of the recorded tables
     facts: Mapping[str, Sequence[Row]]  # by kind, small tables of which each row is a fact of its run
 
