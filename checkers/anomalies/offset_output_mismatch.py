@@ -96,7 +96,7 @@ RULES = (
     Rule(
         NAME,
         "positions",
-        where="within_transactions and visible and fate = 'plain' and not sentinel and size(acks) = 0",
+        where="within_transactions and visible and found and fate = 'plain' and not sentinel and size(acks) = 0",
         order=["tp", "offset"],
         detail={"record": record(), "why": f"'{IN_NO_TRANSACTION}'"},
     ),

@@ -56,7 +56,7 @@ OF_JOURNALED: dict[str, Expected] = {
     "move_an_offset_record_back": ({"group-offset-regression"}, {"offset-output-mismatch"}),
     "drop_a_line_of_a_journal": WORKERS,
     "lose_a_sentinel": UNKNOWN,
-    "raise_the_epoch_of_a_batch": ({"epoch-regression"}, set()),
+    "raise_the_epoch_of_a_batch": ({"epoch-regression"}, {"sequence-violation"}),
     "skip_a_sequence_number": ({"sequence-violation"}, set()),
     "complete_with_an_abort_what_was_prepared_to_commit": (
         {"transaction-state-violation", "torn-transaction"},
@@ -104,9 +104,9 @@ OF_LOGS: dict[Callable[[Copy], None], Expected] = {
         {"reprocessed-input", "lost-input"},
         {"offset-output-mismatch", "corrupt", "order-violation"},
     ),
-    outputs.add_a_foreign_output: ({"phantom"}, set()),
-    outputs.add_an_output_of_an_input_that_is_not_there: ({"phantom"}, set()),
-    outputs.add_a_copy_of_an_output: ({"reprocessed-input"}, set()),
+    outputs.add_a_foreign_output: ({"phantom", "offset-output-mismatch"}, set()),
+    outputs.add_an_output_of_an_input_that_is_not_there: ({"phantom", "offset-output-mismatch"}, set()),
+    outputs.add_a_copy_of_an_output: ({"reprocessed-input", "offset-output-mismatch"}, set()),
     transactions.take_away_a_marker_of_outputs: ({"unmarked-partition"}, {"dirty-read"}),
     transactions.take_away_a_marker_of_offsets: ({"unmarked-partition"}, set()),
     transactions.take_away_the_last_marker: (

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from itertools import combinations
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -263,7 +262,7 @@ def _twice(h: History) -> None:
 
 
 def test_a_verdict_does_not_depend_on_the_runs_beside_it(spark: SparkSession, tmp_path: Path) -> None:
-    """Each run is judged alone, with each other one, and with all of them."""
+    """Each run is judged alone, beside a run without journals, and beside all others."""
     runs = []
     for number, change in enumerate((lambda h: None, _torn, _twice, _of_a_program)):
         h = History()
@@ -276,7 +275,7 @@ def test_a_verdict_does_not_depend_on_the_runs_beside_it(spark: SparkSession, tm
         )
     alone = {run.run: judge(spark, [run])[run.run] for run in runs}
     assert [sorted(alone[run.run].anomalies) for run in runs[:2]] == [[], ["torn-transaction"]]
-    for company in (*combinations(runs, 2), runs):
+    for company in (*([run, runs[-1]] for run in runs[:-1]), runs):
         told = judge(spark, company)
         for run in company:
             assert told[run.run] == alone[run.run], [one.run for one in company]

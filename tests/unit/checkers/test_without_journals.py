@@ -185,28 +185,32 @@ def test_offsets_are_compared_where_last_records_alone_are_judged(
     assert [BY_OFFSETS in told[run].not_checked for run in range(len(drawn))] == [False, True]
 
 
-def test_a_plain_record_where_stages_write_in_transactions_is_a_mismatch(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def with_a_plain_record() -> History:
+    """An input, its output in a transaction, and a record of y outside any."""
     history = History()
     history.feed(1)
     history.take(0)
     history.put("y", None)
     whole(history)
-    folder = write(tmp_path / "runs", [(1, history), (2, history)], log=True)
-    topics = {1: frozenset({"x", "y"}), 2: frozenset({"x"})}
-    told = judge(
-        spark,
-        [
-            StoredRun(
-                run, folder, WALL_MS, unjournaled=True, blind=True, had_log=True, transactional_topics=of
-            )
-            for run, of in topics.items()
-        ],
-    )
-    mismatches = {run: one.anomalies.get("offset-output-mismatch") for run, one in told.items()}
-    assert mismatches[2] is None and mismatches[1] is not None
-    (example,) = mismatches[1].examples
+    return history
+
+
+def test_a_plain_record_where_stages_write_in_transactions_is_a_mismatch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    unread = with_a_plain_record()  # it may be the sentinel
+    unread.alter("records", lambda row: None)
+    drawn = [with_a_plain_record(), with_a_plain_record(), unread]
+    folder = write(tmp_path / "runs", list(enumerate(drawn)), log=True)
+    topics = [frozenset({"x", "y"}), frozenset({"x"}), frozenset({"x", "y"})]
+    runs = [
+        StoredRun(run, folder, WALL_MS, unjournaled=True, blind=True, had_log=True, transactional_topics=of)
+        for run, of in enumerate(topics)
+    ]
+    told = judge(spark, runs)
+    found = [told[run.run].anomalies.get("offset-output-mismatch") for run in runs]
+    assert found[0] is not None and found[1:] == [None, None]
+    (example,) = found[0].examples
     assert (example["record"]["topic"], example["why"]) == ("y", IN_NO_TRANSACTION)
 
 
