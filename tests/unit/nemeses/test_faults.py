@@ -21,7 +21,7 @@ from harness.runner.carry_out import CarryingOut, Injected
 from harness.runner.faults import Injection, Target
 from harness.waiting import wait_for
 from harness.witness.request_log import Heard
-from nemeses import brokers, cuts, failover, kill_worker, pause_instance, pause_worker, targets
+from nemeses import brokers, cuts, failover, instances, kill_worker, pause_instance, pause_worker, targets
 from nemeses.registry import NEMESES
 from tests.support.fake_run import FENCED_ZOMBIE, IDLE, WORKS, FakeRun, FakeService, Script, fake_run
 
@@ -58,6 +58,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("STEP_TIMEOUT_S", "TAKE_OVER_TIMEOUT_S", "COME_BACK_TIMEOUT_S"):
         monkeypatch.setattr(pause_worker, name, 0.5)
     monkeypatch.setattr(pause_instance, "COME_BACK_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(instances, "AT_WORK_TIMEOUT_S", 0.5)
 
 
 def carried_out(run: FakeRun, *faults: str) -> Injected:
