@@ -21,14 +21,13 @@ Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024), "lost writes".
 from checkers.findings.build import offsets, operation, records
 from checkers.findings.rules import Rule
 from checkers.findings.told import Told
+from checkers.stored.operations import GONE_OFFSETS
 from harness.telling.example import Example, fate, named_offset, named_record
 from harness.telling.words import listed
 
 UNDONE = "filter(records, r -> r.effect = 'abort')"
 GONE = "filter(records, r -> r.covered and not r.held)"
 OFFSETS = "filter(commits, c -> c.transactional and c.effect = 'abort')"
-GONE_OFFSETS = """filter(claims, c -> array_contains(named_groups, c.group)
-    and not exists(commits, m -> m.tp = c.tp and m.group = c.group))"""
 SOME_UNDONE = "coalesce(array_contains(records.effect, 'abort'), false)"
 SOME_GONE = f"(coalesce(array_contains(records.held, false), false) and size({GONE}) > 0)"
 """Whether there are any: the first part of each costs less than looking at each record."""

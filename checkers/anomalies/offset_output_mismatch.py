@@ -3,8 +3,8 @@
 In one operation an offset commit and an output have different fates (one committed, one
 aborted; an offset commit outside any transaction counts as committed). Or a transaction's output or offset
 commit was written outside it. Or a committed operation's offset
-commit stands at another offset than the inputs that it claims. Or its claim and its outputs name different
-inputs: a visible output names an input outside the claim, or the claim holds a visible input that must lead
+commit is for another offset than the inputs that it claims, or is missing. Or its claim and its outputs name
+different inputs: a visible output names an input outside the claim, or the claim holds a visible input that must lead
 to outputs and, of all that it wrote, nothing names that input. Transactions that hold only offsets, or only
 outputs, are no anomaly.
 
@@ -45,6 +45,7 @@ from checkers.findings.build import (
 from checkers.findings.rules import Rule
 from checkers.findings.told import Told
 from checkers.spark.gather import beside
+from checkers.stored.operations import GONE_OFFSETS
 from checkers.stored.tables import Tables
 from harness.telling.example import Example, fate, named_offset, named_place, named_record
 from harness.telling.words import listed, printable
@@ -63,6 +64,7 @@ MIXED = (
 """An output and an offset commit have different fates."""
 PLAIN_RECORDS = "filter(records, r -> r.plain)"
 PLAIN_COMMITS = "filter(commits, c -> not c.transactional)"
+WITHOUT_OFFSETS = "it was committed, and the offsets of its inputs were not"
 OUTSIDE_ITS_OWN = "part of it was written outside the transaction"
 IN_NO_TRANSACTION = "a record is in no transaction, though its topic is written in transactions"
 NOT_COVERED = "an output comes of an input that the offsets do not cover"
@@ -91,6 +93,19 @@ RULES = (
             "records": records(PLAIN_RECORDS),
             "offsets": offsets(PLAIN_COMMITS),
             "why": f"'{OUTSIDE_ITS_OWN}'",
+        },
+    ),
+    Rule(
+        NAME,
+        "operations",
+        where=f"transactional and told = 'unknown' and settled = 'committed' and size({GONE_OFFSETS}) > 0",
+        order=["op"],
+        ops="array(op)",
+        absence="true",
+        detail={
+            "operation": operation(),
+            "offsets": offsets(GONE_OFFSETS, "next"),
+            "why": f"'{WITHOUT_OFFSETS}'",
         },
     ),
     Rule(
@@ -246,7 +261,8 @@ def offset_output_mismatch(t: Tables) -> DataFrame:
     )
 
 
-def _sentence(e: Example) -> str:
+def _known_sentence(e: Example) -> str | None:
+    """The sentence of the clauses that have one of their own."""
     why = e.rest.get("why")
     if why == OUTSIDE and e.inputs:
         group, told = (
@@ -258,10 +274,20 @@ def _sentence(e: Example) -> str:
         parts = [named_record(part.body) for part in e.records]
         parts += [f"its offset of {named_offset(part.body)}" for part in e.offsets]
         return f"{e.operation} is a transaction, and {listed(parts, 3)} was written outside it"
+    if why == WITHOUT_OFFSETS:
+        gone = listed([named_offset(part.body) for part in e.offsets], 3)
+        return f"{e.operation} was committed, and its offset of {gone} is not in the log of offset commits"
     if why == IN_NO_TRANSACTION:
         return f"{e.record} is in no transaction, though its topic is written in transactions"
     if why == NOT_COVERED and e.records and e.inputs:
         return f"{named_place(e.records[0].body)} comes from {e.input}, whose offset {e.operation} did not commit"
+    return None
+
+
+def _sentence(e: Example) -> str:
+    if (known := _known_sentence(e)) is not None:
+        return known
+    why = e.rest.get("why")
     if why is not None and e.inputs:
         named = f" ({named_record(e.records[0].body)})" if e.records else ""
         return f"in {e.operation} {printable(why, 100)}{named}: {named_place(e.inputs[0].body)}"

@@ -1,8 +1,8 @@
 """Replica divergence: replicas hold different bytes where all must hold the same.
 
 Below its own high watermark, and between its own log start and log end, a replica has another batch than
-another replica, or none: another checksum or leader epoch. A batch that can no longer be read is none. A replica
-is judged up to its last batch that is here; if its log goes on beyond that, the run is unknown.
+another replica, or none: another checksum, leader epoch, length or marker. A batch that can no longer be read is
+none. A replica is judged up to its last batch that is here; if its log goes on beyond that, the run is unknown.
 
 Illegal because what is committed is the same on every replica: after the next failover other records would
 be read at these offsets.
@@ -34,7 +34,7 @@ from harness.telling.words import listed, printable
 
 HOLDS = "one.log_start <= base_offset and last_offset < one.end"
 """Whether a replica must hold the batch."""
-SAME = ("crc", "leader_epoch")
+SAME = ("crc", "leader_epoch", "last_offset", "count", "marker")
 """What must be the same on all of them."""
 
 

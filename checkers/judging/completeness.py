@@ -285,9 +285,9 @@ def _nothing_done(facts: Facts, promises: Promises, found: Incomplete) -> None:
 
 
 def _progress(facts: Facts, run: StoredRun, promises: Promises, found: Incomplete) -> None:
-    """Note the partitions of which a group has committed less than all inputs, though its stage was drained."""
-    if not run.drained:
-        return
+    """Note the partitions of which a group has committed more than there is, or less than all inputs, though its
+    stage was drained.
+    """
     for stage in facts.stages:
         group, free = stage.get("group"), stage["stage"] in promises.free_stages
         if group is None or free or stage.get("positions") not in (None, Positions.GROUP.value):
@@ -295,13 +295,23 @@ def _progress(facts: Facts, run: StoredRun, promises: Promises, found: Incomplet
         for tp, row in sorted(facts.partitions.items()):
             if row["topic"] != stage["in_topic"] or not row.get("stable_inputs"):
                 continue
-            final = facts.progress.get((group, tp))
-            if final is None:
-                found.add(
-                    f"progress of {group} in {facts.name(tp)}",
-                    f"group {group} of stage {stage['stage']} has committed no offset of {facts.name(tp)}, which "
-                    f"holds {several(row['stable_inputs'], 'input')}: it is not known which were processed",
+            name, final, last = facts.name(tp), facts.progress.get((group, tp)), row.get("last_stable", -1)
+            of = f"group {group} of stage {stage['stage']}"
+            words = ""
+            if final is not None and row["logged"] and final > row["log_end"]:
+                words = f"{of} has committed offset {final} of {name}, whose log ends at {row['log_end']}"
+            elif final is None and run.drained:
+                words = (
+                    f"{of} has committed no offset of {name}, which holds {several(row['stable_inputs'], 'input')}: "
+                    "it is not known which were processed"
                 )
+            elif final is not None and final <= last and run.drained:
+                words = (
+                    f"{of} has committed {name} up to offset {final}, and the last input there is at offset {last}, "
+                    "though the stage was said to have taken all of its inputs"
+                )
+            if words:
+                found.add(f"progress of {group} in {name}", words)
 
 
 def _contradictions(facts: Facts, found: Incomplete) -> None:
@@ -314,6 +324,9 @@ def _contradictions(facts: Facts, found: Incomplete) -> None:
             if twice := row.get(column):
                 words = f"the table {table} has {several(twice, 'offset')} of {facts.name(tp)} twice"
                 found.contradicts(table, words, table)
+    if shared := facts.numbers["shared_producers"]:
+        words = f"the table transactions gives {several(shared, 'producer id')} to several transactional ids"
+        found.contradicts("producer ids", words, "transactions")
     for row in facts.replicas:
         if not row["agrees"]:
             words = f"the tables replicas and batches do not agree on the leader of {facts.name(row['tp'])}"
@@ -341,6 +354,12 @@ def _logs(facts: Facts, run: StoredRun, promises: Promises, found: Incomplete) -
                 f"replica {broker} of {name}",
                 f"the log of {name} on broker {broker} cannot be read from offset {end} on, and its high "
                 f"watermark is {'not known' if mark is None else mark}",
+            )
+        if row["holes"] and not row["compacted"]:
+            found.add(
+                f"holes in {name}",
+                f"the leader's log of {name} lacks {several(row['holes'], 'offset')}, though nothing was compacted",
+                "batches",
             )
         if row.get("read_not_in_log"):
             found.add(

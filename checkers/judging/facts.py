@@ -19,7 +19,7 @@ from checkers.spark.gather import beside
 from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.producers import COMPLETE
 from checkers.stored.sources import Sources
-from checkers.stored.spans import FROM_THE_START, marker_counts, merged
+from checkers.stored.spans import FROM_THE_START, marker_counts, merged, shared_producers
 from checkers.stored.tables import Tables
 from checkers.stored.tally import Counted, Row, Tally
 from checkers.stored.values import CUT, JOURNAL_OF, OPERATION_OF
@@ -185,7 +185,7 @@ def _joined(s: Sources, t: Tables, counts: Tally) -> list[DataFrame]:
     if counts.there("values", "stray"):
         parts += [_rows(_unknown_journals(t), "values"), _rows(_cut_journals(t), "cut")]
     parts += [_rows(_unknown_markers(s, t), "markers"), _rows(merged(t.operations, t.markers), "merged")]
-    parts.append(_rows(_disorder(s), "disorder"))
+    parts += [_rows(shared_producers(t.states), "producers"), _rows(_disorder(s), "disorder")]
     if any(row["journaled"] is False for row in t.facts["stage"]):
         parts += [_rows(_here(t), "spans"), _rows(_left(s, t), "left")]
     return parts

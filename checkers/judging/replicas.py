@@ -14,13 +14,14 @@ def replicas(facts: Facts, found: Incomplete) -> None:
     A damaged replica is noted by `checkers.judging.completeness`.
     """
     marks: dict[int, int] = {}
+    starts = {row["tp"]: row.get("log_start", 0) for row in facts.replicas if row["leader"]}
     topics: dict[int, set[str]] = defaultdict(set)
     for row in facts.replicas:
         marks[row["tp"]] = max(row.get("high_watermark", 0), marks.get(row["tp"], 0))
         topics[row["tp"]].add(str(row.get("topic_id")))
     gaps: dict[tuple[str, int], list[str]] = defaultdict(list)
     for row in sorted(facts.replicas, key=lambda one: (one["tp"], one["broker"])):
-        if row.get("damaged") is None and (gap := _gap(facts.name(row["tp"]), row, marks)):
+        if row.get("damaged") is None and (gap := _gap(facts.name(row["tp"]), row, marks, starts)):
             kind, words = gap
             gaps[kind, row["broker"]].append(words)
     for (kind, broker), all_words in gaps.items():
@@ -34,7 +35,7 @@ def replicas(facts: Facts, found: Incomplete) -> None:
             found.add(f"topic id of {facts.name(tp)}", words, "replicas")
 
 
-def _gap(name: str, row: Row, marks: Mapping[int, int]) -> tuple[str, str] | None:
+def _gap(name: str, row: Row, marks: Mapping[int, int], starts: Mapping[int, int]) -> tuple[str, str] | None:
     """The kind of gap in one replica, and a sentence on it; None: it is whole."""
     start, end, reached = row.get("log_start", 0), row.get("log_end"), row.get("reached", 0)
     if row.get("high_watermark") is None:
@@ -44,7 +45,9 @@ def _gap(name: str, row: Row, marks: Mapping[int, int]) -> tuple[str, str] | Non
             "batches",
             f"the replica of {name} has batches up to offset {reached}, and its log ends at {end}",
         )
-    if not row["leader"] and end < marks[row["tp"]]:
+    if start > (leaders := starts.get(row["tp"], start)):
+        return "log starts", f"the replica of {name} begins at offset {start}, and its leader's at {leaders}"
+    if end < marks[row["tp"]]:
         return (
             "log ends",
             f"the replica of {name} ends at offset {end}, below the high watermark {marks[row['tp']]}",

@@ -25,6 +25,9 @@ its offset commits in their log.
 """
 
 
+GONE_OFFSETS = """filter(claims, c -> array_contains(named_groups, c.group)
+    and not exists(commits, m -> m.tp = c.tp and m.group = c.group))"""
+"""The claims whose offset commit is gone, where that can be known."""
 OF_RUN = ("commits_logged", "named_groups", "healed_ns", "longest_ms", "session_ms", "wall_ms")
 """What rules over operations need to know of their run."""
 

@@ -129,18 +129,22 @@ OF_A_LOG = ("log_start", "log_end", "high_watermark")
 def _log(replicas: Iterable[Row]) -> Row:
     """How far the log of the one leader goes, and a follower that cannot be read to the end."""
     leaders: list[Row] = [
-        {"logged": one["damaged"] is None, **_part(one, OF_A_LOG), "whole": one.get("whole", False)}
+        {"logged": one["damaged"] is None, **_part(one, OF_A_LOG), **_held(one)}
         for one in replicas
         if one["leader"]
     ]
     followers = [one for one in replicas if not one["leader"]]
     short = [_part(one, ("broker", "log_end", "high_watermark")) for one in followers if _is_short(one)]
-    log = min(leaders or [{"logged": False, **dict.fromkeys(OF_A_LOG), "whole": False}], key=_order)
+    log = min(leaders or [{"logged": False, **dict.fromkeys(OF_A_LOG), **_held({})}], key=_order)
     return {
         **log,
         "followers": len(followers),
         "unreadable": min(short, key=_order, default=None),
     }
+
+
+def _held(replica: Row) -> Row:
+    return {"whole": replica.get("whole", False), "holes": replica.get("holes", 0)}
 
 
 def _is_short(replica: Row) -> bool:

@@ -26,9 +26,16 @@ def make_markers(s: Sources, tps: DataFrame, states: DataFrame) -> DataFrame:
     transaction: log_tp, log_offset (of its completion), transactional_id, decided (commit, abort), listed (how many
     partitions the transaction log lists in it).
     """
-    return _paired(_markers(s, tps), _completions(tps, states)).select(
-        *("run", "tp", "marker_offset", "producer_id", "marker"),
-        *("log_tp", "log_offset", "transactional_id", "decided", "listed"),
+    # With markers that repeat the one before, equal numbers may be a coincidence: then no difference is proof.
+    doubtful = f"bool_or(marker != decided and not sure) over ({NTH})"
+    return (
+        _paired(_markers(s, tps), _completions(tps, states))
+        .selectExpr("*", f"{doubtful} as doubtful")
+        .where("not doubtful")
+        .select(
+            *("run", "tp", "marker_offset", "producer_id", "marker"),
+            *("log_tp", "log_offset", "transactional_id", "decided", "listed"),
+        )
     )
 
 
@@ -106,6 +113,18 @@ def parts_of_operations(operations: DataFrame, markers: DataFrame) -> DataFrame:
     )
 
 
+def shared_producers(states: DataFrame) -> DataFrame:
+    """By run: shared_producers, the number of producer ids that belong to several transactional ids."""
+    return (
+        states.where("producer_id >= 0")
+        .groupBy("run", "producer_id")
+        .agg(F.expr("count(distinct transactional_id) as ids"))
+        .where("ids > 1")
+        .groupBy("run")
+        .agg(F.expr("count(1) as shared_producers"))
+    )
+
+
 def merged(operations: DataFrame, markers: DataFrame) -> DataFrame:
     """By run: merged, the number of its transactions in the log to which several operations wrote."""
     return (
@@ -153,9 +172,20 @@ def _shared(s: Sources) -> DataFrame:
 def _paired(markers: DataFrame, completions: DataFrame) -> DataFrame:
     """Markers with the transactions that they are of: by all markers, or by those that repeat no other."""
     by = ["run", "tp", "producer_id", "n", "many"]
-    named = markers.select("run", "tp", "producer_id", "marker_offset", "marker", "n", "many")
+    named = markers.selectExpr(
+        *("run", "tp", "producer_id", "marker_offset", "marker", "n", "many", "many = many_own as sure")
+    )
     fewer = markers.where("not again and many != many_own").selectExpr(
-        *("run", "tp", "producer_id", "marker_offset", "marker", "n_own as n", "many_own as many")
+        *(
+            "run",
+            "tp",
+            "producer_id",
+            "marker_offset",
+            "marker",
+            "n_own as n",
+            "many_own as many",
+            "true as sure",
+        )
     )
     return named.unionByName(fewer).join(completions, on=by)
 

@@ -80,3 +80,24 @@ def a_leader_whose_batches_are_said_to_be_a_followers_accuses_nobody(h: History)
     h.followers = 1
     x = h.tp["x"]
     h.alter("batches", lambda row: row | {"leader": False} if row["tp"] == x else row)
+
+
+@case(
+    broken=("the table transactions gives 1 producer id to several transactional ids",), not_checked=NOTHING
+)
+def a_producer_id_of_two_transactional_ids_is_a_contradiction(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.take(1)
+    h.alter("transactions", lambda row: row | {"transactional_id": "zz"} if row["log_offset"] >= 3 else row)
+
+
+@case(broken=("the leader's log of x/0 lacks 2 offsets, though nothing was compacted",))
+def a_hole_in_a_log_that_was_not_compacted_is_a_gap(h: History) -> None:
+    h.feed(1)
+    h.put("x", None, 9)
+    h.mark("x", 9, "abort")
+    h.take(0)
+    gone = {(h.tp["x"], 0), (h.tp["x"], 1)}
+    h.alter("batches", lambda row: None if (row["tp"], row["base_offset"]) in gone else row)
+    h.alter("records", lambda row: None if (row["tp"], row["offset"]) in gone else row)

@@ -52,3 +52,48 @@ def a_drained_stage_whose_group_committed_nothing_is_unknown(h: History) -> None
 def a_drained_stage_whose_group_committed_its_inputs_is_known(h: History) -> None:
     plain(h)
     h.drained = True
+
+
+@case(
+    broken=("group g of stage s has committed a/0 up to offset 1, and the last input there is at offset 2",)
+)
+def a_drained_stage_that_left_inputs_is_unknown(h: History) -> None:
+    h.feed(3)
+    h.take(0)
+    h.drained = True
+
+
+@case(broken=("group g of stage s has committed offset 100 of a/0, whose log ends at 3",))
+def an_offset_beyond_the_end_of_its_partition_is_unknown(h: History) -> None:
+    h.feed(2)
+    h.take(0)
+    h.take(1)
+    h.offset(100)
+
+
+def _uncompacted(h: History) -> None:
+    h.alter("partitions", lambda row: row | {"compacted": False})
+
+
+@case(lost_commit=1)
+def offsets_that_were_all_committed_outside_by_nobody_known_are_a_lost_commit(h: History) -> None:
+    h.feed(1)
+    h.take(0, offsets_fate="")
+    h.offset(1)
+    _uncompacted(h)
+
+
+@case(offset_output_mismatch=1)
+def an_info_whose_outputs_are_committed_and_whose_offsets_are_gone_is_a_mismatch(h: History) -> None:
+    h.feed(2)
+    h.take(0, outcome="info", offsets_fate="")
+    h.take(1)
+    _uncompacted(h)
+
+
+@case()
+def an_info_that_was_aborted_needs_no_offsets(h: History) -> None:
+    h.feed(1)
+    h.take(0, outcome="info", fate="abort", offsets_fate="")
+    h.take(0)
+    _uncompacted(h)

@@ -36,7 +36,7 @@ def a_batch_that_a_follower_lacks_is_a_divergence(h: History) -> None:
     _follower(h, "x", 0, gone=True)
 
 
-@case(replica_divergence=1, broken=("its log does not hold",))
+@case(replica_divergence=1, broken=("its log does not hold", "the leader's log of y/0 lacks 1 offset"))
 def a_batch_that_the_leader_lacks_is_a_divergence(h: History) -> None:
     plain(h)
     h.followers = 1
@@ -68,11 +68,29 @@ def what_stands_above_the_high_watermark_may_differ(h: History) -> None:
     )
 
 
-@case()
-def what_stands_below_a_log_start_may_be_gone(h: History) -> None:
+@case(broken=("on broker 2 the replica of a/0 begins at offset 1, and its leader's at 0",))
+def what_a_follower_lacks_below_its_log_start_is_a_gap_and_no_divergence(h: History) -> None:
     plain(h)
     _follower(h, "x", 0, gone=True)
     h.alter("replicas", lambda row: row | {"log_start": 1} if row["broker"] == 2 else row)
+
+
+@case(replica_divergence=1)
+def a_marker_that_says_otherwise_under_the_same_checksum_is_a_divergence(h: History) -> None:
+    plain(h)
+    _follower(h, "x", 1, marker="abort")
+
+
+@case(
+    replica_divergence=1,
+    broken=("on broker 1 the replica of x/0 ends at offset 3, below the high watermark 4",),
+)
+def a_leader_that_ends_below_the_high_watermark_of_a_follower_is_a_gap(h: History) -> None:
+    plain(h)
+    _follower(h, "x", 2, last_offset=3, count=2)
+    ends = {"log_end": 4, "high_watermark": 4}
+    follower = h.tp["x"], 2
+    h.alter("replicas", lambda row: row | ends if (row["tp"], row["broker"]) == follower else row)
 
 
 @case(broken=("on broker 2 the replica of x/0 ends at offset 2, below the high watermark 3",))

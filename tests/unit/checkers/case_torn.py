@@ -151,3 +151,11 @@ def what_the_logs_tear_apart_is_torn_whether_or_not_anybody_read_it(h: History) 
     h.feed(1)
     h.take(0, gives="xy", fates={"y": "abort"})
     h.alter("ends", lambda _: None)
+
+
+@case()
+def a_repeated_marker_and_a_partition_that_was_only_listed_tear_nothing(h: History) -> None:
+    h.feed(1)
+    h.complete(1, ["x"], "Abort")
+    h.take(0)
+    h.entries["x"].append(dict(h.entries["x"][-1]))
