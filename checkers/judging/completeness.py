@@ -275,7 +275,7 @@ def _nothing_done(facts: Facts, promises: Promises, found: Incomplete) -> None:
             )
         if not numbers["claims"] and facts.total("commits"):
             found.add("claims", "the table claims is empty, though offsets were committed", "claims")
-    for row in facts.groups:
+    for row in sorted(facts.groups, key=lambda one: (one["group"], one["tp"])):
         found.add(
             f"group {row['group']}",
             f"nobody says from where group {row['group']} read {facts.name(row['tp'])}, which it has committed "
