@@ -100,6 +100,7 @@ def completeness(facts: Facts, run: StoredRun) -> Incomplete:
         _edges(facts.name(tp), row, found)
     if run.has_log:
         _logs(facts, run, promises, found)
+        _offsets_within(facts, promises, found)
         internal_logs(facts, run, found)
         transaction_log(facts, promises, found)
         if promises.replicas:
@@ -393,6 +394,18 @@ def _logs(facts: Facts, run: StoredRun, promises: Promises, found: Incomplete) -
         )
     if facts.numbers["claiming"] and facts.logs(OFFSETS_TOPIC) and not facts.total("commits"):
         found.add("offsets", "the table offsets is empty, though offsets were committed", "offsets")
+
+
+def _offsets_within(facts: Facts, promises: Promises, found: Incomplete) -> None:
+    """Note that transactions claim inputs, and that every offset commit is outside any transaction."""
+    numbers, logs = facts.numbers, facts.logs(OFFSETS_TOPIC)
+    promised = promises.offsets_within and bool(logs) and all(logs)
+    if promised and numbers["claiming_within"] and facts.total("commits") and not numbers["within"]:
+        found.add(
+            "offsets within",
+            "no offset was committed within a transaction, though transactions claim inputs: it is not known whether "
+            "outputs and offsets were committed together",
+        )
 
 
 def _edges(name: str, row: Row, found: Incomplete) -> None:

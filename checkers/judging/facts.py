@@ -70,6 +70,7 @@ OPERATIONS = {
     "effective_of_stages": f"{_WRITES} and operation.stage is not null",
     "acknowledged": f"{_TXN} and told = 'committed'",
     "claiming": "told = 'committed' and exists(claims, c -> c.group is not null)",
+    "claiming_within": "transactional and told = 'committed' and exists(claims, c -> c.group is not null)",
     "fenced": "operation.fenced",
     "polls_within": "operation.txn is not null",
     "of_several": f"{_WHOLE} and size(claims) > 1",

@@ -78,15 +78,17 @@ def _commits(run: int, log: list[Row], groups: set[str], raw: Tally) -> dict[str
 def named_groups(run: int, groups: set[str], raw: Tally) -> list[str]:
     """The groups of which an absent offset commit proves a loss.
 
-    Each commit of such a group within a transaction names its operation, and no operation commits outside a
-    transaction. A commit outside that names no operation (an offset reset, an automatic commit) changes nothing.
+    Such a group commits within transactions, each of these commits names its operation, and no operation commits
+    outside a transaction. Beside them a commit outside that names no operation (an offset reset) changes nothing.
     """
     counts = raw.texts(run, "offsets")
     return sorted(group for group in groups if _all_named(counts.get(group)))
 
 
 def _all_named(count: Counter[str] | None) -> bool:
-    return count is None or not (count["unnamed"] or count["outside"])
+    if count is None:
+        return True  # all of its commits are gone
+    return bool(count["within"]) and not count["unnamed"] and not count["outside"]
 
 
 def rows_of_journals(journals: Iterable[Row], raw: Tally) -> list[Row]:
