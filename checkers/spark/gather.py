@@ -1,5 +1,7 @@
 """Bringing rows together by a key."""
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import functions as F
 
@@ -13,6 +15,11 @@ def gathered(frame: DataFrame, *keys: str) -> GroupedData:
     Where nearly every row has a key of its own the first time brings nothing: so the rows are shuffled as they are.
     """
     return (frame if in_one(frame.sparkSession) else frame.repartition(*keys)).groupBy(*keys)
+
+
+def grouped(frame: DataFrame, keys: Sequence[str], aggregates: Sequence[str]) -> DataFrame:
+    """Group by keys that few rows share, and aggregate (SQL)."""
+    return gathered(frame, *keys).agg(*map(F.expr, aggregates))
 
 
 def beside(frame: DataFrame) -> DataFrame:

@@ -3,8 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.gather import beside
-from checkers.stored.keys import PLACE, grouped
+from checkers.spark.gather import beside, grouped
 from checkers.stored.sources import Sources, any_unjournaled
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -189,7 +188,7 @@ def make_inputs(
         "sort_array(collect_list(claim)) as claims",
     )
     return (
-        grouped(s, united, PLACE, told)
+        grouped(united, ("run", "tp", "offset"), told)
         .join(beside(edges), on=["run", "tp"], how="left")
         .selectExpr(
             *("run", "tp", "offset", "in_topic", "each", "owing", "unasked", "lenient"),

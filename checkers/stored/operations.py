@@ -2,8 +2,7 @@
 
 from pyspark.sql import DataFrame
 
-from checkers.spark.gather import beside
-from checkers.stored.keys import grouped
+from checkers.spark.gather import beside, grouped
 from checkers.stored.partitions import effective
 from checkers.stored.sources import Sources
 from harness.history import Fate, Outcome
@@ -55,7 +54,7 @@ def make_operations(
     )
     sound = journals.where("unbroken").select("run", "journal").distinct().selectExpr("*", "true as unbroken")
     return (
-        grouped(s, united, ("run", "op"), told)
+        grouped(united, ("run", "op"), told)
         .where("operation is not null")
         .selectExpr("*", "operation.journal")
         .join(beside(runs.select("run", *OF_RUN)), on="run", how="left")

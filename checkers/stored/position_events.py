@@ -16,8 +16,7 @@ is said either. Where inputs may be taken in any order nothing is said at all.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.gather import beside
-from checkers.stored.keys import by_operation
+from checkers.spark.gather import beside, together
 from checkers.stored.sources import Sources
 from harness.history import Role
 
@@ -131,7 +130,7 @@ def make_points(s: Sources, tps: DataFrame) -> DataFrame:
     # The order of polls within a transaction is that of its micro-operations, which the clients' own history has.
     apart = s["ops"].where("txn is null").select("run", "op", "f", "journal", "call_ns", "return_ns")
     return (
-        inside.join(by_operation(s, apart), on=["run", "op"])
+        inside.join(together(apart), on=["run", "op"])
         .selectExpr("*", f"explode({ends}) as point")
         .selectExpr(
             *(*PLACE, "journal", "sent", "point.kind", "op", "point.n", "point.offset", "role", "call_ns"),

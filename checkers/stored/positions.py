@@ -3,8 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.gather import beside
-from checkers.stored.keys import PLACE, grouped
+from checkers.spark.gather import beside, grouped
 from checkers.stored.sources import Sources
 from harness.history import Fate, Isolation, Role
 
@@ -58,7 +57,7 @@ def make_positions(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
         "max(name) as highest",
         "bool_or(nameless) as nameless",
     )
-    of_places = grouped(s, united, PLACE, told)
+    of_places = grouped(united, ("run", "tp", "offset"), told)
     takes_effect = (
         "coalesce(log.fate in ('commit', 'plain') and coalesce(offset < high_watermark, true), false)"
     )

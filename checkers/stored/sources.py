@@ -2,10 +2,9 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -18,7 +17,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.spark.checkpoint import collected, columns_of, here
 from checkers.spark.partitions import read_in_one
-from checkers.stored.extents import Extent, extent
 from harness.errors import UnreadableInput
 from harness.history import Premise
 from harness.promises import Promises
@@ -95,10 +93,6 @@ class StoredRun:
 Sources = Mapping[str, DataFrame]
 _FILES: WeakKeyDictionary[DataFrame, tuple[Sequence[Path], pa.Schema]] = WeakKeyDictionary()
 """The files of the tables that are just what was recorded."""
-_ROWS: WeakKeyDictionary[DataFrame, int] = WeakKeyDictionary()
-"""How many rows those have, and those that are here."""
-_EXTENTS: WeakKeyDictionary[DataFrame, Callable[[], Extent | None]] = WeakKeyDictionary()
-"""By the table `runs`, where one run alone is judged, what its tables can hold; found when it is asked for."""
 
 
 def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
@@ -140,10 +134,7 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
             ),
         }
     )
-    judged = here(spark, rows)
-    if len(runs) == 1:
-        _EXTENTS[judged] = cache(partial(_extent, runs[0]))
-    return {**sources, "runs": judged}
+    return {**sources, "runs": here(spark, rows)}
 
 
 def any_unjournaled(s: Sources) -> bool:
@@ -154,10 +145,6 @@ def any_unjournaled(s: Sources) -> bool:
 def count_rows(runs: Sequence[StoredRun]) -> int:
     """Of all their tables, by the files' own count; of a leader's batch the records, for each gets a row."""
     return sum(_count(path) for path in {path for run in runs for path in _tables(run)})
-
-
-def _extent(run: StoredRun) -> Extent | None:
-    return extent(run.run, ((path.stem, _footer(path)) for path in _tables(run)))
 
 
 def _tables(run: StoredRun) -> Iterator[Path]:
@@ -192,19 +179,7 @@ def _scan(spark: SparkSession, folders: Sequence[Path], table: str, schema: pa.S
     else:
         frame = read_in_one(spark.read.schema(wanted).parquet(*map(literal, paths)))
         _FILES[frame] = paths, schema
-    _ROWS[frame] = rows
     return frame
-
-
-def rows_of(frame: DataFrame) -> int | None:
-    """How many rows a table has that is just what was recorded; None of any other."""
-    return _ROWS.get(frame)
-
-
-def extent_of(s: Sources) -> Extent | None:
-    """What the recorded tables can hold, where one run alone is judged and no rows but its own are there; else None."""
-    found = _EXTENTS.get(s["runs"])
-    return None if found is None else found()
 
 
 def columns(frame: DataFrame, names: Sequence[str], where: str = "") -> Iterator[pa.Table]:

@@ -2,8 +2,7 @@
 
 from pyspark.sql import DataFrame
 
-from checkers.spark.gather import beside, together
-from checkers.stored.keys import by_operation, grouped
+from checkers.spark.gather import beside, grouped, together
 from checkers.stored.operations import TOLD
 from checkers.stored.sources import Sources
 
@@ -32,7 +31,7 @@ def make_values(s: Sources, positions: DataFrame) -> DataFrame:
     sends = _writers(s).selectExpr("run", "value as name", "value", "send")
     united = sends.unionByName(places, allowMissingColumns=True)
     told = "any_value(send, true) as send", "collect_list(place) as places", "count(send) > 1 as twice"
-    return grouped(s, united, ("run", "name", "value"), told)
+    return grouped(united, ("run", "name", "value"), told)
 
 
 def _writers(s: Sources) -> DataFrame:
@@ -53,6 +52,6 @@ def _writers(s: Sources) -> DataFrame:
     )
     return (
         s["sends"]
-        .join(by_operation(s, ops), on=["run", "op"], how="left")
+        .join(together(ops), on=["run", "op"], how="left")
         .selectExpr("run", "value", f"struct({columns}, coalesce(claims, false) as claims) as send")
     )

@@ -40,8 +40,6 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     "stored/tally": ("test_tally", "test_cases"),
     "stored/partitions": ("test_partition_rows", "test_cases"),
     "stored/runs": ("test_partition_rows", "test_cases"),
-    "stored/keys": ("test_keys", "test_cases"),
-    "stored/extents": ("test_keys", "test_cases"),
     "judging/right_run": ("test_right_run",),
     "stored/raw": ("test_raw", "test_cases", "test_without_journals"),
     "stored/small": ("test_cases",),
@@ -73,7 +71,7 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     "spark/errors": ("test_parts",),
     "judging/bisect": ("test_parts",),
     "spark/session": ("test_jvm", "test_cluster_of_ones_own", "../../integration/test_spark"),
-    "stored/sources": ("test_keys", "test_judge", "test_cases"),
+    "stored/sources": ("test_runs_together", "test_judge", "test_cases"),
     "judging/warm_up": ("test_right_run", "test_jvm", "../../integration/test_spark"),
     "judging/python_workers": ("test_judge_told", "../../integration/test_spark"),
 }
