@@ -71,7 +71,7 @@ def _acks(value: object) -> bool:
         partition, offset = ack
         if type(partition) is not int or not -1 <= partition < _MOST_SMALL:
             return False
-        if offset is not None and not is_number(offset, -MOST):
+        if offset is not None and not is_number(offset):
             return False
     return True
 
@@ -90,10 +90,6 @@ def _delivered(value: object) -> bool:
 
 def _range(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(map(is_number, value))
-
-
-def _list(value: object) -> bool:
-    return isinstance(value, list)
 
 
 def _text(value: object) -> bool:
@@ -115,9 +111,8 @@ FITS: Mapping[str, Callable[[Any], bool]] = {
     "acks": _acks,
     "claims": _by_place(_range),
     "records": _by_place(_delivered),
-    **dict.fromkeys(("contents", "keys", "states", "expected", "adds"), _by_place(_list)),
     "partitions": _each(names_place),
     "micro": _each(lambda value: value is None or names_place(value)),
-    "starts": _each(lambda value: value is None or is_number(value, -MOST)),
+    "starts": _each(lambda value: value is None or is_number(value)),
 }
 """By field: whether a value is such as a process of ours writes. A null is the default, or nothing at all."""

@@ -1,8 +1,7 @@
 """The events of a journal: what each kind of line says, for those who write them and for who reads them.
 
-A field that has its default is left out of the line. A reader takes lines of earlier versions, which lack
-what came later, and passes over what later versions add. Partitions are named `topic/number`; times are
-nanoseconds since the run began.
+A field that has its default is left out of the line. A reader passes over fields that it does not know. Partitions
+are named `topic/number`; times are nanoseconds since the run began.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from harness.record.event_forms import FITS, MOST, is_number, names_place
 
 Ack = tuple[int, int | None]
 """Partition and offset that a record was acknowledged with. Without an offset: it was written before, by a request
-whose answer was lost, and the broker no longer knows where. Earlier versions wrote -1001 for that."""
+whose answer was lost, and the broker no longer knows where."""
 
 REFUSED: Ack = (-1, None)
 """In the place of an acknowledgement: the client itself refused the record, and it was never sent."""
@@ -124,12 +123,6 @@ class Polled(Event):
     records: Rows | None = None  # offset and value of each
     txn: int | None = None  # the transaction in which it was done
     at: int | None = None  # and which of its micro-operations it was, from 0
-    # What follows was written by the final readers of earlier versions; today's write parts.
-    contents: Rows | None = None
-    keys: Mapping[str, Sequence[str | None]] | None = None
-    states: Mapping[str, Sequence[int | None]] | None = None
-    expected: Rows | None = None
-    adds: Rows | None = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from harness.record.columns import meaning, null
-from harness.record.schema import HISTORY, LATER, LOG
+from harness.record.schema import HISTORY, LOG
 
 HEAD = """# The tables of a stored run
 
@@ -33,15 +33,12 @@ def _rooms() -> Iterator[str]:
         yield f"## {heading}: `{folder}/`\n"
         for name, schema in tables.items():
             yield f"### {name}\n\n{meaning(schema)}\n\n| column | type | meaning | null |\n| --- | --- | --- | --- |"
-            yield from (_row(name, column) for column in schema)
+            yield from map(_row, schema)
             yield ""
 
 
-def _row(table: str, column: pa.Field) -> str:
-    later = " (stores of earlier versions lack it)" if column.name in LATER.get(table, ()) else ""
-    return (
-        f"| `{column.name}` | {_kind(column.type)} | {meaning(column)}{later} | {null(column) or 'never'} |"
-    )
+def _row(column: pa.Field) -> str:
+    return f"| `{column.name}` | {_kind(column.type)} | {meaning(column)} | {null(column) or 'never'} |"
 
 
 def _kind(kind: pa.DataType) -> str:

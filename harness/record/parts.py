@@ -24,7 +24,7 @@ from harness.record.events import PartWritten
 from harness.record.journal import Journal
 from harness.record.parquet_writer import CHUNK_ROWS, Columns
 from harness.record.partitions import PartitionIds
-from harness.record.schema import HISTORY, LATER
+from harness.record.schema import HISTORY
 
 _ADDED = {
     "polls": ("run", "role", "promised"),
@@ -148,20 +148,9 @@ def _stored(folder: Path, event: PartWritten) -> tuple[str, pa.RecordBatch]:
             batch = reader.get_batch(0)
     except (OSError, pa.ArrowException) as error:
         raise DamagedPart(f"a part of {folder} cannot be read: {error!r}") from error
-    wanted = SCHEMAS.get(event.table)
-    if wanted is not None and batch.schema != wanted:
-        batch = _with_later(event.table, batch, wanted)
-    if batch.num_rows != event.rows or batch.schema != wanted:
+    if batch.num_rows != event.rows or batch.schema != SCHEMAS.get(event.table):
         raise DamagedPart(f"{path} has not the rows or the columns that it had")
     return event.table, batch
-
-
-def _with_later(table: str, batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
-    """With nulls for the columns that a reader of an earlier version did not write."""
-    for field in wanted:
-        if field.name not in batch.schema.names and field.name in LATER.get(table, ()):
-            batch = batch.append_column(field, pa.nulls(batch.num_rows, field.type))
-    return batch.select(wanted.names) if {*batch.schema.names} == {*wanted.names} else batch
 
 
 def _renumbered(inputs: pa.ListArray, tps: pa.Array) -> pa.ListArray:

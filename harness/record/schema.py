@@ -13,7 +13,7 @@ import pyarrow as pa
 from harness.record.columns import RUN, column, table
 from harness.record.log_schema import LOG
 
-__all__ = ["HISTORY", "LATER", "LOG", "unfit"]
+__all__ = ["HISTORY", "LOG", "unfit"]
 
 _i32, _i64, _str, _bool = pa.int32(), pa.int64(), pa.string(), pa.bool_()
 _inputs = pa.list_(pa.struct([("tp", _i32), ("offset", _i64)]))
@@ -40,12 +40,10 @@ STAGES = table(
     ),
     column("in_topic", _str, "a topic that it reads"),
     column("promised", _str, "the isolation that the pipeline promises for its consumer"),
-    column(
-        "ordered", _bool, "whether outputs of one key keep their inputs' order", null="an earlier version"
-    ),
+    column("ordered", _bool, "whether outputs of one key keep their inputs' order"),
     column("positions", _str, "how it knows what is done: group, each or elsewhere", null="as `group` says"),
     column("guarantee", _str, "what it promises of each input", null="what the pipeline does"),
-    column("journaled", _bool, "whether its workers keep journals", null="an earlier version: they do"),
+    column("journaled", _bool, "whether its workers keep journals"),
 )
 
 JOURNALS = table(
@@ -60,10 +58,8 @@ JOURNALS = table(
     column("missing_lines", _i64, "gaps in the numbering of its lines: evidence is gone"),
     column("ops", _i64, "operations in it"),
     column("ended", _bool, "whether the process said that it had ended"),
-    column("sends", _i64, "rows of `sends` that were made of it", null="an earlier version wrote the store"),
-    column(
-        "claims", _i64, "rows of `claims` that were made of it", null="an earlier version wrote the store"
-    ),
+    column("sends", _i64, "rows of `sends` that were made of it"),
+    column("claims", _i64, "rows of `claims` that were made of it"),
 )
 
 OPS = table(
@@ -138,7 +134,7 @@ RECORDS = table(
     column("digest", _i64, "a hash of key, value and headers, without the attempt's name"),
     column("timestamp_ms", _i64, "its own time stamp", null="it has none"),
     column("sentinel", _bool, "whether the run itself wrote it, to mark the end"),
-    column("key", _str, "its key's name", null="it has no key, or an earlier version wrote the store"),
+    column("key", _str, "its key's name", null="it has no key"),
     column("state", _i64, "what an aggregate says of its key", null="it is no aggregate's"),
     column(
         "about", _str, "by what it is joined to its input", null="it names its inputs, or nothing joins it"
@@ -162,7 +158,7 @@ ENDS = table(
     column("next", _i64, "one above the last record read; 0 if none was"),
     column("read", _i64, "how many records"),
     column("sentinel_offset", _i64, "where the sentinel stood", null="it was not written, or not reached"),
-    column("role", _str, "observer or final", null="final, in a store of an earlier version"),
+    column("role", _str, "observer or final"),
     column(
         "expected",
         _i64,
@@ -216,25 +212,11 @@ HISTORY: dict[str, pa.Schema] = {
     "expected": EXPECTED,
 }
 
-LATER: dict[str, frozenset[str]] = {
-    "stages": frozenset({"ordered", "positions", "guarantee", "journaled"}),
-    "ops": frozenset({"txn"}),
-    "records": frozenset({"key", "state", "about", "content"}),
-    "ends": frozenset({"role", "expected"}),
-    "journals": frozenset({"sends", "claims"}),
-    "expected": frozenset({"key", "adds", "via", "about", "content"}),
-    "transactions": frozenset({"client_version"}),
-}
-"""Columns that stores of earlier versions lack: they are read as null."""
-
 
 def unfit(table: str, found: pa.Schema) -> str | None:
     """The first column by which a file is not the table that it should be; None: it is."""
     wanted = (HISTORY | LOG)[table]
     for one in wanted:
-        if one.name not in found.names:
-            if one.name not in LATER.get(table, ()):
-                return str(one.name)
-        elif found.field(one.name).type != one.type:
+        if one.name not in found.names or found.field(one.name).type != one.type:
             return str(one.name)
     return next((name for name in found.names if name not in wanted.names), None)

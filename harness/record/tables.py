@@ -6,8 +6,7 @@ without a completion is `info`. Gaps in the numbering of the lines are counted t
 is gone. It works the same for a run that ended and for one that was killed.
 
 Most rows come from a few lines: a transaction's sends, a poll's records. They are collected as columns, a line at
-a time. Final readers have written columns already (`parts`), which are renumbered; those of earlier versions
-wrote lines, like everybody else.
+a time. Final readers have written columns already (`parts`), which are renumbered.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +17,6 @@ from typing import Any
 from harness.errors import UnreadableInput
 from harness.history import Isolation, Outcome, Role
 from harness.pipeline import StageFacts
-from harness.record.earlier_reads import rows_of
 from harness.record.events import (
     KINDS,
     Ack,
@@ -225,7 +223,7 @@ class Tabulator:
                 self._names.id(send[0], ack[0]) if ack else None
                 for send, ack in zip(sends, answers, strict=True)
             ],
-            [ack[1] if ack and ack[1] is not None and ack[1] >= 0 else None for ack in answers],
+            [ack[1] if ack else None for ack in answers],
             [ack is not None for ack in answers],
             [send[1] for send in sends],
             [self._inputs(send) for send in sends],
@@ -260,8 +258,6 @@ class Tabulator:
                 read.role, promised, line.time_ns,
             )  # fmt: skip
             n += count
-        for table, row in rows_of(event, self._numbers(read)):
-            self._row(table, *row)
 
     def _group(self, stage: str) -> str | None:
         """The group of a stage that a final reader names. Raises `UnreadableInput`."""
@@ -269,13 +265,11 @@ class Tabulator:
             raise UnreadableInput(f"a final reader names stage {stage}, which test.toml does not list")
         return self._stages[stage].group
 
-    def _numbers(self, read: Journaled) -> Numbers:
-        return Numbers(self.run, read.first_op, read.role, self._tp, self._group)
-
     def _part(self, read: Journaled, path: Path, event: PartWritten) -> None:
         """The rows of a part; one that is gone or damaged counts as a line that is."""
+        numbers = Numbers(self.run, read.first_op, read.role, self._tp, self._group)
         try:
-            table, batch = read_part(folder_of(path), event, self._numbers(read))
+            table, batch = read_part(folder_of(path), event, numbers)
         except (DamagedPart, TypeError, ValueError, LookupError):
             read.missing += 1
         else:
@@ -283,7 +277,9 @@ class Tabulator:
 
     def _assigned(self, read: Journaled, time_ns: int, event: Assigned) -> None:
         group = self._group_of(read)
-        starts = event.starts or [None] * len(event.partitions)  # earlier versions have none
+        if event.gained and event.starts is None:
+            raise NoEvent("an assignment does not say from where the partitions are read")
+        starts = event.starts or [None] * len(event.partitions)
         for key, start in zip(event.partitions, starts, strict=True):
             self._row(
                 "assignments", read.name, event.process, group, time_ns, event.gained, self._tp(key), start

@@ -65,34 +65,6 @@ def test_parts_are_numbered_as_the_run_numbers_partitions_and_operations(tmp_pat
     assert (expected["group"], names[expected["tp"]], expected["digest"]) == ("g", ("in", 0), 77)
 
 
-def test_parts_say_what_lines_of_earlier_versions_said(tmp_path: Path) -> None:
-    old = Polled(
-        process=0,
-        op=0,
-        call=0,
-        contents={"in/0": [[5, "a", "s", 9, 1, "raw/0", 3, "in/0", 1], [6, None, None, 8, 1]]},
-        keys={"in/0": ["k", None]},
-        states={"in/0": [None, 7]},
-        expected={"in/0": [[5, "shop", "invoice", "out", 77]]},
-        adds={"in/0": [[6, "shop", "sums", "k", 3]]},
-    )
-    (tmp_path / "old").mkdir()
-    with Journal(tmp_path / "old" / "f.jsonl", 0, Begun("f", role="final")) as journal:
-        journal.write(old)
-    (tmp_path / "new").mkdir()
-    written, parts = reader(tmp_path / "new", "f")
-    with written:
-        poll(written)
-        parts.extend("records", 2, 0, [5, 6], ["a", None], ["s", None], [[(1, 3), (0, 1)], []], [9, 8], 1,
-                     False, ["k", None], [None, 7], None, None)  # fmt: skip
-        parts.extend("expected", 1, "shop", 0, 5, "invoice", "out", 77, None, None, None, None, None)
-        parts.extend("expected", 1, "shop", 0, 6, None, "sums", None, "k", 3, None, None, None)
-        parts.finish()
-    before, now = tables(tmp_path / "old"), tables(tmp_path / "new")
-    assert before["expected"] == now["expected"]
-    assert before["records"] == now["records"]
-
-
 def two_parts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     monkeypatch.setattr(parts_module, "CHUNK_ROWS", 2)
     journal, parts = reader(folder)
@@ -184,29 +156,11 @@ def without(*names: str) -> Callable[[pa.Schema], pa.Schema]:
     return lambda schema: pa.schema([column for column in schema if column.name not in names])
 
 
-def test_a_part_of_an_earlier_version_is_read_with_nulls_for_what_came_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, change in (
-        ("now", without()),
-        ("before", without("about")),
-        ("long-before", without("about", "via", "adds", "key", "state")),
-    ):
-        (tmp_path / name).mkdir()
-        left_by(tmp_path / name, monkeypatch, change)
-    now, before, long_before = (tables(tmp_path / name) for name in ("now", "before", "long-before"))
-    assert missing(long_before) == missing(before) == missing(now) == [0]
-    assert now["records"] == before["records"] and now["expected"] == before["expected"]
-    assert long_before["expected"] == now["expected"]
-    ((record,), (earlier,)) = now["records"], long_before["records"]
-    assert record["key"] == "k" and earlier == {**record, "key": None}
-
-
 @pytest.mark.parametrize(
     "change",
     [
-        without("offset"),  # which was always there
-        without("about", "offset"),
+        without("about"),
+        without("offset"),
         lambda schema: without("about")(schema).append(pa.field("abuot", pa.string())),
         lambda schema: schema.append(pa.field("more", pa.string())),
         lambda schema: without("about")(schema).append(pa.field("about", pa.int64())),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from harness.record.columns import meaning, null
 from harness.record.page import page
-from harness.record.schema import HISTORY, LATER, LOG
+from harness.record.schema import HISTORY, LOG
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "tables.md"
 
@@ -19,8 +19,3 @@ def test_every_table_and_column_has_a_meaning() -> None:
         for column in schema:
             assert meaning(column), f"{name}.{column.name}"
             assert not null(column).endswith("."), f"{name}.{column.name}"
-
-
-def test_what_earlier_versions_lack_may_be_null() -> None:
-    tables = HISTORY | LOG
-    assert all(null(tables[name].field(column)) for name, columns in LATER.items() for column in columns)

@@ -1,6 +1,5 @@
 """Journals become tables: nothing that was said is lost, and nothing is read as more."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from harness.history import Outcome
 from harness.record.events import Assigned, Begun, Completed, EndInvoked, EndsRead, Invoked, Polled
 from harness.record.journal import Journal
 from harness.record.partitions import PartitionIds
-from harness.record.schema import HISTORY, LATER, LOG, unfit
+from harness.record.schema import HISTORY, LOG, unfit
 from harness.record.tables import StageFacts, Tabulator
 
 STAGES = (StageFacts("shop", ("in",), "g", "read_committed"),)
@@ -91,11 +90,8 @@ def test_a_worker_killed_while_sending_has_acknowledged_nothing(desk: Desk) -> N
     assert desk.table("ops")[0]["commit_ns"] is None
 
 
-@pytest.mark.parametrize("offset", [None, -1001])  # -1001: as earlier versions wrote it
-def test_what_was_acknowledged_without_an_offset_has_a_partition_alone(
-    desk: Desk, offset: int | None
-) -> None:
-    txn(desk.journal(), offset=offset)
+def test_what_was_acknowledged_without_an_offset_has_a_partition_alone(desk: Desk) -> None:
+    txn(desk.journal(), offset=None)
     (send,) = desk.table("sends")
     (journal,) = desk.table("journals")
     assert journal["missing_lines"] == 0
@@ -171,46 +167,11 @@ def test_a_poll_keeps_the_order_of_delivery(desk: Desk) -> None:
     assert {poll["promised"] for poll in polls} == {"read_committed"}
 
 
-FINAL_POLL = Polled(
-    process=0,
-    op=0,
-    call=0,
-    contents={"in/0": [[5, "a", None, 9, 1, "raw/0", 3], [6, "b", None, 9, 1]]},
-    expected={"in/0": [[5, "shop", "invoice", "out", 77]]},
-)
-
-
-def test_the_final_reader_tells_keys_sums_and_what_inputs_add(desk: Desk) -> None:
-    more = replace(
-        FINAL_POLL,
-        keys={"in/0": ["k", None]},
-        states={"in/0": [None, 7]},
-        adds={"in/0": [[6, "shop", "sums", "k", 3]]},
-    )
-    with desk.journal() as journal:
-        journal.write(more)
-    assert [(row["key"], row["state"]) for row in desk.table("records")] == [("k", None), (None, 7)]
-    output, added = desk.table("expected")
-    assert (output["slot"], output["digest"], output["adds"]) == ("invoice", 77, None)
-    assert (added["slot"], added["topic"], added["key"], added["adds"]) == (None, "sums", "k", 3)
-
-
-def test_a_journal_of_an_earlier_version_tells_no_keys(desk: Desk) -> None:
-    with desk.journal() as journal:
-        journal.write(FINAL_POLL)
-    assert [(row["offset"], row["key"], row["state"]) for row in desk.table("records")] == [
-        (5, None, None),
-        (6, None, None),
-    ]
-
-
-def test_a_table_of_an_earlier_version_may_lack_what_came_later() -> None:
-    for table, columns in LATER.items():
-        schema = (HISTORY | LOG)[table]
-        earlier = pa.schema([column for column in schema if column.name not in columns])
+def test_a_table_has_exactly_its_columns() -> None:
+    for table, schema in (HISTORY | LOG).items():
         assert unfit(table, schema) is None
-        assert unfit(table, earlier) is None
-    assert unfit("stages", pa.schema([("run", pa.int64())])) == "stage"
+        for column in schema:
+            assert unfit(table, pa.schema([one for one in schema if one.name != column.name])) == column.name
     assert unfit("stages", HISTORY["stages"].append(pa.field("more", pa.int64()))) == "more"
     other = HISTORY["stages"].set(5, pa.field("ordered", pa.string()))
     assert unfit("stages", other) == "ordered"
@@ -219,8 +180,15 @@ def test_a_table_of_an_earlier_version_may_lack_what_came_later() -> None:
 def test_an_assignment_says_where_the_worker_began(desk: Desk) -> None:
     with desk.journal() as journal:
         journal.write(Assigned(1, True, ["in/0", "in/1"], [7, None]))
-        journal.write(Assigned(1, True, ["in/0", "in/1"]))  # as earlier versions wrote it
+        journal.write(Assigned(1, False, ["in/0", "in/1"]))
     assert [row["offset"] for row in desk.table("assignments")] == [7, None, None, None]
+
+
+def test_an_assignment_that_does_not_say_where_the_worker_began_is_missing(desk: Desk) -> None:
+    with desk.journal() as journal:
+        journal.write(Assigned(1, True, ["in/0"]))
+    assert desk.table("assignments") == []
+    assert [row["missing_lines"] for row in desk.table("journals")] == [1]
 
 
 def test_a_transaction_bears_its_own_transactional_id_where_it_says_so(desk: Desk) -> None:

@@ -134,7 +134,7 @@ def journal(folder: Path, name: str, *moves: tuple[bool, list[str]], stage: str 
     path = folder / "journals" / f"{name}.jsonl"
     with Journal(path, time.monotonic_ns(), Begun(name, role="worker", stage=stage)) as one:
         for gained, places in moves:
-            one.write(Assigned(0, gained, places))
+            one.write(Assigned(0, gained, places, [0] * len(places) if gained else None))
 
 
 def test_what_moved_is_read_off_the_journals_of_the_stage(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_what_moved_is_read_off_the_journals_of_the_stage(tmp_path: Path) -> Non
     def write(name: str, gained: bool, places: list[str], stage: str = "s") -> None:
         path = tmp_path / "journals" / f"{name}.jsonl"
         with Journal(path, zero_ns, Begun(name, role="worker", stage=stage)) as one:
-            one.write(Assigned(0, gained, places))
+            one.write(Assigned(0, gained, places, [0] * len(places) if gained else None))
 
     write("s-1.0", True, ["in/0", "in/1"])
     start_s = (time.monotonic_ns() - zero_ns) / 1e9
