@@ -24,7 +24,9 @@ def make_groups(
     its name (`FOLLOWED`), and is past every input below the last that led to a visible output.
     """
     began = (
-        s["assignments"].where("gained and offset >= 0").selectExpr("run", "group", "tp", "offset as first")
+        s["assignments"]
+        .where("gained and offset is not null")
+        .selectExpr("run", "group", "tp", "offset as first")
     )
     claimed = operations.selectExpr("run", "settled", "inline(claims)").selectExpr(
         "run", "group", "tp", "first", "if(settled = 'committed', next, null) as next"

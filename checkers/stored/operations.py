@@ -105,7 +105,7 @@ def _acked(positions: DataFrame) -> DataFrame:
 def _found(values: DataFrame) -> DataFrame:
     """Its records without such a place, each where it was found."""
     return (
-        values.where("send is not null and (send.offset is null or send.offset < 0)")
+        values.where("send is not null and send.offset is null")
         .selectExpr("run", "value", "send", "explode(places) as place")
         .selectExpr(
             "run",

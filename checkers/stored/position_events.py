@@ -106,7 +106,7 @@ def make_points(s: Sources, tps: DataFrame) -> DataFrame:
     unordered = beside(tps.where("each").select(*PLACE))
     point = (*PLACE, "op", "n", "offset")
     polls = s["polls"].where(f"role != '{Role.FINAL.value}'").selectExpr(*point, "role", "false as sent")
-    sends = s["sends"].where("offset >= 0").selectExpr(*point, "'' as role", "true as sent")
+    sends = s["sends"].where("offset is not null").selectExpr(*point, "'' as role", "true as sent")
     before = "lag(struct(sent, offset)) over (partition by run, tp, op order by sent, n)"
     told = (
         "count(1) as many",

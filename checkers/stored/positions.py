@@ -104,7 +104,7 @@ def _found(s: Sources) -> DataFrame:
 
 def _acked(s: Sources) -> DataFrame:
     """By place, what a client was told to stand there; only what was acknowledged has an offset."""
-    acked = s["sends"].where("offset >= 0")
+    acked = s["sends"].where("offset is not null")
     return acked.selectExpr("run", "tp", "offset", "struct(op, n, value) as ack", NAME)
 
 

@@ -46,7 +46,7 @@ class StoredRun:
     allowed: Mapping[str, str] = field(default_factory=dict)  # anomalies that are permitted, and by whom
     incomplete: tuple[str, ...] = ()  # why the run's evidence is cut short: absence proves nothing then
     had_log: bool = False  # the brokers' witness was taken: it must be there
-    promises: Promises | None = None  # None: it is of a time before they were written down
+    promises: Promises | None = None  # None: the run's promises are not known
     healed_ns: int | None = None  # run time at which the last fault was healed; None: nobody knows
     clock_drift_ms: float | None = 0.0  # the wall clock's step against the monotonic one; None: not measured
     session_ms: int | None = None  # the session time-out of the pipeline's consumers; None: not known
@@ -196,17 +196,15 @@ def columns(frame: DataFrame, names: Sequence[str], where: str = "") -> Iterator
 
 
 def _read(path: Path, schema: pa.Schema) -> pa.Table:
-    """A file, with a null for what an earlier version did not write; raises `UnreadableInput`."""
+    """A whole file; raises `UnreadableInput`."""
     return pa.concat_tables([schema.empty_table(), *_parts(path, schema)])
 
 
 def _parts(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
-    """The same, part by part."""
-    there = _footer(path).schema.to_arrow_schema().names
+    """The same, part by part; its columns in the order of `schema`."""
     try:
-        for part in parts_of_parquet(path, [name for name in schema.names if name in there]):
-            whole = pa.concat_tables([schema.empty_table(), part], promote_options="default")
-            yield whole.select(schema.names)
+        for part in parts_of_parquet(path, schema.names):
+            yield part.select(schema.names).cast(schema)
     except (OSError, pa.ArrowException) as error:
         raise UnreadableInput(f"{path} is damaged: a part of it cannot be read") from error
 

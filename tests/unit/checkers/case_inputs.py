@@ -101,7 +101,7 @@ def an_input_before_the_first_position_of_the_group_is_not_lost(h: History) -> N
 def a_beginning_at_no_known_position_is_none(h: History) -> None:
     h.feed(2)
     h.take(1)
-    h.alter("assignments", lambda row: row | {"offset": -1001})
+    h.alter("assignments", lambda row: row | {"offset": None})
 
 
 @case(
