@@ -79,7 +79,7 @@ class Result:
             because = f", because of {found['because']}" if found.get("because") else ""
             lines.append(f"  {name}: {found['count']}{because}")
             lines += [f"    first: {sentence}" for sentence in found.get("sentences", ())[:1]]
-        lines += [f"  {_text(reason)}" for reason in self.verdict.get("unknown_because", ())]
+        lines += [f"  {reason['text']}" for reason in self.verdict.get("unknown_because", ())]
         told = {"report": self.report, "repeat": self.repeat}
         return "\n".join([*lines, *(f"{key}: {value}" for key, value in told.items() if value)])
 
@@ -216,8 +216,3 @@ def _result(verdict: Mapping[str, Any], exit_status: int) -> Result:
     if exit_status in (0, 1, 2, 3):  # of several histories each has its own
         exit_status = 2 if "error" in verdict else {True: 0, False: 1, None: 3}[valid]
     return Result(valid, exit_status, verdict, Path(verdict["history"]))
-
-
-def _text(reason: str | Mapping[str, str]) -> str:
-    """A reason's text; verdicts of earlier versions have nothing else."""
-    return reason if isinstance(reason, str) else reason["text"]

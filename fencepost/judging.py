@@ -8,7 +8,7 @@ from fencepost.conclude import conclude, healed_ns
 from fencepost.evidence import KILLED, Evidence, contradictions, require_evidence, require_table
 from fencepost.histories import judge_each as judge_files
 from harness.errors import AnalysisFailed, FencepostError, UnreadableInput
-from harness.facts import REQUIRED, Facts
+from harness.facts import Facts
 from harness.pipeline import JOINED
 from harness.promises import HISTORY_FILE
 from harness.reasons import Reason
@@ -37,7 +37,7 @@ def open_evidence(history: str, folder: Path) -> Evidence:
         raise UnreadableInput(f"{folder / PLAN} does not say which run it is: [run] id is missing")
     require_evidence(folder)
     told = folder / "facts.json"
-    facts = Facts.load(told, REQUIRED if "promises" in plan.run else ()) if told.exists() else None
+    facts = Facts.load(told) if told.exists() else None
     if not tabulated(folder) and not (folder / "verdict.json").exists():
         from harness.runner.tabulate import tabulate  # rarely needed, and loads a client library
 

@@ -5,7 +5,7 @@ best unknown.
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,6 @@ from harness.errors import UnreadableInput
 from harness.moves import Moved
 from harness.reasons import Reason
 from harness.verdict import FaultReport
-
-EARLIER_NAMES = {
-    "undrawn": "unscheduled",
-    "unreached": "unmet_goals",
-    "shortfalls": "evidence_problems",
-    "surprises": "unexpected_errors",
-}
-"""What keys of `facts.json` were called in stores of earlier versions."""
-REQUIRED = ("interrupted", "evidence_problems", "unmet_goals", "rows", "clock_drift_ms")
-"""What may speak against a run: without them a verdict would rest on what is not there."""
-
 
 _REASONS = ("evidence_problems", "unexpected_errors")
 """Fields that hold reasons."""
@@ -83,21 +72,22 @@ class Facts:
         part.replace(path)
 
     @classmethod
-    def load(cls, path: Path, needed: Collection[str] = ()) -> "Facts":
-        """Read it back; raises `UnreadableInput`, which names the file. `needed`: keys that must be there."""
+    def load(cls, path: Path) -> "Facts":
+        """Read it back; raises `UnreadableInput`, which names the file."""
         try:
-            stored: dict[str, Any] = json.loads(path.read_text())
-            body = {EARLIER_NAMES.get(key, key): value for key, value in stored.items()}
-            if lacking := sorted(set(needed) - body.keys()):
+            body: dict[str, Any] = json.loads(path.read_text())
+            if lacking := sorted({one.name for one in fields(cls)} - body.keys()):
                 raise ValueError(f"the run wrote {', '.join(lacking)} there, and it is gone")
-            phases = [Phase(**phase) for phase in body.pop("phases")]
-            faults = [FaultReport.from_json(fault) for fault in body.pop("faults")]
-            known = {one.name for one in fields(cls)}  # another version may have said more
-            churn = [Moved.from_json(one) for one in body.pop("churn", ())]
-            rows = dict(body.pop("rows", {}))
-            told = {key: body[key] for key in body.keys() & known}
-            told |= {name: _reasons(told.get(name, [])) for name in _REASONS}
-            return cls(phases=phases, faults=faults, churn=churn, rows=rows, **told)
+            return cls(
+                **body
+                | {
+                    "phases": [Phase(**phase) for phase in body["phases"]],
+                    "faults": [FaultReport.from_json(fault) for fault in body["faults"]],
+                    "churn": [Moved.from_json(one) for one in body["churn"]],
+                    "rows": dict(body["rows"]),
+                }
+                | {name: _reasons(body[name]) for name in _REASONS}
+            )
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UnreadableInput(f"{path} cannot be read: {error}") from error
 

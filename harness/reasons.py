@@ -8,9 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-UNSPECIFIED = "unspecified"
-"""The code of a reason in a store of an earlier version, which had texts alone."""
-
 
 @dataclass(frozen=True)
 class Reason:
@@ -27,10 +24,10 @@ class Reason:
         return {key: value for key, value in body.items() if value}
 
     @classmethod
-    def from_json(cls, body: str | Mapping[str, Any]) -> "Reason":
-        """The inverse of `as_json`; a bare text is one of an earlier version. Raises KeyError, TypeError."""
-        if isinstance(body, str):
-            return cls(UNSPECIFIED, body)
+    def from_json(cls, body: Mapping[str, Any]) -> "Reason":
+        """The inverse of `as_json`. Raises KeyError, TypeError."""
+        if not isinstance(body, Mapping):
+            raise TypeError(f"a reason has a code and a text, and {body!r} has none")
         words = {key: body.get(key, "") for key in ("subject", "remedy")}
         if not all(isinstance(word, str) for word in (body["code"], body["text"], *words.values())):
             raise TypeError(f"a reason's parts are texts, not {dict(body)}")

@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.errors import ExitStatus, UnreadableInput
 from harness.moves import Moved
-from harness.reasons import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER, NOT_APPLICABLE, Reason
+from harness.reasons import NOT_APPLICABLE, Reason
 
 SCHEMA_VERSION = 1
 
@@ -111,15 +111,15 @@ class FaultReport:
     end_s: float | None
     acted: bool
     evidence: str
-    struck: str = ""  # "broker 2 was killed"; stores of earlier versions have none
+    struck: str  # "broker 2 was killed"
     details: Mapping[str, str] = field(default_factory=dict)
     """What it hit, by name: `broker`, `worker` (its journal), `step`, `transactional_id`, `state`, `group` or
     `partition`."""
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "FaultReport":
-        """The inverse of `as_json`; earlier versions said `past_tense` of a target. Raises TypeError."""
-        report = cls(**{key: value for key, value in body.items() if key != "past_tense"})
+        """The inverse of `as_json`. Raises TypeError."""
+        report = cls(**body)
         told: Iterable[tuple[object, object]] = (
             report.details.items() if isinstance(report.details, Mapping) else [(None, None)]
         )
@@ -137,18 +137,9 @@ class FaultReport:
             "end_s": self.end_s,
             "acted": self.acted,
             "evidence": self.evidence,
-            **({"struck": self.struck} if self.struck else {}),
+            "struck": self.struck,
             **({"details": dict(self.details)} if self.details else {}),
         }
-
-
-_EARLIER = {
-    "looked for in histories from elsewhere alone": EXTERNAL_ONLY,
-    "looked for in external histories alone": EXTERNAL_ONLY,
-    NO_ORDER.text: NO_ORDER,
-    NO_AGGREGATE.text: NO_AGGREGATE,
-}
-"""Reasons as stores of earlier versions have them, which had texts alone."""
 
 
 def lacking(not_checked: Mapping[str, Reason]) -> dict[str, Reason]:
@@ -243,19 +234,18 @@ class Verdict:
                 summary=body["summary"],
                 anomalies={name: Found(**found) for name, found in body["anomalies"].items()},
                 not_checked={
-                    name: _reason(text, body.get("not_checked_because", {}).get(name))
-                    for name, text in body["not_checked"].items()
+                    name: Reason.from_json(reason) for name, reason in body["not_checked_because"].items()
                 },
                 not_exercised=body["not_exercised"],
                 unknown_because=[Reason.from_json(reason) for reason in body["unknown_because"]],
-                warnings=[Reason.from_json(reason) for reason in body.get("warnings", ())],
-                checked=body.get("checked", ()),
+                warnings=[Reason.from_json(reason) for reason in body["warnings"]],
+                checked=body["checked"],
                 faults=[FaultReport.from_json(fault) for fault in body["faults"]],
                 churn=[Moved.from_json(one) for one in body.get("churn", ())],
                 coverage=body["coverage"],
                 stats=body["stats"],
-                unsettled=Unsettled(**body.get("unsettled", {})),  # older runs do not say
-                requests=body.get("requests", {}),
+                unsettled=Unsettled(**body["unsettled"]),
+                requests=body["requests"],
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise UnreadableInput(
@@ -279,11 +269,6 @@ class Verdict:
     def line(self) -> str:
         """The document in one line, for `--json`."""
         return json.dumps(self.as_json(), ensure_ascii=False)
-
-
-def _reason(text: str, body: Mapping[str, Any] | None) -> Reason:
-    """Why something was not checked; earlier versions had the text alone."""
-    return Reason.from_json(body) if body else _EARLIER.get(text) or Reason.from_json(text)
 
 
 def worst_status(statuses: Iterable[ExitStatus]) -> ExitStatus:

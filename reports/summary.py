@@ -72,12 +72,6 @@ def causes_first(anomalies: Mapping[str, Found]) -> list[tuple[str, Found]]:
     return ordered
 
 
-def struck(fault: FaultReport) -> str:
-    """`worker shop-2.0 was paused and replaced`; of a store of an earlier version, which fault struck whom."""
-    said = printable(fault.struck, 200)
-    return said or f"{printable(fault.fault, 60)} struck {printable(fault.target, 80) or 'its target'}"
-
-
 def fault_before(faults: Iterable[FaultReport], moment_s: float) -> FaultReport | None:
     """The fault that acted and began last before a moment."""
     earlier = [fault for fault in faults if fault.acted and fault.start_s <= moment_s]
@@ -93,7 +87,7 @@ def _what_was_found(anomalies: Mapping[str, Found], faults: Sequence[FaultReport
     before = [fault_before(faults, moment_s) for moment_s in sorted(_moments(causes))]
     if not before or before[0] is None:
         return words
-    after = list(dict.fromkeys(struck(fault) for fault in before if fault))
+    after = list(dict.fromkeys(printable(fault.struck, 200) for fault in before if fault))
     # Beyond the examples there may be an earlier one.
     whole = all(found.count <= len(found.examples) for _, found in causes)
     if len(after) > 1:  # which of them came before which finding is told by the examples

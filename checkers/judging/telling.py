@@ -5,24 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 from checkers.registry import checker_of
-from harness.verdict import Found, Verdict
+from harness.verdict import Found
 
 
 def tell(anomaly: str, found: Found, line: Callable[[Mapping[str, Any]], str] | None = None) -> Found:
     """With what it lacks of words. `line` tells an example, where it is not for the anomaly's own sentence."""
-    try:
-        told = checker_of(anomaly).told(anomaly)
-    except KeyError:  # of a store that another version judged
-        return found
+    told = checker_of(anomaly).told(anomaly)
     return replace(
         found,
         words=found.words or told.counted(found.count),
         meaning=found.meaning or told.meaning,
         sentences=found.sentences or [(line or told.tell)(example) for example in found.examples],
     )
-
-
-def tell_all(verdict: Verdict) -> Verdict:
-    """A verdict of an earlier version, which had no words."""
-    told = {name: tell(name, found) for name, found in verdict.anomalies.items()}
-    return replace(verdict, anomalies=told)

@@ -21,9 +21,7 @@ def command(store: str) -> ExitStatus:
     folder = one_run(store)
     if not (folder / "verdict.json").exists():
         raise UnreadableInput(f"{folder} has not been judged yet: fencepost check {folder}")
-    from checkers.judging.telling import tell_all
-
-    verdict = tell_all(Verdict.load(folder / "verdict.json"))
+    verdict = Verdict.load(folder / "verdict.json")
 
     from fencepost.judging import open_evidence
 

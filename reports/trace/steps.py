@@ -221,8 +221,7 @@ def faults_on(t: StoredTables, begun_ns: int, ended_ns: int) -> Iterator[Step]:
     for number, fault in enumerate(t.facts.faults, 1):
         start, end = round(fault.start_s * 1e9), round((fault.end_s or fault.start_s) * 1e9)
         if start <= ended_ns and end >= begun_ns:
-            words = fault.struck or fault.target
-            yield Step(start, f"fault {number}", f"{words} ({fault.evidence})", "facts.json")
+            yield Step(start, f"fault {number}", f"{fault.struck} ({fault.evidence})", "facts.json")
             yield Step(end, f"fault {number}", f"{fault.fault} is over", "facts.json")
 
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import tomli_w
 
-from checkers.judging.telling import tell_all
-from checkers.registry import STORE_CHECKERS
+from checkers.judging.telling import tell
+from checkers.registry import CHECKERS, STORE_CHECKERS
 from harness.facts import Facts, Phase
 from harness.reasons import Reason
 from harness.record.schema import HISTORY
@@ -210,8 +210,15 @@ def verdict(valid: Validity, **changes: Any) -> Verdict:
         "stats": {"ops": 4000, "ok": 3900, "fail": 60, "info": 40},
         **told,
     }
-    judged = tell_all(Verdict(**(body | changes)))
+    judged = in_words(Verdict(**(body | changes)))
     return judged if judged.summary else replace(judged, summary=summarised(judged))
+
+
+def in_words(judged: Verdict) -> Verdict:
+    """With the words for each anomaly that a checker knows."""
+    known = {name for checker in CHECKERS for name in checker.anomalies}
+    told = {name: tell(name, found) if name in known else found for name, found in judged.anomalies.items()}
+    return replace(judged, anomalies=told)
 
 
 def summarised(judged: Verdict) -> str:
@@ -219,7 +226,7 @@ def summarised(judged: Verdict) -> str:
     untold = {name: replace(found, words="") for name, found in judged.anomalies.items()}
     return summary(
         judged.valid,
-        tell_all(replace(judged, anomalies=untold)).anomalies,
+        in_words(replace(judged, anomalies=untold)).anomalies,
         judged.faults,
         unknown_because=judged.unknown_because,
         coverage=judged.coverage,

@@ -24,7 +24,8 @@ SPINE = [name for checker in STORE_CHECKERS for name in checker.anomalies]
 
 def sentence(anomaly: str, example: dict[str, Any]) -> str:
     """As the report has it."""
-    return first_sentence(anomaly, tell(anomaly, Found(1, [example])))
+    found = Found(1, [example])
+    return first_sentence(anomaly, tell(anomaly, found) if anomaly in SPINE else found)
 
 
 EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {

@@ -97,7 +97,9 @@ def test_a_failing_verdict_is_a_readable_assertion(monkeypatch, drawn):
 
 def test_unknown_is_not_valid(monkeypatch):
     speaking(
-        monkeypatch, '{"history": "s", "valid": "unknown", "summary": "?", "unknown_because": ["why"]}', 3
+        monkeypatch,
+        '{"history": "s", "valid": "unknown", "summary": "?", "unknown_because": [{"code": "x", "text": "why"}]}',
+        3,
     )
     result = fencepost.run()
     assert (result.valid, result.exit_status) == (None, 3)

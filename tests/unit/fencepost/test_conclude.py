@@ -16,7 +16,9 @@ from harness.settings.test_toml import Plan
 from harness.verdict import FaultReport, Found, Judgement, Validity, Verdict
 
 HEAL = Phase("heal", 10.0, 12.0)
-STRUCK = FaultReport("kill-broker", "broker 2", 1.0, 9.0, True, "process 7 ended by SIGKILL")
+STRUCK = FaultReport(
+    "kill-broker", "broker 2", 1.0, 9.0, True, "process 7 ended by SIGKILL", "broker 2 was killed"
+)
 STRIKE = {"fault": "kill-broker", "target": "leader:a/0", "start_s": 3.0, "hold_s": 8.0}
 CLEAN = Judgement({}, {}, {}, coverage={"inputs": 10, "aborted": 1})
 WORKLOAD = {"name": "w", "topics": ["a"], "stages": [{"name": "s", "in_topic": "a", "group": "g"}]}
@@ -188,7 +190,7 @@ def test_a_sweep_that_was_asked_for_must_have_all_its_steps() -> None:
             ("pause-worker", "after-poll"),
         )
     ]
-    acted = [FaultReport(one["fault"], "w", 1.0, 2.0, True, "seen") for one in strikes]  # type: ignore[arg-type]
+    acted = [FaultReport(one["fault"], "w", 1.0, 2.0, True, "seen", "w was struck") for one in strikes]  # type: ignore[arg-type]
     plan = Plan(
         Options(seed=1, nemesis=("crash-points",)), {"id": 5}, strikes, {**WORKLOAD, "stages": [stage]}
     )

@@ -31,7 +31,8 @@ asked = json.load(sys.stdin)
 options = asked["options"]
 run = pathlib.Path(options["store"], options["name"], "20261124T200000Z")
 (run / "journals").mkdir(parents=True)
-(run / "facts.json").write_text(json.dumps({"phases": [], "faults": [], "versions": {"kafka": "4.3.1"}}))
+from harness.facts import Facts
+Facts(versions={"kafka": "4.3.1"}).save(run / "facts.json")
 part = {"echo": "ends", "orders": "fails", "txn": "dies", "cdc": "hangs"}[options["workload"]]
 ended = {"status": 0, "error": ""}
 if part == "fails":

@@ -40,7 +40,7 @@ def test_a_verdict_survives_its_document() -> None:
         valid=Validity.INVALID,
         summary="s",
         anomalies={"duplicate": Found(3, [{"value": "x"}], because="lost-commit")},
-        faults=[FaultReport("kill-broker", "broker 2", 1.0, None, True, "proof")],
+        faults=[FaultReport("kill-broker", "broker 2", 1.0, None, True, "proof", "broker 2 was killed")],
         unknown_because=[Reason("code", "why", "subject", "remedy")],
         not_checked={"G1c": EXTERNAL_ONLY},
         warnings=[Reason("unexpected-end", "it ended")],
@@ -50,7 +50,9 @@ def test_a_verdict_survives_its_document() -> None:
     assert Verdict.from_json(verdict.as_json()) == verdict
 
 
-@pytest.mark.parametrize("damage", ["valid", "anomalies", "faults"])
+@pytest.mark.parametrize(
+    "damage", ["valid", "anomalies", "faults", "not_checked_because", "warnings", "checked", "unsettled"]
+)
 def test_a_document_that_lacks_something_is_no_verdict(damage: str) -> None:
     body = Verdict("h", "n", None, Validity.VALID, "s").as_json()
     del body[damage]
@@ -58,22 +60,22 @@ def test_a_document_that_lacks_something_is_no_verdict(damage: str) -> None:
         Verdict.from_json(body)
 
 
-def test_a_document_of_an_earlier_version_has_texts_for_reasons() -> None:
+def test_a_document_whose_reason_is_a_bare_text_is_no_verdict() -> None:
     body = Verdict("h", "n", None, Validity.UNKNOWN, "s").as_json()
-    for key in ("warnings", "checked", "not_checked_because"):
-        del body[key]
-    text = "looked for in histories from elsewhere alone"
-    body |= {"unknown_because": ["why"], "not_checked": {"G1c": text, "duplicate": "no logs"}}
-    verdict = Verdict.from_json(body)
-    assert [reason.text for reason in verdict.unknown_because] == ["why"]
-    assert lacking(verdict.not_checked).keys() == {"duplicate"}
+    with pytest.raises(UnreadableInput):
+        Verdict.from_json(body | {"unknown_because": ["why"]})
 
 
-def test_a_fault_of_an_earlier_version_can_be_read() -> None:
-    now = FaultReport("kill-broker", "broker 2", 1.0, None, True, "proof")
-    assert FaultReport.from_json(now.as_json() | {"past_tense": "was killed"}) == now
-    with pytest.raises(TypeError):
-        FaultReport.from_json({"fault": "kill-broker"})
+def test_a_check_that_is_for_other_histories_lacks_nothing() -> None:
+    reasons = {"G1c": EXTERNAL_ONLY, "duplicate": Reason("no-logs", "no logs")}
+    assert lacking(reasons).keys() == {"duplicate"}
+
+
+def test_a_fault_that_lacks_a_part_is_none() -> None:
+    body = FaultReport("kill-broker", "broker 2", 1.0, None, True, "proof", "broker 2 was killed").as_json()
+    for name in ("target", "struck"):
+        with pytest.raises(TypeError):
+            FaultReport.from_json({key: value for key, value in body.items() if key != name})
 
 
 @pytest.mark.parametrize("written", ["[" * 100_000, "{", '{"schema_version": 1}'])

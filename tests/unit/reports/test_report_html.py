@@ -66,7 +66,7 @@ def hostile_verdict() -> Verdict:
         unknown_because=[Reason("x", HOSTILE, HOSTILE, HOSTILE)],
         coverage={HOSTILE: 1},
         stats={HOSTILE: HOSTILE},
-        faults=[FaultReport(HOSTILE, HOSTILE, 1.0, None, False, HOSTILE)],
+        faults=[FaultReport(HOSTILE, HOSTILE, 1.0, None, False, HOSTILE, HOSTILE)],
         churn=[Moved(HOSTILE, HOSTILE, HOSTILE, 1.0, 2.0, (HOSTILE,), (HOSTILE,), HOSTILE)],
     )
 

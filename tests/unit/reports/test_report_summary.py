@@ -5,7 +5,7 @@ import pytest
 from checkers.needs import NEEDS
 from harness.reasons import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER
 from harness.verdict import Found, Validity
-from reports.summary import causes_first, struck
+from reports.summary import causes_first
 from tests.support.synthetic_store import FAULTS, REPROCESSED, operation, summarised, verdict
 
 
@@ -84,12 +84,6 @@ def test_a_warning_is_told_behind_what_held() -> None:
 def test_an_unknown_run_says_its_first_reason() -> None:
     assert summarised(verdict(Validity.UNKNOWN)) == "fault 2 (pause-worker) did not act (and 1 more reason)"
     assert summarised(verdict(Validity.UNKNOWN, unknown_because=[])) == "there is not enough evidence to say"
-
-
-def test_a_fault_of_an_earlier_store_is_told_by_its_name() -> None:
-    assert struck(FAULTS[0]) == "broker 2 was killed"
-    assert struck(replace(FAULTS[0], struck="")) == "kill-broker struck broker 2, leader of invoices/0"
-    assert struck(replace(FAULTS[2], fault="tide", target="", struck="")) == "tide struck its target"
 
 
 def test_an_operation_without_times_has_no_fault_before_it() -> None:

@@ -98,9 +98,11 @@ def test_an_id_and_a_fault_are_told_by_the_transaction_log(tmp_path: Path) -> No
     with pytest.raises(UsageError, match="no transactional id id-2: it has id-1"):
         of_id(t, "id-2")
     details = {"transactional_id": "id-1"}
-    struck = FaultReport("kill-instance", "worker s/s-1", 0.0, 1.0, True, "killed", details=details)
+    struck = FaultReport(
+        "kill-instance", "worker s/s-1", 0.0, 1.0, True, "killed", "s/s-1 was killed", details
+    )
     t.facts = Facts(faults=[struck])
     words = told(of_fault(t, 1))
-    assert {"fault 1: worker s/s-1 (killed)", "fault 1: kill-instance is over"} <= set(words)
+    assert {"fault 1: s/s-1 was killed (killed)", "fault 1: kill-instance is over"} <= set(words)
     with pytest.raises(UsageError, match="has no fault 2"):
         of_fault(t, 2)

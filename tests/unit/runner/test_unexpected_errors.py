@@ -1,11 +1,9 @@
-"""Errors that nobody foresaw: found in the journals, kept with the run, read back from stores of any age."""
+"""Errors that nobody foresaw: found in the journals, kept with the run, and read back."""
 
-import json
 from pathlib import Path
 
 from harness.facts import Facts
 from harness.history import Outcome
-from harness.reasons import UNSPECIFIED
 from harness.record.events import Begun, Completed, Invoked
 from harness.record.journal import Journal
 from harness.runner.tabulate import unexpected_errors
@@ -25,12 +23,3 @@ def test_an_error_that_nobody_foresaw_is_told_of_its_operation(tmp_path: Path) -
     assert "KeyError(3)" in found.text
     Facts(unexpected_errors=[found]).save(tmp_path / "facts.json")
     assert Facts.load(tmp_path / "facts.json").unexpected_errors == [found]
-
-
-def test_those_of_an_earlier_version_are_texts(tmp_path: Path) -> None:
-    Facts().save(tmp_path / "facts.json")
-    stored = json.loads((tmp_path / "facts.json").read_text())
-    del stored["unexpected_errors"]
-    (tmp_path / "facts.json").write_text(json.dumps(stored | {"surprises": ["shop-1.0 ended by itself"]}))
-    (found,) = Facts.load(tmp_path / "facts.json").unexpected_errors
-    assert (found.code, found.text) == (UNSPECIFIED, "shop-1.0 ended by itself")
