@@ -124,7 +124,7 @@ def contradictions(folder: Path, plan: Plan) -> Iterator[str]:
     # What was done to the cluster stands beside them, and is no witness.
     if missing := sorted(set(written) - set(told) - {"nemesis"}):
         yield f"the table journals lacks {listed(missing)}"
-    promised = {reader.journal for reader in plan.promises.readers} if "promises" in plan.run else set()
+    promised = {reader.journal for reader in plan.promises.readers}
     if blind := sorted(promised - set(told)):
         yield f"the run promised readers that left no journal: {listed(blind)}"
     places = read_parquet(history / "partitions.parquet", ["tp", "topic", "partition"]).to_pylist()
@@ -133,7 +133,7 @@ def contradictions(folder: Path, plan: Plan) -> Iterator[str]:
     wanted = set(plan.pipeline.places)
     if gone := sorted(wanted - here.keys()):
         yield f"the table partitions lacks {listed(f'{topic}/{number}' for topic, number in gone)}"
-    if "promises" in plan.run and plan.promises.replicas and (folder / "log").is_dir():
+    if plan.promises.replicas and (folder / "log").is_dir():
         logs = Counter(read_parquet(folder / "log" / "replicas.parquet", ["tp"])["tp"].to_pylist())
         for topic in plan.pipeline.topics:
             named = {number: here.get((topic.name, number)) for number in range(topic.partitions)}

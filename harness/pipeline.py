@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from harness.expectation import Expectation, Feed
 from harness.goals import Goal
 from harness.history import Guarantee, Isolation, Positions
+from harness.toml_tables import read_table
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
@@ -130,16 +131,9 @@ class StageFacts:
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "StageFacts":
-        """As `test.toml` has it, also in stores of earlier versions. Raises KeyError, TypeError, ValueError."""
-        body = dict(table)
-        if "in_topic" in body:  # earlier versions: one topic
-            body["reads"] = [body.pop("in_topic")]
-        for name in ("reads", "writes", "steps", "workers", "held_at"):
-            body[name] = tuple(body.get(name, ()))
-        body["workers"] = body["workers"] or tuple(body.get("transactional_ids", ()))  # earlier versions
-        if body.pop("offsets", "group") != "group":  # earlier versions said it twice
-            body["group"] = None
-        return cls(**body)
+        """As `test.toml` has it. Raises KeyError, TypeError."""
+        lists = ("reads", "writes", "steps", "workers", "held_at")
+        return read_table(cls, table, **{name: tuple(table[name]) for name in lists})
 
 
 @dataclass(frozen=True)
@@ -231,22 +225,19 @@ class PipelineFacts:
         }
 
     @classmethod
-    def from_table(cls, table: Mapping[str, Any], partitions: int) -> "PipelineFacts":
-        """The inverse; `partitions`: of each topic, for earlier versions, which had one number for all.
-
-        Raises KeyError, TypeError, ValueError where the table is not as a run wrote it.
-        """
-        topics = [
-            TopicFacts(**body | {"identity": Identity(body["identity"])}) for body in table.get("topic", ())
-        ] or [TopicFacts(name, partitions) for name in table["topics"]]
+    def from_table(cls, table: Mapping[str, Any]) -> "PipelineFacts":
+        """The inverse. Raises KeyError, TypeError, ValueError where the table is not as a run wrote it."""
         return cls(
-            name=str(table.get("name", "")),
-            topics=tuple(topics),
+            name=str(table["name"]),
+            topics=tuple(
+                read_table(TopicFacts, topic, identity=Identity(topic["identity"]))
+                for topic in table["topic"]
+            ),
             stages=tuple(StageFacts.from_table(stage) for stage in table["stages"]),
-            guarantee=Guarantee(table.get("guarantee", Guarantee.EXACTLY_ONCE)),
-            goals=tuple(Goal(**goal) for goal in table.get("goals", ())),
-            allowed=tuple(table.get("allowed", ())),
-            tables=tuple(TableFacts(**body) for body in table.get("tables", ())),
+            guarantee=Guarantee(table["guarantee"]),
+            goals=tuple(read_table(Goal, goal) for goal in table["goals"]),
+            allowed=tuple(table["allowed"]),
+            tables=tuple(read_table(TableFacts, one) for one in table["tables"]),
         )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.history import Isolation, Role
+from harness.toml_tables import read_table
 
 SEGMENTS, FETCH, NO_WITNESS = "segments", "fetch", "none"
 FINAL_JOURNAL = "final-"
@@ -55,25 +56,12 @@ class Promises:
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "Promises":
         """As `test.toml` has it. Raises TypeError, KeyError."""
-        body = dict(table)
-        readers = tuple(
-            ReaderPromise(**reader | {"topics": tuple(reader["topics"])})
-            for reader in body.pop("readers", ())
+        lists = ("journaled", "internal_logs", "broken_premises", "tables", "free_stages")
+        readers = (
+            read_table(ReaderPromise, reader, topics=tuple(reader["topics"])) for reader in table["readers"]
         )
-        for name in ("journaled", "internal_logs", "broken_premises", "tables", "free_stages"):
-            body[name] = tuple(body.get(name, ()))
-        return cls(readers=readers, **body)
-
-    @classmethod
-    def of_earlier_version(cls, stages: Sequence[str], topics: Sequence[str]) -> "Promises":
-        """What every run promised before promises were written down: journals, sentinels and segment files."""
-        return cls(
-            journaled=tuple(stages),
-            witness=SEGMENTS,
-            internal_logs=INTERNAL_TOPICS,
-            replicas=True,
-            readers=final_readers(topics),
-        )
+        told = {name: tuple(table[name]) for name in lists}
+        return read_table(cls, table, readers=tuple(readers), **told)
 
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")

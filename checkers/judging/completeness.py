@@ -19,7 +19,7 @@ from checkers.stored.producers import TRANSACTIONS_TOPIC
 from checkers.stored.sources import StoredRun
 from checkers.stored.tally import Row
 from harness.history import Isolation, Positions, Role
-from harness.promises import Promises
+from harness.promises import INTERNAL_TOPICS, SEGMENTS, Promises
 from harness.reasons import NO_OFFSETS_WITHIN, NO_TRANSACTIONS, Reason
 from harness.telling.words import several
 
@@ -78,7 +78,7 @@ def missing_needs(
 def completeness(facts: Facts, run: StoredRun) -> Incomplete:
     """Hold one run's tables against its promises, and against each other."""
     found = Incomplete()
-    promises = run.promises or _of_earlier_version(facts)
+    promises = run.promises or _usual(facts)
     given = [topic for topic in promises.internal_logs if topic not in run.refused_logs]
     for topic in (None, *given) if run.had_log else ():
         if not (run.has_log and facts.logs(topic)):
@@ -108,10 +108,12 @@ def completeness(facts: Facts, run: StoredRun) -> Incomplete:
     return found
 
 
-def _of_earlier_version(facts: Facts) -> Promises:
-    stages = {stage["stage"] for stage in facts.stages}
-    topics = {row["topic"] for row in facts.partitions.values() if not row["internal"]}
-    return Promises.of_earlier_version(sorted(stages), sorted(topics))
+def _usual(facts: Facts) -> Promises:
+    """What is asked of a run whose promises are not known: that all stages keep journals, and that the segment files of
+    all replicas were read.
+    """
+    stages = sorted({stage["stage"] for stage in facts.stages})
+    return Promises(journaled=tuple(stages), witness=SEGMENTS, internal_logs=INTERNAL_TOPICS, replicas=True)
 
 
 def _journals(facts: Facts, found: Incomplete) -> None:

@@ -2,14 +2,13 @@
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
 from harness.errors import UnreadableInput, UsageError
-from harness.goals import abort_seen
 from harness.names import unknown
 from harness.pipeline import PipelineFacts
 from harness.promises import Promises
@@ -35,10 +34,7 @@ class Plan:
     def pipeline(self) -> PipelineFacts:
         """The pipeline of the run; raises `UnreadableInput`."""
         try:
-            found = PipelineFacts.from_table(self.workload, self.options.partitions)
-            if "goals" in self.workload:
-                return found
-            return replace(found, goals=(abort_seen(self.options.abort_share),))  # of every earlier version
+            return PipelineFacts.from_table(self.workload)
         except (KeyError, TypeError, ValueError) as error:
             raise UnreadableInput(
                 f"test.toml does not say what the stages of the workload are: {error!r}"
@@ -48,13 +44,9 @@ class Plan:
     def promises(self) -> Promises:
         """The evidence that the run promised; raises `UnreadableInput`."""
         try:
-            if "promises" in self.run:
-                return Promises.from_table(self.run["promises"])
+            return Promises.from_table(self.run["promises"])
         except (KeyError, TypeError, ValueError) as error:
             raise UnreadableInput(f"test.toml does not say what the run promised: {error!r}") from error
-        pipeline = self.pipeline
-        stages, topics = ([one.name for one in some] for some in (pipeline.stages, pipeline.topics))
-        return Promises.of_earlier_version(stages, topics)
 
     def text(self) -> str:
         """The file."""

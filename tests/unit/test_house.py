@@ -52,7 +52,7 @@ PIPELINES = " ".join(
 )
 FLOORS = {
     "harness": (
-        "names secrets errors waiting history moves telling",
+        "names secrets errors waiting history moves telling toml_tables",
         "reasons verdict",
         "facts goals suite",
         "expectation pipeline programs promises history_files",

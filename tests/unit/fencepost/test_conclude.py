@@ -1,6 +1,6 @@
 """Findings are weighed with what the run says of itself: the worst wins."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,10 @@ from checkers.needs import NEEDS
 from fencepost.conclude import conclude, healed_ns
 from fencepost.evidence import KILLED, Evidence
 from harness.facts import Facts, Phase
+from harness.goals import abort_seen
+from harness.history import Guarantee
+from harness.pipeline import PipelineFacts, StageFacts, TopicFacts
+from harness.promises import Promises
 from harness.reasons import Reason
 from harness.runner.processes import unexpected_end
 from harness.settings.options import Options
@@ -21,7 +25,9 @@ STRUCK = FaultReport(
 )
 STRIKE = {"fault": "kill-broker", "target": "leader:a/0", "start_s": 3.0, "hold_s": 8.0}
 CLEAN = Judgement({}, {}, {}, coverage={"inputs": 10, "aborted": 1})
-WORKLOAD = {"name": "w", "topics": ["a"], "stages": [{"name": "s", "in_topic": "a", "group": "g"}]}
+STAGE = StageFacts("s", ("a",), "g")
+WORKLOAD = PipelineFacts("w", (TopicFacts("a", 3),), (STAGE,))
+RUN = {"id": 5, "promises": asdict(Promises())}
 CRASHED = Reason("check-crashed", "it crashed")
 
 
@@ -33,7 +39,9 @@ def judged(
     killed: bool = False,
     options: Options | None = None,
 ) -> Verdict:
-    plan = Plan(options or Options(seed=1), {"id": 5}, [STRIKE] * strikes, WORKLOAD)
+    asked = options or Options(seed=1)
+    workload = replace(WORKLOAD, goals=(abort_seen(asked.abort_share),))
+    plan = Plan(asked, RUN, [STRIKE] * strikes, workload.as_table())
     told = None if killed else facts or Facts(faults=[STRUCK])
     return conclude(Evidence("h", Path("h"), plan, told, incomplete=()), judgement)
 
@@ -136,7 +144,7 @@ def test_a_fault_that_was_asked_for_and_never_planned_makes_a_run_unknown() -> N
     assert "partition was asked for, and the schedule has none" in {r.text for r in verdict.unknown_because}
 
 
-ONCE_OR_MORE = {**WORKLOAD, "guarantee": "at-least-once", "allowed": ["reprocessed-input"], "goals": []}
+ONCE_OR_MORE = replace(WORKLOAD, guarantee=Guarantee.AT_LEAST_ONCE, allowed=("reprocessed-input",))
 
 
 @pytest.mark.parametrize(
@@ -155,7 +163,7 @@ ONCE_OR_MORE = {**WORKLOAD, "guarantee": "at-least-once", "allowed": ["reprocess
 def test_a_weaker_guarantee_says_how_often_it_was_needed(count: int, words: str) -> None:
     found = {"reprocessed-input": Found(count, [], allowed=True, allowed_by="the workload")} if count else {}
     judgement = replace(CLEAN, anomalies=found, checked=["reprocessed-input", "lost-input"])
-    plan = Plan(Options(seed=1), {"id": 5}, [STRIKE], ONCE_OR_MORE)
+    plan = Plan(Options(seed=1), RUN, [STRIKE], ONCE_OR_MORE.as_table())
     verdict = conclude(Evidence("h", Path("h"), plan, Facts(faults=[STRUCK]), incomplete=()), judgement)
     assert (verdict.valid, verdict.summary) == (Validity.VALID, words)
     assert ("reprocessed-input" in verdict.not_exercised) is (count == 0)
@@ -167,7 +175,8 @@ def test_what_a_weaker_guarantee_permits_beside_is_counted_apart() -> None:
         for name, count, words in (("reprocessed-input", 3, ""), ("duplicate", 2, "2 values stand twice"))
     }
     judgement = replace(CLEAN, anomalies=found, checked=[*found, "lost-input"])
-    plan = Plan(Options(seed=1), {"id": 5}, [STRIKE], {**ONCE_OR_MORE, "allowed": list(found)})
+    permitting = replace(ONCE_OR_MORE, allowed=tuple(found))
+    plan = Plan(Options(seed=1), RUN, [STRIKE], permitting.as_table())
     verdict = conclude(Evidence("h", Path("h"), plan, Facts(faults=[STRUCK]), incomplete=()), judgement)
     assert verdict.summary == (
         "at least once held under 1 fault: 3 inputs took effect more than once, 2 values stand twice, "
@@ -180,8 +189,8 @@ def test_of_exactly_once_nothing_is_said_to_be_permitted() -> None:
 
 
 def test_a_sweep_that_was_asked_for_must_have_all_its_steps() -> None:
-    steps = {"steps": ["after-poll", "after-send"], "held_at": ["after-send"]}
-    stage = {**WORKLOAD["stages"][0], **steps}  # type: ignore[dict-item]
+    stage = replace(STAGE, workers=("s-1",), steps=("after-poll", "after-send"), held_at=("after-send",))
+    workload = replace(WORKLOAD, stages=(stage,))
     strikes = [
         {"fault": fault, "target": "worker:s/s-1", "start_s": 3.0, "hold_s": 1.0, "step": step}
         for fault, step in (
@@ -191,8 +200,6 @@ def test_a_sweep_that_was_asked_for_must_have_all_its_steps() -> None:
         )
     ]
     acted = [FaultReport(one["fault"], "w", 1.0, 2.0, True, "seen", "w was struck") for one in strikes]  # type: ignore[arg-type]
-    plan = Plan(
-        Options(seed=1, nemesis=("crash-points",)), {"id": 5}, strikes, {**WORKLOAD, "stages": [stage]}
-    )
+    plan = Plan(Options(seed=1, nemesis=("crash-points",)), RUN, strikes, workload.as_table())
     verdict = conclude(Evidence("h", Path("h"), plan, Facts(faults=acted), incomplete=()), CLEAN)
     assert [reason.subject for reason in verdict.unknown_because] == ["pause-worker@after-send"]

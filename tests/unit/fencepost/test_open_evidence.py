@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +17,8 @@ from fencepost.stores import expand
 from harness.errors import AnalysisFailed, UnreadableInput
 from harness.facts import Facts
 from harness.history import Premise
+from harness.pipeline import PipelineFacts, StageFacts, TopicFacts
+from harness.promises import SEGMENTS, Promises, ReaderPromise
 from harness.record.store import goes_on, going_on
 from harness.runner.tabulate import rows_of
 from harness.settings.options import Options
@@ -25,6 +28,17 @@ from tests.support.histories import History
 from tests.support.stored_tables import write
 
 
+def promises(**told: Any) -> dict[str, Any]:
+    """As a run writes them."""
+    return asdict(Promises(**told))
+
+
+def promise(store: Path, **told: Any) -> None:
+    """Let the run have promised this."""
+    plan = Plan.load(store / "test.toml")
+    replace(plan, run={**plan.run, "promises": promises(**told)}).save(store / "test.toml")
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """Run 7, whole."""
@@ -32,8 +46,9 @@ def store(tmp_path: Path) -> Path:
     history.feed(2)
     history.take(0, 1)
     write(tmp_path, [(7, history)], log=True)
-    stages = [{"name": "s", "group": "g", "in_topic": "a", "promised": "read_committed", "ordered": False}]
-    Plan(Options(seed=1), {"id": 7}, [], {"topics": [], "stages": stages}).save(tmp_path / "test.toml")
+    pipeline = PipelineFacts("w", (), (StageFacts("s", ("a",), "g"),))
+    run = {"id": 7, "promises": promises(witness=SEGMENTS)}
+    Plan(Options(seed=1), run, [], pipeline.as_table()).save(tmp_path / "test.toml")
     fault = FaultReport(
         "kill-broker", "broker 2", 1.0, 9.0, True, "process 7 ended by SIGKILL", "broker 2 was killed"
     )
@@ -47,15 +62,13 @@ def test_a_run_as_it_was_left_can_be_judged(store: Path) -> None:
 
 def test_a_run_says_which_premises_it_breaks(store: Path) -> None:
     assert open_evidence("it", store).broken_premises == frozenset()
-    plan = store / "test.toml"
-    text = plan.read_text()
-    for promises, broken in (
-        ('broken_premises = ["whole-logs"]', {Premise.WHOLE_LOGS}),
-        ("one_clock = false", {Premise.ONE_CLOCK}),
+    for told, broken in (
+        ({"broken_premises": ("whole-logs",)}, {Premise.WHOLE_LOGS}),
+        ({"one_clock": False}, {Premise.ONE_CLOCK}),
     ):
-        plan.write_text(f"{text}\n[run.promises]\n{promises}\n")
+        promise(store, **told)
         assert open_evidence("it", store).broken_premises == broken
-    plan.write_text(f'{text}\n[run.promises]\nbroken_premises = ["no-such"]\n')
+    promise(store, broken_premises=("no-such",))
     with pytest.raises(UnreadableInput, match="not as the run wrote it"):
         open_evidence("it", store)
 
@@ -89,7 +102,13 @@ def test_a_table_that_is_not_the_run_s_is_named(
     ("old", "new"),
     [
         ("id = 7", 'id = "²"'),
-        ("topics = []", "topics = 5"),
+        ("topic = []", "topic = 5"),
+        ("topic = []", ""),
+        ("goals = []", ""),
+        ("journaled = true", ""),
+        ('promised = "read_committed"', ""),
+        ('witness = "segments"', ""),
+        ("[run.promises]", "[run.promised]"),
         ('name = "s"', 'nam = "s"'),
         ("[workload]", '[workload]\nallowed = "lost-write"'),
         ("[workload]", "[workload]\nallowed = 5"),
@@ -140,8 +159,7 @@ def test_a_facts_json_that_is_damaged_is_said(
 
 
 def test_logs_that_the_run_counted_were_there_whatever_it_is_made_to_promise(store: Path) -> None:
-    plan = Plan.load(store / "test.toml")
-    replace(plan, run={**plan.run, "promises": {"witness": "none"}}).save(store / "test.toml")
+    promise(store, witness="none")
     facts = json.loads((store / "facts.json").read_text())
     counted = {"batches": pq.read_metadata(store / "log" / "batches.parquet").num_rows}
     for rows, had in ((counted, True), ({}, False)):
@@ -155,10 +173,9 @@ def test_the_logs_of_all_replicas_are_asked_for_if_the_run_had_them(store: Path)
     (store / "facts.json").write_text(json.dumps(facts | {"rows": {}}))
     there = pq.read_table(store / "log" / "replicas.parquet")["tp"].to_pylist().count(0)
     for replication, promised, said in ((there, True, 0), (there + 1, True, 1), (there + 1, False, 0)):
-        topic = {"name": "a", "partitions": 1, "replication": replication, "identity": "journal"}
-        workload = {**plan.workload, "topics": ["a"], "topic": [topic]}
-        run = {**plan.run, "promises": {"witness": "segments", "replicas": promised}}
-        replace(plan, workload=workload, run=run).save(store / "test.toml")
+        pipeline = replace(plan.pipeline, topics=(TopicFacts("a", 1, replication),))
+        replace(plan, workload=pipeline.as_table()).save(store / "test.toml")
+        promise(store, witness="segments", replicas=promised)
         why = [words for words in open_evidence("it", store).incomplete if "replicas" in words]
         assert len(why) == said, why
     assert there == 1
@@ -207,14 +224,10 @@ def test_a_stage_that_is_not_as_it_was_planned_makes_a_run_unknown(
 
 
 def test_a_reader_that_was_promised_and_left_nothing_makes_a_run_unknown(store: Path) -> None:
-    plan = Plan.load(store / "test.toml")
     there = pq.read_table(store / "history" / "journals.parquet")["journal"].to_pylist()
     for journals, blind in ((there[:1], ()), ((*there[:1], "observer-1"), ("observer-1",))):
-        readers = [
-            {"journal": name, "role": "observer", "isolation": "read_committed", "topics": ["a"]}
-            for name in journals
-        ]
-        replace(plan, run={**plan.run, "promises": {"readers": readers}}).save(store / "test.toml")
+        readers = (ReaderPromise(name, "observer", "read_committed", ("a",)) for name in journals)
+        promise(store, readers=tuple(readers))
         told = open_evidence("it", store).incomplete
         assert [words.rpartition(": ")[2] for words in told if "promised readers" in words] == list(blind)
 
@@ -284,9 +297,7 @@ def test_operations_that_return_before_their_call_are_a_contradiction(store: Pat
 
 
 def test_a_replica_of_an_internal_topic_that_is_missing_is_a_contradiction(store: Path) -> None:
-    plan = store / "test.toml"
-    promises = 'replicas = true\nwitness = "segments"\ninternal_logs = ["__consumer_offsets"]'
-    plan.write_text(f"{plan.read_text()}\n[run.promises]\n{promises}\n")
+    promise(store, replicas=True, witness="segments", internal_logs=("__consumer_offsets",))
     history = History()
     history.followers = 2
     history.homes["o"] = ("__consumer_offsets", 1)

@@ -59,7 +59,7 @@ def test_a_run_whose_stages_send_and_read_as_they_like_promises_its_clients_hist
         assert promises.history is promised and promises.free_stages == (("txn",) if promised else ())
         assert Promises.from_table(asdict(promises)) == promises
         facts = test.pipeline
-        assert PipelineFacts.from_table(facts.as_table(), options.partitions) == facts
+        assert PipelineFacts.from_table(facts.as_table()) == facts
 
 
 @pytest.mark.parametrize(

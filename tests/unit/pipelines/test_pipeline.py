@@ -162,7 +162,7 @@ def test_a_pipeline_that_needs_no_transactions_need_not_commit_one(tmp_path: Pat
 
 def test_its_facts_are_the_same_when_they_are_read_from_a_store(tmp_path: Path) -> None:
     found = facts(tmp_path)
-    assert PipelineFacts.from_table(found.as_table(), 1) == found
+    assert PipelineFacts.from_table(found.as_table()) == found
 
 
 def test_it_feeds_its_inputs_and_expects_what_it_says(tmp_path: Path) -> None:
