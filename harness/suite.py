@@ -110,29 +110,29 @@ class Cell:
     def from_json(cls, body: Mapping[str, Any]) -> "Cell":
         """The inverse of `asdict`. Raises TypeError, ValueError or KeyError."""
         told = {
-            **body,
+            **{key: body[key] for key in _CELL_FIELDS},
             "state": State(body["state"]),
-            "before": State(body["before"]) if body.get("before") else None,
-            "flake": Flake(**body.get("flake", {})),
+            "before": State(body["before"]) if body["before"] else None,
+            "flake": Flake(**body["flake"]),
         }
         for key in _TEXTS:
-            if not isinstance(told.get(key, ""), str):
+            if not isinstance(told[key], str):
                 raise TypeError(f"{key} of a cell is a text")
         for key in ("options", "more", "versions", *_COUNTS, "not_exercised"):
-            if not isinstance(told.get(key, {}), Mapping):
+            if not isinstance(told[key], Mapping):
                 raise TypeError(f"{key} of a cell is a table")
         for key in _COUNTS:
-            if not all(type(count) is int for count in told.get(key, {}).values()):
+            if not all(type(count) is int for count in told[key].values()):
                 raise TypeError(f"{key} of a cell are counts")
         for key in ("run", "started"):
-            if not isinstance(told.get(key), str | None):
+            if not isinstance(told[key], str | None):
                 raise TypeError(f"{key} of a cell is a text, or null")
-        _require_length("duration_s of a cell", told.get("duration_s", 0))
-        _require_length("time-limit of a cell", told.get("options", {}).get("time-limit", 0))
-        if not _SLUG.fullmatch(told.get("slug", "")):
-            raise ValueError(f"slug of a cell is the name of a folder, not {told.get('slug')!r}")
-        told["codes"] = tuple(map(str, told.get("codes", ())))
-        return cls(**{key: told[key] for key in _CELL_FIELDS if key in told})
+        _require_length("duration_s of a cell", told["duration_s"])
+        _require_length("time-limit of a cell", told["options"].get("time-limit", 0))
+        if not _SLUG.fullmatch(told["slug"]):
+            raise ValueError(f"slug of a cell is the name of a folder, not {told['slug']!r}")
+        told["codes"] = tuple(map(str, told["codes"]))
+        return cls(**told)
 
 
 @dataclass(frozen=True)
@@ -182,15 +182,15 @@ class Suite:
         """Read a document back. Raises TypeError, ValueError or KeyError where it is none."""
         if body["schema"] != SCHEMA_VERSION:
             raise ValueError(f"its schema is {body['schema']}, and this version reads {SCHEMA_VERSION}")
-        told = {key: body[key] for key in _FIELDS if key in body}
+        told = {key: body[key] for key in _FIELDS}
         for key in ("name", "file", "judge", "started"):
             if not isinstance(told[key], str):
                 raise TypeError(f"{key} is a text")
         for key in ("spark", "sets"):
-            if not isinstance(told.get(key, {}), Mapping):
+            if not isinstance(told[key], Mapping):
                 raise TypeError(f"{key} is a table")
         for key in ("took_s", "judging_s"):
-            _require_length(key, told.get(key, 0))
+            _require_length(key, told[key])
         return cls(**{**told, "cells": [Cell.from_json(cell) for cell in body["cells"]]})
 
     def save(self, folder: Path) -> None:

@@ -88,15 +88,6 @@ def test_what_a_cell_keeps_is_read_back(tmp_path: Path) -> None:
     assert Suite.load(tmp_path).cells == [told]
 
 
-def test_a_cell_of_an_earlier_version_keeps_nothing(tmp_path: Path) -> None:
-    body = suite(cell()).as_json()
-    for key in ("first", "remedy", "codes", "faults", "not_exercised"):
-        del body["cells"][0][key]
-    (tmp_path / "suite.json").write_text(json.dumps(body))
-    (back,) = Suite.load(tmp_path).cells
-    assert (back.first, back.faults, back.codes) == ("", {}, ())
-
-
 @pytest.mark.parametrize("key", ["faults", "anomalies"])
 def test_counts_are_numbers(key: str, tmp_path: Path) -> None:
     body = suite(cell()).as_json()
