@@ -157,9 +157,11 @@ def _journals(facts: Facts, found: Incomplete) -> None:
             "ops",
         )
     for table, count in (("sends", "sends_here"), ("claims", "claims")):
-        told = [row[table] for row in facts.journals if row.get(table) is not None]
-        if told and len(told) == len(facts.journals) and sum(told) != facts.numbers[count]:
-            words = f"the table {table} holds {several(facts.numbers[count], 'row')}, and the journals had {sum(told)}"
+        had = sum(row.get(table, 0) for row in facts.journals)
+        if facts.journals and had != facts.numbers[count]:
+            words = (
+                f"the table {table} holds {several(facts.numbers[count], 'row')}, and the journals had {had}"
+            )
             found.add(f"rows of {table}", words, table, "journals")
     if not facts.numbers["sent"] and facts.numbers["values"]:
         found.add("sends", "the table sends is empty, though records were found", "sends")

@@ -47,8 +47,8 @@ def right_run(transactions: int) -> Mapping[str, list[Row]]:
     for number in range(transactions):
         _take(tables, number, inputs)
     last = inputs + transactions
-    _journal(tables, "f", Role.FEEDER, inputs)
-    _journal(tables, "w", Role.WORKER, transactions)
+    _journal(tables, "f", Role.FEEDER, inputs, sends=inputs)
+    _journal(tables, "w", Role.WORKER, transactions, sends=inputs, claims=transactions)
     for op, journal, role in ((last, "o", Role.OBSERVER), (last + 1, "z", Role.FINAL)):
         tables["ops"].append(_op(op, f"{journal}:0", journal, "poll"))
         _journal(tables, journal, role, 1)
@@ -180,10 +180,13 @@ def _describe(tables: dict[str, list[Row]]) -> None:
     )
 
 
-def _journal(tables: dict[str, list[Row]], name: str, role: Role, ops: int) -> None:
+def _journal(
+    tables: dict[str, list[Row]], name: str, role: Role, ops: int, sends: int = 0, claims: int = 0
+) -> None:
     of = {"journal": name, "role": role.value, "pid": 1, "ops": ops, "lines": 2 * ops, "ended": True}
     stage = "s" if role is Role.WORKER else None
-    tables["journals"].append(of | {"stage": stage, "torn_lines": 0, "missing_lines": 0})
+    had = {"sends": sends, "claims": claims}
+    tables["journals"].append(of | had | {"stage": stage, "torn_lines": 0, "missing_lines": 0})
 
 
 def _op(number: int, name: str, journal: str, f: str) -> Row:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +32,14 @@ def make_tables(history: History) -> dict[str, list[Row]]:
     for row in (*rows["sends"], *rows["expected"]):
         row["topic"] = home(history, row["topic"])[0]
     _describe(history)
+    journal_of = {row["op"]: row["journal"] for row in rows["ops"]}
     for table, change in history.alterations:
         rows[table] = [bent for row in rows[table] if (bent := change(dict(row))) is not None]
     _clean(rows)
     bent_tables = {table for table, _ in history.alterations}
     if "ends" not in bent_tables and bent_tables & {"polls", "records"}:
         _count_reads(rows)
+    _count_what_journals_had(rows, journal_of)
     return rows
 
 
@@ -126,8 +129,16 @@ def _count_reads(rows: dict[str, list[Row]]) -> None:
     given = {RC: [row for row in rows["polls"] if row["role"] == "final"], RU: rows["records"]}
     for end in rows["ends"]:
         here = [row for row in given[end["isolation"]] if row["tp"] == end["tp"]]
-        if here and end.get("role") is None:
+        if here and end["role"] == "final":
             end["read"] = len(here)
+
+
+def _count_what_journals_had(rows: dict[str, list[Row]], journal_of: Mapping[int, str]) -> None:
+    """Unless a case says it, the journals had what the tables hold."""
+    for table in ("sends", "claims"):
+        had = Counter(journal_of.get(row["op"]) for row in rows[table])
+        for journal in rows["journals"]:
+            journal.setdefault(table, had[journal["journal"]])
 
 
 def home(history: History, letter: str) -> tuple[str, int]:
@@ -198,6 +209,7 @@ def _end(history: History, topic: str, isolation: str, after: int, sentinel: int
             "next": after,
             "read": read,
             "sentinel_offset": sentinel,
+            "role": "final",
             "expected": sum(row["tp"] == history.tp[topic] for row in history.rows["expected"])
             if isolation == RU
             else None,

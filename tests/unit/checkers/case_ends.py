@@ -204,7 +204,7 @@ def a_record_that_was_never_acknowledged_and_is_committed_is_a_ghost(h: History)
 @case(ghost_commit=1, tells={"ghost-commit": {"records": [{"offset": 2, "value": "w:1:0"}]}})
 def a_record_that_was_acknowledged_without_an_offset_and_is_committed_is_a_ghost(h: History) -> None:
     _unacknowledged(h, "commit")
-    without = {"acked": True, "tp": h.tp["x"], "offset": -1}
+    without = {"acked": True, "tp": h.tp["x"], "offset": None}
     h.alter("sends", lambda row: row if row["acked"] else row | without)
 
 
