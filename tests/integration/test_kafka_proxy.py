@@ -2,9 +2,10 @@
 
 import json
 import re
+import socket
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -177,9 +178,16 @@ def test_a_client_goes_through_the_proxies_alone_and_a_cut_is_proven(
         for effect in (LinkEffect.SILENT, LinkEffect.ANSWERS_LOST):
             wait_for(lambda: all(stand(ours).values()), "connections to all brokers", WITHIN_S)
             links = [client_link("w0", n) for n in (1, 2, 3)]
-            with ours.network.impose(links, effect) as cut:
+            with ExitStack() as opened:
+                own = [
+                    opened.enter_context(socket.create_connection(("127.0.0.1", port), WITHIN_S))
+                    for port in ports_of(ours.bootstrap_for("w0"))
+                ]
+                cut = opened.enter_context(ours.network.impose(links, effect))
 
-                def proven(cut: Imposed = cut) -> bool:
+                def proven(cut: Imposed = cut, own: Sequence[socket.socket] = tuple(own)) -> bool:
+                    for one in own:  # the client itself may wait for an answer, and send nothing
+                        one.sendall(encoded(MetadataRequest(version=0), 1))
                     return cut.evidence().count("a request through it stays unanswered") == 3
 
                 wait_for(proven, "all three links to be used", WITHIN_S, last_seen=lambda cut=cut: cut.lacks)
@@ -202,8 +210,6 @@ def test_what_is_no_request_of_kafkas_ends_its_connection_alone(
 
 
 def _sent(port: int, noise: bytes) -> bytes:
-    import socket
-
     with socket.create_connection(("127.0.0.1", port), 10) as connection:
         connection.sendall(noise)
         connection.shutdown(socket.SHUT_WR)

@@ -319,9 +319,11 @@ def test_what_a_stage_left_behind_makes_a_run_unknown(
 
     told = one(spark, tmp_path, draw, joined=True)
     assert not told.anomalies
-    assert [reason.text for reason in told.broken.values()] == [
-        "1 input of stage s led to no output, and it is not known whether the stage has taken them"
-    ]
+    left = "1 input of stage s led to no output, and it is not known whether the stage has taken them"
+    short = "group g of stage s has committed a/0 up to offset 1, and the last input there is at offset 1"
+    texts = [reason.text for reason in told.broken.values()]
+    assert texts[0] == left
+    assert [text.startswith(short) for text in texts[1:]] == ([True] if grouped else [])
 
 
 @pytest.mark.parametrize("drained", [True, False])
