@@ -71,7 +71,7 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     "spark/errors": ("test_parts",),
     "judging/bisect": ("test_parts",),
     "spark/session": ("test_jvm", "test_cluster_of_ones_own", "../../integration/test_spark"),
-    "stored/sources": ("test_runs_together", "test_judge", "test_cases"),
+    "stored/sources": ("test_judge", "test_cases"),
     "judging/warm_up": ("test_right_run", "test_jvm", "../../integration/test_spark"),
     "judging/python_workers": ("test_judge_told", "../../integration/test_spark"),
 }

@@ -17,6 +17,7 @@ from checkers.checker import Checker
 from checkers.findings.rules import Rule, Suspect
 from checkers.judging import stored_runs as judging
 from checkers.judging.hints import count
+from checkers.judging.right_run import write_right_run
 from checkers.judging.run_checks import collect
 from checkers.judging.stored_runs import StoredRun, judge, judge_each
 from checkers.stored.sources import Sources
@@ -257,14 +258,10 @@ def _torn(h: History) -> None:
     h.alter("transactions", lambda row: row | {"state": row["state"].replace("Commit", "Abort")})
 
 
-def _twice(h: History) -> None:
-    h.take(0, worker="v", pid=2)
-
-
 def test_a_verdict_does_not_depend_on_the_runs_beside_it(spark: SparkSession, tmp_path: Path) -> None:
     """Each run is judged alone, beside a run without journals, and beside all others."""
     runs = []
-    for number, change in enumerate((lambda h: None, _torn, _twice, _of_a_program)):
+    for number, change in enumerate((lambda h: None, _torn, _of_a_program)):
         h = History()
         h.feed(1)
         h.take(0)
@@ -279,3 +276,14 @@ def test_a_verdict_does_not_depend_on_the_runs_beside_it(spark: SparkSession, tm
         told = judge(spark, company)
         for run in company:
             assert told[run.run] == alone[run.run], [one.run for one in company]
+
+
+def test_products_of_tables_may_be_forbidden(several: SparkSession, tmp_path: Path) -> None:
+    """Tables are joined by `run` alone: it must stay a key where there is but one."""
+    run = write_right_run(tmp_path, 30)
+    several.conf.set("spark.sql.crossJoin.enabled", "false")
+    try:
+        judgement = judge(several, [run])[0]
+    finally:
+        several.conf.unset("spark.sql.crossJoin.enabled")
+    assert judgement.anomalies == {} and judgement.broken == {}
