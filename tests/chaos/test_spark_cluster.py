@@ -82,10 +82,17 @@ def check(*arguments: object) -> tuple[int, list[dict[str, Any]], str]:
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 
+def right(folder: Path) -> Path:
+    """A history without anomalies."""
+    path = folder / "right.edn"
+    path.write_text(to_edn(random_history(Random(3), 60, set())))
+    return path
+
+
 def test_a_cluster_gives_the_verdict_that_this_process_gives(master: str, tmp_path: Path) -> None:
     write(tmp_path / "tables", 500)
     (tmp_path / "h.edn").write_text(to_edn(random_history(Random(1), 60, {"G1c"})))
-    (tmp_path / "right.edn").write_text(to_edn(random_history(Random(3), 60, set())))
+    right(tmp_path)
     (tmp_path / "wrong.edn").write_text("{:process 0\n")
     asked = (tmp_path / "tables", *sorted(tmp_path.glob("*.edn")))
     here, there = check(*asked), check("--master", master, *asked)
@@ -119,9 +126,9 @@ def test_the_workers_run_the_code_that_was_sent_to_them(master: str) -> None:
 
 
 def test_a_python_that_workers_lack_is_one_sentence_and_4(master: str, tmp_path: Path) -> None:
-    (tmp_path / "h.jsonl").write_text("")
+    history = right(tmp_path)
     python = f"spark.pyspark.python={tmp_path}/no-python"
-    status, verdicts, said = check("--master", master, "--spark-conf", python, tmp_path / "h.jsonl")
+    status, verdicts, said = check("--master", master, "--spark-conf", python, history)
     assert (status, verdicts) == (4, [])
     last = said.splitlines()[-1]
     assert last.startswith(f"fencepost: the workers of {master} cannot run Fencepost's tasks (")
@@ -129,8 +136,7 @@ def test_a_python_that_workers_lack_is_one_sentence_and_4(master: str, tmp_path:
 
 
 def test_no_master_is_one_sentence_and_4_at_once(tmp_path: Path) -> None:
-    (tmp_path / "h.jsonl").write_text("")
-    status, verdicts, said = check("--master", "spark://127.0.0.1:1", tmp_path / "h.jsonl")
+    status, verdicts, said = check("--master", "spark://127.0.0.1:1", right(tmp_path))
     assert (status, verdicts) == (4, [])
     assert said.splitlines()[-1].startswith("fencepost: no Spark master answers at spark://127.0.0.1:1 (")
 
