@@ -25,8 +25,11 @@ from harness.waiting import wait_for
 
 T = TypeVar("T")
 IN_TOUCH_TIMEOUT_S = 20.0
-NAMED_TIMEOUT_S = 2.0
-"""How long a worker is watched for a request to the broker that was drawn: it fetches at least twice a second."""
+NAMED_TIMEOUT_S = 3.0
+"""How long a worker is watched for requests to the broker that was drawn: it fetches at least twice a second."""
+AGAIN = 2
+"""At how many looks the worker must have sent more. One is not enough: it greets a broker that comes back, and need not
+ask it for anything after that."""
 
 
 def one_of(rng: Random, there: Sequence[T], needed: str) -> T:
@@ -147,7 +150,7 @@ def worker_at(processes: Processes, slot: str) -> Member:
 
 
 def broker_in_touch(cluster: Cluster, slot: str, named: int) -> int:
-    """Return the broker of that number if the worker sends it requests; else the one to which it sends most.
+    """Return the broker of that number if the worker keeps sending it requests; else the one to which it sends most.
 
     A broker that was down has lost its partitions to others, and for minutes nobody need ask it for anything. A cluster
     that is not ours may number its brokers otherwise. A worker that starts is waited for, no longer than a fault may
@@ -158,11 +161,14 @@ def broker_in_touch(cluster: Cluster, slot: str, named: int) -> int:
         raise FaultFailed(f"there is no link of the client slot {slot}")
     meter = cluster.network.meter(links.values())
     used: Mapping[int, int] = {}
+    seen: set[int] = set()
+    looks = AGAIN
 
     def look() -> None:
-        nonlocal used
+        nonlocal used, looks
         carried = meter.carried()
         if carried is None:
+            looks = 1
             carried = {
                 link: Carried(count, 0) for link, count in cluster.network.connections(links.values()).items()
             }
@@ -170,7 +176,8 @@ def broker_in_touch(cluster: Cluster, slot: str, named: int) -> int:
 
     def to_named() -> bool:
         look()
-        return bool(used.get(named))
+        seen.add(used.get(named, 0))
+        return len(seen - {0}) >= looks
 
     def to_any() -> bool:
         look()

@@ -170,11 +170,11 @@ def test_a_worker_is_cut_from_a_broker_that_it_talks_to(
         assert report.struck == f"worker s-1.0 was cut off from broker {broker}"
 
 
-def test_a_worker_is_cut_from_the_broker_to_which_it_sends_and_not_from_one_that_it_only_knows(
+def test_a_worker_is_cut_from_the_broker_to_which_it_sends_and_not_from_one_that_it_greeted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(AIMED, "partition", replace(AIMED["partition"], target=Target("client", "w0-1")))
-    sent = {client_link("w0", 1): 0, client_link("w0", 2): 20, client_link("w0", 3): 700}
+    sent = {client_link("w0", 1): 60, client_link("w0", 2): 20, client_link("w0", 3): 700}
     with fake_run(tmp_path) as run:
         monkeypatch.setattr(
             FakeMeter, "carried", lambda meter: {link: Carried(sent[link], 0) for link in meter.links}
