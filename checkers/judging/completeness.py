@@ -364,7 +364,6 @@ def _logs(facts: Facts, run: StoredRun, promises: Promises, found: Incomplete) -
             found.add(
                 f"holes in {name}",
                 f"the leader's log of {name} lacks {several(row['holes'], 'offset')}, though nothing was compacted",
-                "batches",
             )
         if row.get("read_not_in_log"):
             found.add(

@@ -161,7 +161,7 @@ def stand_still_for_two_minutes(copy: Tables) -> None:
     told = copy.folder / "facts.json"
     facts = json.loads(told.read_text())
     for fault in facts["faults"]:
-        fault["end_s"] = min(fault["end_s"], half / SECOND)
+        fault |= {name: min(fault[name], half / SECOND) for name in ("start_s", "end_s")}
     told.write_text(json.dumps(facts))
 
 
