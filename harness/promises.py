@@ -60,8 +60,8 @@ class Promises:
         readers = (
             read_table(ReaderPromise, reader, topics=tuple(reader["topics"])) for reader in table["readers"]
         )
-        told = {name: tuple(table[name]) for name in lists}
-        return read_table(cls, table, readers=tuple(readers), **told)
+        columns = {name: tuple(table[name]) for name in lists}
+        return read_table(cls, table, readers=tuple(readers), **columns)
 
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")

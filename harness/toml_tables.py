@@ -1,4 +1,4 @@
-"""Dataclasses that a run wrote into `test.toml`, a table for each."""
+"""Read dataclasses from the tables of `test.toml`."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -13,8 +13,12 @@ else:
 
 
 def read_table(kind: type[T], table: Mapping[str, Any], **other: Any) -> T:
-    """Read one back. `other`: the fields that have another type in the file. TOML has no null, so the table may lack a
-    field whose default is None, and no other. Raises KeyError, TypeError.
+    """Read a dataclass from its table. Raises KeyError for a field that is missing, TypeError for one that is unknown.
+
+    TOML has no null, so the table may lack fields whose default is None.
+
+    Args:
+        other: values of fields that have another type in the file.
     """
     for one in fields(kind):
         if one.name not in table and one.default is not None:

@@ -27,9 +27,10 @@ T = TypeVar("T")
 IN_TOUCH_TIMEOUT_S = 20.0
 NAMED_TIMEOUT_S = 3.0
 """How long a worker is watched for requests to the broker that was drawn: it fetches at least twice a second."""
-AGAIN = 2
-"""At how many looks the worker must have sent more. One is not enough: it greets a broker that comes back, and need not
-ask it for anything after that."""
+LEAST_GROWTHS = 2
+"""The worker is in touch with a broker after the bytes that it sent have grown so often. A client greets a broker that
+comes back, and may send it nothing after that.
+"""
 
 
 def one_of(rng: Random, there: Sequence[T], needed: str) -> T:
@@ -161,14 +162,14 @@ def broker_in_touch(cluster: Cluster, slot: str, named: int) -> int:
         raise FaultFailed(f"there is no link of the client slot {slot}")
     meter = cluster.network.meter(links.values())
     used: Mapping[int, int] = {}
-    seen: set[int] = set()
-    looks = AGAIN
+    counts: set[int] = set()
+    needed = LEAST_GROWTHS
 
     def look() -> None:
-        nonlocal used, looks
+        nonlocal used, needed
         carried = meter.carried()
         if carried is None:
-            looks = 1
+            needed = 1  # a number of connections need not grow
             carried = {
                 link: Carried(count, 0) for link, count in cluster.network.connections(links.values()).items()
             }
@@ -176,8 +177,8 @@ def broker_in_touch(cluster: Cluster, slot: str, named: int) -> int:
 
     def to_named() -> bool:
         look()
-        seen.add(used.get(named, 0))
-        return len(seen - {0}) >= looks
+        counts.add(used.get(named, 0))
+        return len(counts - {0}) >= needed
 
     def to_any() -> bool:
         look()

@@ -1,7 +1,7 @@
 """Ghost commit: a transaction took effect although nobody committed it.
 
-Its records or its offset commit have fate commit, though its client never invoked the commit, or was
-told that it had not happened, or had asked for an abort. If brokers and clients have one clock, a commit marker that
+Its records or its offset commit are committed. But its client never invoked the commit, invoked an abort, or got the
+answer that the commit had failed. If brokers and clients have one clock, a commit marker that
 is older than the invocation of the commit is a ghost commit as well.
 
 Illegal because the inputs of such a transaction are read again, and its outputs then stand twice.

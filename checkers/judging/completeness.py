@@ -109,8 +109,9 @@ def completeness(facts: Facts, run: StoredRun) -> Incomplete:
 
 
 def _usual(facts: Facts) -> Promises:
-    """What is asked of a run whose promises are not known: that all stages keep journals, and that the segment files of
-    all replicas were read.
+    """Return the promises that a run with unknown promises is held against.
+
+    All stages keep journals, and the segment files of all replicas were read.
     """
     stages = sorted({stage["stage"] for stage in facts.stages})
     return Promises(journaled=tuple(stages), witness=SEGMENTS, internal_logs=INTERNAL_TOPICS, replicas=True)
@@ -400,14 +401,14 @@ def _logs(facts: Facts, run: StoredRun, promises: Promises, found: Incomplete) -
 
 
 def _offsets_within(facts: Facts, promises: Promises, found: Incomplete) -> None:
-    """Note that transactions claim inputs, and that every offset commit is outside any transaction."""
-    numbers, logs = facts.numbers, facts.logs(OFFSETS_TOPIC)
-    promised = promises.offsets_within and bool(logs) and all(logs)
-    if promised and numbers["claiming_within"] and facts.total("commits") and not numbers["within"]:
+    """Note transactions that claim inputs for a group whose offset commits are all outside any transaction."""
+    logs = facts.logs(OFFSETS_TOPIC)
+    outside = facts.numbers["claiming_outside"]
+    if promises.offsets_within and bool(logs) and all(logs) and outside:
         found.add(
             "offsets within",
-            "no offset was committed within a transaction, though transactions claim inputs: it is not known whether "
-            "outputs and offsets were committed together",
+            f"{several(outside, 'transaction')} claimed inputs for a group that committed no offset within a "
+            "transaction: it is not known whether outputs and offsets were committed together",
         )
 
 

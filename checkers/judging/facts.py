@@ -19,7 +19,13 @@ from checkers.spark.gather import beside
 from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.producers import COMPLETE
 from checkers.stored.sources import Sources
-from checkers.stored.spans import FROM_THE_START, marker_counts, merged, shared_producers
+from checkers.stored.spans import (
+    FROM_THE_START,
+    doubtful_producers,
+    marker_counts,
+    merged,
+    shared_producers,
+)
 from checkers.stored.tables import Tables
 from checkers.stored.tally import Counted, Row, Tally
 from checkers.stored.values import CUT, JOURNAL_OF, OPERATION_OF
@@ -70,7 +76,8 @@ OPERATIONS = {
     "effective_of_stages": f"{_WRITES} and operation.stage is not null",
     "acknowledged": f"{_TXN} and told = 'committed'",
     "claiming": "told = 'committed' and exists(claims, c -> c.group is not null)",
-    "claiming_within": "transactional and told = 'committed' and exists(claims, c -> c.group is not null)",
+    "claiming_outside": "transactional and told = 'committed' and exists(claims, "
+    "c -> array_contains(outside_groups, c.group))",
     "fenced": "operation.fenced",
     "polls_within": "operation.txn is not null",
     "of_several": f"{_WHOLE} and size(claims) > 1",
@@ -90,8 +97,8 @@ SPANS = {
     "spans_whole": "whole",
     "spans_compared": "size(reads) > 0 and exists(records, r -> size(r.inputs) > 0)",
 }
-"""What is counted of the transactions of the transaction log. spans_whole: it is known which markers are theirs;
-spans_compared: an output is joined to an input."""
+"""Conditions on the rows of `spans`, each counted. spans_whole: all markers of the transaction are known;
+spans_compared: one of its outputs is joined to an input."""
 _ENDED = "size(before.tps) > 0 and state"
 STATES = {
     "timed_out": TIMED_OUT,
@@ -99,7 +106,7 @@ STATES = {
     "log_committed": f"{_ENDED} = 'CompleteCommit'",
     "log_aborted": f"{_ENDED} = 'CompleteAbort'",
 }
-"""What is counted of the states of transactions: those that timed out, and those that are complete."""
+"""Conditions on the rows of `states`, each counted: transactions that timed out or are complete."""
 
 
 def counted(t: Tables, table: str) -> Counted | None:
@@ -186,7 +193,11 @@ def _joined(s: Sources, t: Tables, counts: Tally) -> list[DataFrame]:
     if counts.there("values", "stray"):
         parts += [_rows(_unknown_journals(t), "values"), _rows(_cut_journals(t), "cut")]
     parts += [_rows(_unknown_markers(s, t), "markers"), _rows(merged(t.operations, t.markers), "merged")]
-    parts += [_rows(shared_producers(t.states), "producers"), _rows(_disorder(s), "disorder")]
+    parts += [
+        _rows(shared_producers(t.states), "producers"),
+        _rows(doubtful_producers(t.markers), "doubtful"),
+    ]
+    parts.append(_rows(_disorder(s), "disorder"))
     if any(row["journaled"] is False for row in t.facts["stage"]):
         parts += [_rows(_here(t), "spans"), _rows(_left(s, t), "left")]
     return parts
@@ -261,7 +272,7 @@ def _read_within(s: Sources, t: Tables) -> DataFrame:
 
 
 def _here(t: Tables) -> DataFrame:
-    """spans_here: of how many completed transactions the log of every partition is here from its beginning."""
+    """spans_here: the number of completed transactions whose partitions all have their whole logs here."""
     here = t.tps.where(f"logged and {FROM_THE_START}").groupBy("run").agg(F.expr("collect_set(tp) as here"))
     ended = t.states.where(STATES["spans_ended"]).join(beside(here), on="run", how="left")
     return ended.groupBy("run").agg(*_counts({"spans_here": "size(array_except(before.tps, here)) = 0"}))

@@ -29,6 +29,12 @@ def transaction_log(facts: Facts, promises: Promises, found: Incomplete) -> None
             f"of {several(row['producers'], 'producer')} (producer id {row['producer_id']}, for instance)",
             "transactions",
         )
+    if doubtful := facts.numbers["doubtful_producers"]:
+        found.add(
+            "repeated markers",
+            f"the markers of {several(doubtful, 'producer')} repeat the one before and contradict the transaction log: "
+            "it is not known to which transactions they belong",
+        )
     if merged := facts.numbers["merged"]:
         found.add(
             "merged transactions",

@@ -129,7 +129,7 @@ def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgemen
 
 
 def _clauses_not_checked(run: StoredRun, facts: Facts, not_checked: Collection[str]) -> dict[str, Reason]:
-    """The single clauses of checks that had no evidence, of checks that were made."""
+    """Return the clauses that had no evidence, with reasons. The other clauses of those checks were checked."""
     found: dict[str, Reason] = {}
     if run.one_clock_ms is None and "dirty-read" not in not_checked:
         apart = Premise.ONE_CLOCK in run.broken_premises
@@ -142,7 +142,7 @@ def _clauses_not_checked(run: StoredRun, facts: Facts, not_checked: Collection[s
 
 
 def _coverage(run: StoredRun, facts: Facts, lacking: Collection[str]) -> dict[str, int]:
-    """How much the run has shown. Without journals the transaction log says what was committed."""
+    """Count what the run exercised. Without journals the transaction log says which transactions were committed."""
     numbers = facts.numbers
     ended = {name: numbers[name] for name in ("committed", "aborted")}
     if not run.journaled:
@@ -180,7 +180,7 @@ def _no_clock(run: StoredRun) -> str:
         moved = "the run does not say by how much the wall clock moved against the monotonic one"
     else:
         moved = "the run does not say when it began by the wall clock"
-    return f"{moved}, so the times of commit markers were compared with nothing"
+    return f"{moved}, so no time was compared with the time of a commit marker"
 
 
 def _found(

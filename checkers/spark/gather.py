@@ -2,24 +2,20 @@
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, GroupedData
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.spark.partitions import in_one
 
 
-def gathered(frame: DataFrame, *keys: str) -> GroupedData:
-    """Grouped by keys that few rows share, before they are aggregated into structs and lists.
-
-    Spark would aggregate each input partition first, which sorts it, and sort again what it has then shuffled.
-    Where nearly every row has a key of its own the first time brings nothing: so the rows are shuffled as they are.
-    """
-    return (frame if in_one(frame.sparkSession) else frame.repartition(*keys)).groupBy(*keys)
-
-
 def grouped(frame: DataFrame, keys: Sequence[str], aggregates: Sequence[str]) -> DataFrame:
-    """Group by keys that few rows share, and aggregate (SQL)."""
-    return gathered(frame, *keys).agg(*map(F.expr, aggregates))
+    """Group by keys that few rows share, and aggregate into structs and lists. The aggregates are SQL.
+
+    Spark would aggregate each input partition before the shuffle, and again after it. If nearly every row has a key of
+    its own, the first time only costs a sort. So the rows are shuffled first.
+    """
+    shuffled = frame if in_one(frame.sparkSession) else frame.repartition(*keys)
+    return shuffled.groupBy(*keys).agg(*map(F.expr, aggregates))
 
 
 def beside(frame: DataFrame) -> DataFrame:

@@ -26,8 +26,16 @@ its offset commits in their log.
 
 GONE_OFFSETS = """filter(claims, c -> array_contains(named_groups, c.group)
     and not exists(commits, m -> m.tp = c.tp and m.group = c.group))"""
-"""The claims whose offset commit is gone, where that can be known."""
-OF_RUN = ("commits_logged", "named_groups", "healed_ns", "longest_ms", "session_ms", "wall_ms")
+"""The claims of an operation whose offset commit is gone. Groups whose commits cannot be missed have none."""
+OF_RUN = (
+    "commits_logged",
+    "named_groups",
+    "outside_groups",
+    "healed_ns",
+    "longest_ms",
+    "session_ms",
+    "wall_ms",
+)
 """What rules over operations need to know of their run."""
 
 
@@ -36,11 +44,11 @@ def make_operations(
 ) -> DataFrame:
     """run, op, operation (its row in `ops`), told (committed, aborted, or unknown), transactional, settled
     (committed, aborted, open, none, unknown), sound (its journal is unbroken); twice (the table ops has it twice);
-    of its run: commits_logged, named_groups, healed_ns, longest_ms, session_ms and wall_ms; records [n, value, tp,
-    offset, acked, effect, abandoned, held, other (the position holds another value), covered, passed, given, plain
-    (it is in no transaction), marker_offset and marker_ms (of an acknowledged one)]; commits [tp, committed, offset,
-    log_tp, effect, transactional, group, marker_offset, marker_ms]; claims [group, tp, first, next]. A record without
-    an acknowledged place stands where it was found: it is held, and neither covered nor passed.
+    of its run: the columns OF_RUN; records [n, value, tp, offset, acked, effect, abandoned, held, other (the position
+    holds another value), covered, passed, given, plain (it is in no transaction), marker_offset and marker_ms (of an
+    acknowledged one)]; commits [tp, committed, offset, log_tp, effect, transactional, group, marker_offset, marker_ms];
+    claims [group, tp, first, next]. A record without an acknowledged position has the position at which it was found:
+    it is held, and neither covered nor passed.
     """
     united = _operations(s)
     for part in (_acked(positions), _found(values), _commits(positions), _claims(s)):

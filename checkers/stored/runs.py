@@ -22,7 +22,7 @@ RUNS = pa.schema(
         ("healed_ns", _i64),
         ("session_ms", _i64),
         *((name, _bool) for name in ("journaled", "commits_logged", "offsets_whole")),
-        ("named_groups", pa.list_(pa.string())),
+        *((name, pa.list_(pa.string())) for name in ("named_groups", "outside_groups")),
     ]
 )
 JOURNALS = pa.schema(
@@ -37,7 +37,8 @@ JOURNALS = pa.schema(
 def rows_of_runs(runs: Iterable[Row], tps: Iterable[Row], stages: Iterable[Row], raw: Tally) -> list[Row]:
     """run, wall_ms, whole, healed_ns, session_ms, journaled; judgeable (the run came to its end, and the whole
     transaction log is here), end_ms (wall), longest_ms (the longest time-out of its transactions); commits_logged (the
-    whole log of offset commits is here), offsets_whole (and is not compacted), named_groups (see `named_groups`).
+    whole log of offset commits is here), offsets_whole (and is not compacted), named_groups (see `named_groups`),
+    outside_groups (the groups of stages that have committed offsets, and none within a transaction).
     """
     internal: dict[tuple[int, str], list[Row]] = defaultdict(list)
     for tp in tps:
@@ -72,7 +73,14 @@ def _commits(run: int, log: list[Row], groups: set[str], raw: Tally) -> dict[str
     logged = bool(log) and all(tp["logged"] for tp in log)
     whole = logged and not any(tp["compacted"] for tp in log)
     named = named_groups(run, groups, raw) if whole else []
-    return {"commits_logged": logged, "offsets_whole": whole, "named_groups": named}
+    counts = raw.texts(run, "offsets")
+    outside = sorted(group for group in groups & counts.keys() if not counts[group]["within"])
+    return {
+        "commits_logged": logged,
+        "offsets_whole": whole,
+        "named_groups": named,
+        "outside_groups": outside,
+    }
 
 
 def named_groups(run: int, groups: set[str], raw: Tally) -> list[str]:

@@ -21,8 +21,8 @@ from harness.record.schema import LOG
 REPLICAS = LOG["replicas"].append(pa.field("reached", pa.int64())).append(pa.field("whole", pa.bool_()))
 REPLICAS = REPLICAS.append(pa.field("agrees", pa.bool_())).append(pa.field("holes", pa.int64()))
 """The table as recorded; reached: one above the last offset of its batches (null: it has none); whole: see `Held`;
-agrees: the table batches says the same of who leads; holes: the number of offsets
-between its log start and its last batch that no batch spans."""
+agrees: the table batches names the same leader; holes: the number of offsets between its log start and its last batch
+that no batch spans."""
 RECORDED = ("partitions", "replicas", "ends", "stages", "journals", "runs")
 """The recorded tables of which they are made."""
 
@@ -81,7 +81,7 @@ def _replica(row: Row, held: Held | None) -> Row:
         **row,
         "reached": held.next if held else None,
         "whole": held is not None and held.whole,
-        "holes": max(held.next - row["log_start"] - held.offsets, 0) if held else 0,
+        "holes": max(held.next - (row["log_start"] or 0) - held.offsets, 0) if held else 0,
         "agrees": agrees,
     }
 

@@ -22,32 +22,39 @@ EARLIER = "(partition by run, group, tp order by log_offset rows between unbound
 
 
 def make_markers(s: Sources, tps: DataFrame, states: DataFrame) -> DataFrame:
-    """The markers whose transaction is known: run, tp, marker_offset, producer_id, marker (commit, abort); of the
+    """The markers with their transactions: run, tp, marker_offset, producer_id, marker (commit, abort); of the
     transaction: log_tp, log_offset (of its completion), transactional_id, decided (commit, abort), listed (how many
-    partitions the transaction log lists in it).
+    partitions the transaction log lists in it); doubtful (the pairing of the producer in the partition may be wrong).
+
+    A producer may have markers that repeat the one before. Then an equal number of markers and transactions may be a
+    coincidence, and a marker that contradicts its transaction proves nothing.
     """
-    # With markers that repeat the one before, equal numbers may be a coincidence: then no difference is proof.
     doubtful = f"bool_or(marker != decided and not sure) over ({NTH})"
-    return (
-        _paired(_markers(s, tps), _completions(tps, states))
-        .selectExpr("*", f"{doubtful} as doubtful")
-        .where("not doubtful")
-        .select(
-            *("run", "tp", "marker_offset", "producer_id", "marker"),
-            *("log_tp", "log_offset", "transactional_id", "decided", "listed"),
-        )
+    return _paired(_markers(s, tps), _completions(tps, states)).selectExpr(
+        *("run", "tp", "marker_offset", "producer_id", "marker"),
+        *("log_tp", "log_offset", "transactional_id", "decided", "listed", f"{doubtful} as doubtful"),
     )
 
 
-def make_ends(markers: DataFrame, runs: DataFrame) -> DataFrame:
-    """The rows of `markers` that `spans` is made of, and journaled (of the run).
+def doubtful_producers(markers: DataFrame) -> DataFrame:
+    """By run: doubtful_producers, the number of producers and partitions whose markers are doubtful."""
+    return (
+        markers.where("doubtful")
+        .groupBy("run")
+        .agg(F.expr("count(distinct tp, producer_id) as doubtful_producers"))
+    )
+
+
+def select_markers(markers: DataFrame, runs: DataFrame) -> DataFrame:
+    """Select the markers of the transactions in `spans`; the column journaled is of the run.
 
     A run without journals needs every transaction. A run with journals needs those that have a marker which
     contradicts the transaction log: `torn-transaction` finds the rest by operations.
     """
-    contradicted = markers.where("marker != decided").select(*SPAN).distinct()
+    known = markers.where("not doubtful").drop("doubtful")
+    contradicted = known.where("marker != decided").select(*SPAN).distinct()
     return (
-        markers.join(beside(runs.select("run", "journaled")), on="run", how="left")
+        known.join(beside(runs.select("run", "journaled")), on="run", how="left")
         .join(contradicted.selectExpr("*", "true as contradicted"), on=[*SPAN], how="left")
         .where("not journaled or contradicted")
         .drop("contradicted")
@@ -55,16 +62,16 @@ def make_ends(markers: DataFrame, runs: DataFrame) -> DataFrame:
 
 
 def make_spans(
-    s: Sources, runs: DataFrame, tps: DataFrame, ends: DataFrame, positions: DataFrame
+    s: Sources, runs: DataFrame, tps: DataFrame, selected: DataFrame, positions: DataFrame
 ) -> DataFrame:
-    """The transactions of `ends`: run, journaled (of the run); log_tp, log_offset (of its completion);
+    """The transactions of the `selected` markers: run, journaled (of the run); log_tp, log_offset (of its completion);
     transactional_id, producer_id, decided (commit, abort); whole (the marker in each of its partitions is known; null:
     it is not); records [tp, offset, topic, effect, slot, inputs, arbitrary (it may be of another input: several are
     alike), op (its operation; null: it was not acknowledged)]; commits [tp, committed, first (up to where the group
     had committed before), end (of the log of that partition; null: it is not here), group, log_tp, log_offset, effect,
     op]; of the run: reads [tp] (of the stages that commit for a group; null: none does, or offset commits are gone).
     """
-    of = ends.withColumnRenamed("tp", "in_tp")
+    of = selected.withColumnRenamed("tp", "in_tp")
     unjournaled = any_unjournaled(s)
     marked = positions.where("marker_offset is not null and commit is null and (found or internal)")
     if unjournaled:
@@ -108,7 +115,7 @@ def parts_of_operations(operations: DataFrame, markers: DataFrame) -> DataFrame:
     return (
         operations.selectExpr("run", "op", f"inline({places})")
         .where("marker_offset is not null")
-        .join(markers, on=["run", "tp", "marker_offset"])
+        .join(markers.where("not doubtful"), on=["run", "tp", "marker_offset"])
         .select("run", "op", "tp", *SPAN[1:], "decided")
     )
 
@@ -170,7 +177,10 @@ def _shared(s: Sources) -> DataFrame:
 
 
 def _paired(markers: DataFrame, completions: DataFrame) -> DataFrame:
-    """Markers with the transactions that they are of: by all markers, or by those that repeat no other."""
+    """Pair the n-th marker with the n-th transaction, where their numbers are equal.
+
+    If not, markers that repeat the one before are left out. The column sure is false if they were counted.
+    """
     by = ["run", "tp", "producer_id", "n", "many"]
     named = markers.selectExpr(
         *("run", "tp", "producer_id", "marker_offset", "marker", "n", "many", "many = many_own as sure")
@@ -201,8 +211,8 @@ def _whole(of: DataFrame) -> DataFrame:
 
 
 def _markers(s: Sources, tps: DataFrame) -> DataFrame:
-    """run, tp, producer_id, marker_offset, marker; n (its number in the partition, from 1),
-    many (how many there are); again (the producer's entry before it is the same marker); n_own, many_own: n and many
+    """run, tp, producer_id, marker_offset, marker; n (its number in the partition, from 1), many (the number of the
+    producer's markers there); again (the producer's entry before it is the same marker); n_own, many_own: n and many
     without markers that repeat the one before.
     """
     here = tps.where(f"logged and {FROM_THE_START} and topic != '{TRANSACTIONS_TOPIC}'").select("run", "tp")

@@ -37,7 +37,7 @@ from checkers.stored.positions import make_deliveries, make_positions, make_susp
 from checkers.stored.producers import make_batches, make_states
 from checkers.stored.small import Small, make_small
 from checkers.stored.sources import Sources
-from checkers.stored.spans import make_ends, make_markers, make_spans
+from checkers.stored.spans import make_markers, make_spans, select_markers
 from checkers.stored.tally import Row, Tally
 from checkers.stored.values import make_values
 from harness.history import Outcome
@@ -117,8 +117,8 @@ def making_tables(sources: Sources, small: Small | None = None) -> Iterator[Tabl
         coming["moves"] = moves = begin(keep_or_bring, make_moves, sources, points, positions, operations)
         coming["groups"] = begin(brought, make_groups, sources, runs, tps, positions, operations)
         coming["ranges"] = begin(keep, make_ranges, operations, moves)
-        ends = begin(keep_or_bring, make_ends, markers, runs)
-        coming["spans"] = begin(keep, make_spans, sources, runs, tps, ends, positions)
+        selected = begin(keep_or_bring, select_markers, markers, runs)
+        coming["spans"] = begin(keep, make_spans, sources, runs, tps, selected, positions)
         yield Tables(
             **vars(known),
             **coming,

@@ -234,6 +234,54 @@ def summarised(judged: Verdict) -> str:
     )
 
 
+def _write_facts(folder: Path, judged: Verdict) -> None:
+    spans = [("start the cluster", -5.8, 0), ("workload under faults", 0, 60), ("drain", 60, 66)]
+    spans += [("final reads", 66, 71), ("take the logs", 71, 73.5), ("check", 73.5, 86)]
+    versions = {
+        "fencepost": "0.1.0",
+        "kafka": "4.3.1",
+        "java": "25.0.2",
+        "librdkafka": "2.16.0",
+        "python": "3.11.2",
+    }
+    Facts(
+        phases=[Phase(*span) for span in spans],
+        faults=list(judged.faults),
+        unscheduled={
+            "kill-group-coordinator": "the schedule had no room for it: a time limit of 75 s would do"
+        },
+        versions=versions,
+        unexpected_errors=[
+            Reason(
+                "unexpected-error",
+                "shop-1.0:812 met an error that nobody foresaw: SystemError",
+                "shop-1.0:812",
+            )
+        ]
+        if judged.anomalies
+        else [],
+    ).save(folder / "facts.json")
+
+
+def _write_settings(folder: Path, judged: Verdict) -> None:
+    schedule = [
+        {"fault": f.fault, "target": f.target.split(",")[0], "start_s": f.start_s, "hold_s": 8.0}
+        for f in judged.faults
+    ]
+    settings = {
+        "run": {
+            "id": "shop-20261121",
+            "started": "2026-11-21T10:00:00Z",
+            "wall_ms_at_zero": 1_795_255_200_000,
+            "seed": 42,
+            "command": "fencepost run --workload shop --time-limit 60 --seed 42",
+        },
+        "options": {"workload": "shop", "time_limit": 60, "workers": 3, "rate": 400, "cluster": "local"},
+        "schedule": schedule,
+    }
+    (folder / "test.toml").write_text(tomli_w.dumps(settings))
+
+
 def write_store(folder: Path, judged: Verdict) -> Path:
     """A whole folder of a run of 75 s."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -261,47 +309,7 @@ def write_store(folder: Path, judged: Verdict) -> Path:
     for broker in "123":
         (folder / "brokers" / broker).mkdir(parents=True, exist_ok=True)
         (folder / "brokers" / broker / "server.log").write_text("INFO started\n" * 100)
-    spans = [("start the cluster", -5.8, 0), ("workload under faults", 0, 60), ("drain", 60, 66)]
-    spans += [("final reads", 66, 71), ("take the logs", 71, 73.5), ("check", 73.5, 86)]
-    versions = {
-        "fencepost": "0.1.0",
-        "kafka": "4.3.1",
-        "java": "25.0.2",
-        "librdkafka": "2.16.0",
-        "python": "3.11.2",
-    }
-    Facts(
-        phases=[Phase(*span) for span in spans],
-        faults=list(judged.faults),
-        unscheduled={
-            "kill-group-coordinator": "the schedule had no room for it: a time limit of 75 s would do"
-        },
-        versions=versions,
-        unexpected_errors=[
-            Reason(
-                "unexpected-error",
-                "shop-1.0:812 met an error that nobody foresaw: SystemError",
-                "shop-1.0:812",
-            )
-        ]
-        if judged.anomalies
-        else [],
-    ).save(folder / "facts.json")
-    schedule = [
-        {"fault": f.fault, "target": f.target.split(",")[0], "start_s": f.start_s, "hold_s": 8.0}
-        for f in judged.faults
-    ]
-    settings = {
-        "run": {
-            "id": "shop-20261121",
-            "started": "2026-11-21T10:00:00Z",
-            "wall_ms_at_zero": 1_795_255_200_000,
-            "seed": 42,
-            "command": "fencepost run --workload shop --time-limit 60 --seed 42",
-        },
-        "options": {"workload": "shop", "time_limit": 60, "workers": 3, "rate": 400, "cluster": "local"},
-        "schedule": schedule,
-    }
-    (folder / "test.toml").write_text(tomli_w.dumps(settings))
+    _write_facts(folder, judged)
+    _write_settings(folder, judged)
     (folder / "verdict.json").write_text(judged.line())
     return folder

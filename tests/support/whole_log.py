@@ -149,6 +149,10 @@ def decide(copy: Copy, txn: Txn, decided: str) -> None:
     copy.write("transactions", rows)
 
 
+LAST_N = 1_000_000
+"""Above the number of any record in a poll."""
+
+
 def append(copy: Copy, tp: int, batches: list[Row], held: list[Row]) -> int:
     """Put batches at the end of a partition, below its sentinel, on every replica; the offset of the first. `held`:
     what their records hold, one for each. The final reader is given all of them.
@@ -167,11 +171,12 @@ def append(copy: Copy, tp: int, batches: list[Row], held: list[Row]) -> int:
     rows = [row | {"run": run, "tp": tp, "offset": end + n} for n, row in enumerate(held)]
     copy.write("records", [*copy.rows("records"), *rows])
     polls = copy.rows("polls")
-    like = next(row for row in polls if row["role"] == "final" and row["tp"] == tp)
-    copy.write(
-        "polls",
-        [*polls, *(like | {"n": 1_000_000 + n, "offset": end + n, "value": None} for n in range(len(held)))],
-    )
+    own = [row for row in polls if row["role"] == "final" and row["tp"] == tp]
+    last = max(own, key=lambda row: (row["op"], row["n"]))
+    given = [last | {"n": LAST_N + n, "offset": end + n, "value": None} for n in range(len(held))]
+    if last["offset"] > end:  # the sentinel, which comes after them
+        last["n"] = LAST_N + len(held)
+    copy.write("polls", [*polls, *given])
     return end
 
 

@@ -66,9 +66,7 @@ def offsets_gone_beside_a_commit_outside_that_names_no_operation_are_a_lost_comm
     h.offset(2)
 
 
-@case(
-    lost_commit=1, broken=("no offset was committed within a transaction, though transactions claim inputs",)
-)
+@case(lost_commit=1)
 def all_offsets_of_the_pipeline_gone_are_a_lost_commit(h: History) -> None:
     h.feed(1)
     h.take(0, offsets_fate="")

@@ -28,7 +28,7 @@ def an_output_outside_its_transaction_is_a_mismatch(h: History) -> None:
 
 @case(
     offset_output_mismatch=1,
-    broken=("no offset was committed within a transaction, though transactions claim inputs",),
+    broken=("1 transaction claimed inputs for a group that committed no offset within a transaction",),
     tells={"offset-output-mismatch": {"records": [], "offsets": [{"topic": "a"}]}},
 )
 def an_offset_outside_its_transaction_is_a_mismatch(h: History) -> None:
@@ -77,7 +77,7 @@ def _uncompacted(h: History) -> None:
     h.alter("partitions", lambda row: row | {"compacted": False})
 
 
-@case(broken=("no offset was committed within a transaction, though transactions claim inputs",))
+@case(broken=("1 transaction claimed inputs for a group that committed no offset within a transaction",))
 def where_all_offsets_were_committed_outside_a_run_is_unknown(h: History) -> None:
     h.feed(1)
     h.take(0, offsets_fate="")
@@ -98,4 +98,22 @@ def an_info_that_was_aborted_needs_no_offsets(h: History) -> None:
     h.feed(1)
     h.take(0, outcome="info", fate="abort", offsets_fate="")
     h.take(0)
+    _uncompacted(h)
+
+
+@case(
+    options={"inputs": "ab"},
+    broken=("1 transaction claimed inputs for a group that committed no offset within a transaction",),
+)
+def a_group_that_commits_outside_is_not_hidden_by_one_that_commits_within(h: History) -> None:
+    h.feed(1)
+    h.feed(1, "b")
+    h.take(0)
+    op = h.take(0, source="b", offsets_fate="").op
+    h.alter("claims", lambda row: row | {"group": "h"} if row["op"] == op else row)
+    h.offset(1, source="b")
+    h.rows["offsets"][-1]["group"] = "h"
+    other = {"stage": "t", "group": "h"}
+    h.alter("stages", lambda row: row | other if row["in_topic"] == "b" else row)
+    h.alter("expected", lambda row: row | other if row["tp"] == h.tp["b"] else row)
     _uncompacted(h)
