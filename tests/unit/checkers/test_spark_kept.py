@@ -5,12 +5,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from checkers.spark import checkpoint
 from checkers.spark.checkpoint import collected, freed_at_the_end, here, keep, keep_or_bring
 from checkers.spark.conf import spark_conf
-from checkers.spark.gather import beside, gathered
+from checkers.spark.gather import beside, grouped
 from checkers.spark.jvm import SparkSettings
 from checkers.spark.partitions import BY_ROWS, PARTITIONS, in_one, needed, partitioned, read_in_one
 
@@ -98,7 +97,7 @@ def test_in_one_partition_nothing_is_shuffled(settings: SparkSession) -> None:
     for rows, shuffled in ((10, False), (10**7, True)):
         with partitioned(settings, lambda rows=rows: rows):  # type: ignore[misc]
             numbers = read_in_one(settings.range(100)).selectExpr("id", "id % 3 as run")
-            sums = gathered(numbers.unionByName(numbers), "run").agg(F.expr("sum(id) as summed"))
+            sums = grouped(numbers.unionByName(numbers), ["run"], ["sum(id) as summed"])
             found = numbers.join(beside(sums), on=["run"], how="left").where("id < summed")
             plan = found._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
             assert ("Exchange" in plan) is shuffled
