@@ -1,18 +1,24 @@
-"""A page for each anomaly, and their index, made from the checkers' docstrings: `make docs` writes them.
+"""The pages of the anomalies and their index, made from the checkers' docstrings: `make docs` writes them.
+
+Each anomaly has a page. The kinds of cycles share one page, on which each has a section.
 
 python -m checkers.pages FOLDER
 """
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
 from checkers.catalogue import Anomaly, catalogue
 from checkers.checker import BOTH, HISTORIES
+from checkers.external.graph.names import GRAPHS
 
 INDEX = "README.md"
+CYCLES = "cycles"
+"""The family whose anomalies share one page, and the name of that page."""
 PARTS = {
     "Illegal because": "Why it is illegal",
     "Evidence:": "Evidence",
@@ -26,19 +32,50 @@ BEGINNING = re.compile(rf"^({'|'.join(PARTS)})", re.MULTILINE)
 
 
 def pages() -> dict[str, str]:
-    """By the file's name: the text."""
+    """Return the text of each page by its file name."""
     anomalies = catalogue()
-    return {INDEX: index(anomalies), **{f"{one.name}.md": page(one) for one in anomalies}}
+    cycles = [one for one in anomalies if one.family == CYCLES]
+    return {
+        INDEX: index(anomalies),
+        f"{CYCLES}.md": page_of_cycles(cycles),
+        **{f"{one.name}.md": page(one) for one in anomalies if one.family != CYCLES},
+    }
 
 
 def page(anomaly: Anomaly) -> str:
-    """All that is known of one anomaly."""
+    """Return the specification of one anomaly and how it counts in a verdict."""
     definition, *parts = parts_of(anomaly.text).items()
-    told = [f"# `{anomaly.name}`", f"**{anomaly.summary}**", definition[1]]
-    for heading, text in parts:
-        told += [f"## {heading}", text]
-    told += ["## In a verdict", "\n".join(f"- {words}" for words in _in_a_verdict(anomaly))]
-    return "\n\n".join(part for part in told if part) + "\n"
+    text = [f"# `{anomaly.name}`", f"**{anomaly.summary}**", definition[1]]
+    for heading, part in parts:
+        text += [f"## {heading}", part]
+    text += ["## In a verdict", _bullets(_in_a_verdict(anomaly))]
+    return _joined(text)
+
+
+def page_of_cycles(cycles: list[Anomaly]) -> str:
+    """Return the page of all kinds of cycles: their specification, a table of the kinds, and a section for each."""
+    definition, *parts = parts_of(cycles[0].text).items()
+    names = "|".join(re.escape(one.name) for one in cycles)
+    prose = re.sub(rf"^    (?:{names})  .*\n?", "", definition[1], flags=re.MULTILINE).strip()
+    table = ["| anomaly | meaning | in a verdict |", "| --- | --- | --- |"]
+    for one in cycles:
+        counts = "always allowed" if one.always_allowed else "illegal"
+        table.append(f"| [{one.name}](#{one.name.lower()}) | {one.sentence} | {counts} |")
+    text = ["# Cycles", f"**{cycles[0].summary}**", prose, "\n".join(table)]
+    for heading, part in parts:
+        text += [f"## {heading}", part]
+    for one in cycles:
+        sentence = f"{one.sentence[:1].upper()}{one.sentence[1:]}."
+        text += [f"## {one.name}", sentence, _bullets(_in_a_verdict(replace(one, kin=())))]
+    return _joined(text)
+
+
+def _bullets(sentences: Iterable[str]) -> str:
+    return "\n".join(f"- {sentence}" for sentence in sentences)
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def parts_of(docstring: str) -> Mapping[str, str]:
@@ -74,13 +111,15 @@ def _in_a_verdict(anomaly: Anomaly) -> Iterator[str]:
     if anomaly.always_allowed:
         yield "It is listed, and always allowed."
     if anomaly.because:
-        yield f"It may follow from {_links(anomaly.because)}."
+        yield f"It may follow from {', '.join(map(link, anomaly.because))}."
     if anomaly.kin:
-        yield f"Defined together with {_links(anomaly.kin)}."
+        yield f"Defined together with {', '.join(map(link, anomaly.kin))}."
 
 
-def _links(names: tuple[str, ...]) -> str:
-    return ", ".join(f"[{name}]({name}.md)" for name in names)
+def link(name: str) -> str:
+    """Return a link to the page of an anomaly, or to its section of the page of cycles."""
+    cycle = name in {graph.name for graph in GRAPHS}
+    return f"[{name}]({CYCLES}.md#{name.lower()})" if cycle else f"[{name}]({name}.md)"
 
 
 def index(anomalies: list[Anomaly]) -> str:
@@ -88,13 +127,14 @@ def index(anomalies: list[Anomaly]) -> str:
     told = [
         "# Anomalies",
         "",
-        "The names in `verdict.json`, each with its page, which is made from its checker's docstring by",
-        "`make docs`; `fencepost list anomalies NAME` prints one of them.",
+        "The names in `verdict.json`. Each has a page; all kinds of cycles are on [one page](cycles.md).",
+        "`make docs` makes the pages from the checkers' docstrings.",
+        "`fencepost list anomalies NAME` prints what is known of one anomaly.",
         "",
     ]
     for family, members in groupby(sorted(anomalies, key=lambda one: one.family), lambda one: one.family):
         told += [f"## {family.capitalize()}", "", "| anomaly | |", "| --- | --- |"]
-        told += [f"| [{one.name}]({one.name}.md) | {one.sentence} |" for one in members] + [""]
+        told += [f"| {link(one.name)} | {one.sentence} |" for one in members] + [""]
     return "\n".join(told)
 
 

@@ -107,7 +107,7 @@ def anomalies() -> Mapping[str, str]:
 
 
 def anomaly_page(name: str) -> str:
-    """All that is known of an anomaly, as its page in `docs/anomalies` has it."""
+    """Return the specification of an anomaly and how it counts in a verdict, as Markdown."""
     from checkers.catalogue import catalogue
     from checkers.pages import page
 

@@ -1,5 +1,6 @@
 """The docstrings are the specification: each has its parts, and the pages made from them are up to date."""
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -31,8 +32,35 @@ def test_each_name_has_a_sentence_of_its_own() -> None:
 def test_the_pages_are_made_from_the_docstrings() -> None:
     made = pages()
     assert {path.name: path.read_text() for path in DOCS.iterdir()} == made, "run `make docs`"
-    assert set(made) == {INDEX, *(f"{anomaly.name}.md" for anomaly in catalogue())}
-    assert all(f"]({name})" in made[INDEX] for name in made if name != INDEX)
+    alone = {f"{anomaly.name}.md" for anomaly in catalogue() if anomaly.family != "cycles"}
+    assert set(made) == {INDEX, "cycles.md", *alone}
+
+
+def test_the_index_links_to_the_page_or_section_of_each_anomaly() -> None:
+    linked = dict(re.findall(r"^\| \[(\S+)\]\((\S+)\) \|", pages()[INDEX], re.MULTILINE))
+    assert set(linked) == {anomaly.name for anomaly in catalogue()}
+    assert linked["G1c-ww"] == "cycles.md#g1c-ww" and linked["duplicate"] == "duplicate.md"
+
+
+def test_every_link_of_a_page_leads_to_a_page_and_a_heading() -> None:
+    made = pages()
+    for name, text in made.items():
+        for page_name, anchor in re.findall(r"\]\(([\w.-]*)#?([\w-]*)\)", text):
+            target = made[page_name or name]
+            assert not anchor or anchor in re.findall(r"^#+ (.+)$", target.lower(), re.MULTILINE), (
+                name,
+                anchor,
+            )
+
+
+def test_the_page_of_cycles_has_a_row_and_a_section_for_each_kind() -> None:
+    text = pages()["cycles.md"]
+    for anomaly in catalogue():
+        if anomaly.family == "cycles":
+            section = text.partition(f"\n## {anomaly.name}\n")[2].partition("\n## ")[0]
+            assert f"{anomaly.sentence[1:]}." in section and "external histories" in section
+            assert ("always allowed" in section) is anomaly.always_allowed
+            assert f"| [{anomaly.name}](#{anomaly.name.lower()}) | {anomaly.sentence} |" in text
 
 
 def test_the_pages_are_written_by_a_command_and_old_ones_go(tmp_path: Path) -> None:
