@@ -1,13 +1,13 @@
-"""A suite: what `suite.json` holds, of each of its runs and of the whole.
+"""The content of `suite.json`: a suite, its cells, and their states.
 
-A suite is a matrix of runs. Each cell is one run, in one state; the whole is as bad as its worst cell. The file is
-written when the suite begins and after every run, whole or not at all, so that a suite that was killed goes on from it.
+A suite is a matrix of runs. A cell is one run and has one state; the suite is as bad as its worst cell. The file is
+written atomically when the suite begins and after every run, so that a suite that was killed can be resumed.
 """
 
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
@@ -23,7 +23,7 @@ _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=-]*")
 
 
 class State(StrEnum):
-    """What came of a cell."""
+    """The state of a cell."""
 
     VALID = "valid"
     CAUGHT = "caught"  # invalid, by nothing but what the suite file expects of a planted defect
@@ -37,7 +37,7 @@ class State(StrEnum):
 
     @property
     def exit_status(self) -> ExitStatus:
-        """What this cell alone returns to the shell; of one that did not run, nothing is known."""
+        """The exit status of a suite of this cell alone."""
         return {
             State.VALID: ExitStatus.VALID,
             State.CAUGHT: ExitStatus.VALID,
@@ -65,10 +65,10 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Flake:
-    """A cell in the latest suites of this name, this one included, in which the same was compared."""
+    """How often a cell was bad in the latest comparable suites, this one included."""
 
-    judged: int = 0  # in how many it has a verdict, or failed
-    bad: int = 0  # in how many of them somebody had to look at it
+    judged: int = 0  # suites in which it has a verdict, or failed
+    bad: int = 0  # suites in which somebody had to look at it
 
 
 @dataclass(frozen=True)
@@ -78,66 +78,60 @@ class Cell:
     name: str
     workload: str
     client: str
-    nemesis: str  # as `--nemesis` asks for them; "drawn": by the seed
+    nemesis: str  # the value of `--nemesis`; "drawn" if the seed draws the faults
     kafka: str
     seed: int
     options: Mapping[str, Any]  # as test.toml has them, without secrets
     command: str  # repeats the run
-    more: Mapping[str, str] = field(default_factory=dict)  # what else this cell sets, apart from other cells
-    slug: str = ""  # of its folder in `runs`, and of its log in `logs`
+    more: Mapping[str, str] = field(default_factory=dict)  # other options that set it apart from other cells
+    slug: str = ""  # name of its folder in `runs` and of its log in `logs`
     state: State = State.NOT_RUN
     reason: str = ""  # the verdict's; or why there is none
-    anomalies: Mapping[str, int] = field(default_factory=dict)  # that the guarantee forbids: how many of each
-    known: str = ""  # why the failure is known, as the suite file says it
-    expected: str = ""  # why a defect is planted, as the suite file says it
+    anomalies: Mapping[str, int] = field(
+        default_factory=dict
+    )  # those that the guarantee forbids, with counts
+    known: str = ""  # why the failure is known (`[[known]]`)
+    expected: str = ""  # why a defect is planted (`[[expected]]`)
     first: str = ""  # the first example of the worst anomaly, in a sentence
-    remedy: str = (
-        ""  # what to do: of an unknown run about its first reason, and where a planted defect was missed
-    )
-    codes: Sequence[str] = ()  # of the reasons of an unknown run, each with what it is about, sorted
-    faults: Mapping[str, int] = field(default_factory=dict)  # how many of each acted; 0: of one that did not
-    not_exercised: Mapping[str, str] = field(default_factory=dict)  # what did not occur, and why
-    run: str | None = None  # the run's folder, from the suite's
+    remedy: str = ""  # for the first reason of an unknown run, or for a missed defect
+    codes: Sequence[str] = ()  # reason codes of an unknown run with their subjects, sorted
+    faults: Mapping[str, int] = field(default_factory=dict)  # how often each acted, 0 included
+    not_exercised: Mapping[str, str] = field(
+        default_factory=dict
+    )  # goals and faults that did not occur, and why
+    run: str | None = None  # the run's folder, relative to the suite's
     started: str | None = None  # UTC
-    duration_s: float | None = None  # of the run, without its judging where all are judged together
+    duration_s: float | None = None  # without the check if all runs are checked together
     versions: Mapping[str, str] = field(default_factory=dict)
-    fingerprint: str | None = None  # of what was compared: options and versions, without the seed
-    before: State | None = None  # in the latest earlier suite that ran it; None: no other did
-    new: bool = False  # it is bad now, and was good before, or was not there
+    fingerprint: str | None = None  # of options and versions, without the seed
+    before: State | None = None  # its state in the latest previous suite that ran it
+    new: bool = False  # it is bad now and was not in the previous suite
     flake: Flake = field(default_factory=Flake)
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "Cell":
         """The inverse of `asdict`. Raises TypeError, ValueError or KeyError."""
-        told = {
-            **{key: body[key] for key in _CELL_FIELDS},
-            "state": State(body["state"]),
-            "before": State(body["before"]) if body["before"] else None,
-            "flake": Flake(**body["flake"]),
-        }
-        for key in _TEXTS:
-            if not isinstance(told[key], str):
-                raise TypeError(f"{key} of a cell is a text")
-        for key in ("options", "more", "versions", *_COUNTS, "not_exercised"):
-            if not isinstance(told[key], Mapping):
-                raise TypeError(f"{key} of a cell is a table")
-        for key in _COUNTS:
-            if not all(type(count) is int for count in told[key].values()):
-                raise TypeError(f"{key} of a cell are counts")
-        for key in ("run", "started"):
-            if not isinstance(told[key], str | None):
-                raise TypeError(f"{key} of a cell is a text, or null")
-        _require_length("duration_s of a cell", told["duration_s"])
-        _require_length("time-limit of a cell", told["options"].get("time-limit", 0))
-        if not _SLUG.fullmatch(told["slug"]):
-            raise ValueError(f"slug of a cell is the name of a folder, not {told['slug']!r}")
-        told["codes"] = tuple(map(str, told["codes"]))
-        return cls(**told)
+        values = _fields_from(cls, body)
+        if not _is_seconds(values["options"].get("time-limit", 0)):
+            raise TypeError(
+                f"time-limit of a cell is a number of seconds, not {values['options']['time-limit']!r}"
+            )
+        if not _SLUG.fullmatch(values["slug"]):
+            raise ValueError(f"slug of a cell is the name of a folder, not {values['slug']!r}")
+        return cls(
+            **{
+                **values,
+                "state": State(values["state"]),
+                "before": State(values["before"]) if values["before"] else None,
+                "flake": Flake(**values["flake"]),
+                "codes": tuple(map(str, values["codes"])),
+            }
+        )
 
 
 @dataclass(frozen=True)
 class Suite:
-    """All of `suite.json`."""
+    """The whole of `suite.json`."""
 
     name: str
     file: str  # as the command named it
@@ -145,14 +139,14 @@ class Suite:
     judge: str  # together, or each
     started: str  # UTC
     cells: Sequence[Cell]
-    known: Sequence[Mapping[str, Any]] = ()  # the tables of the suite file
-    expected: Sequence[Mapping[str, Any]] = ()  # and its tables of planted defects
+    known: Sequence[Mapping[str, Any]] = ()  # the tables [[known]]
+    expected: Sequence[Mapping[str, Any]] = ()  # the tables [[expected]]
     ended: str | None = None  # UTC; None: it goes on, or was killed
     interrupted: bool = False
-    took_s: float = 0.0  # of wall clock, over all times that it was resumed
+    took_s: float = 0.0  # wall clock time, over all times that it was resumed
     judging_s: float = 0.0
-    remarks: Sequence[str] = ()  # what is to be known and changes nothing: a known failure that is gone
-    previous: str | None = None  # when the suite of this name before it began, UTC
+    remarks: Sequence[str] = ()  # notes on known failures that are gone or expired
+    previous: str | None = None  # when the previous suite of this name began, UTC
     spark: Mapping[str, Any] = field(default_factory=dict)  # master and spark-conf, as test.toml has them
     sets: Mapping[str, Any] = field(
         default_factory=dict
@@ -160,7 +154,7 @@ class Suite:
 
     @property
     def exit_status(self) -> ExitStatus:
-        """The worst of the cells that ran; of a suite that was interrupted, or of which none ran, at best unknown."""
+        """The worst of the cells that ran; at best unknown if the suite was interrupted or no cell ran."""
         statuses = [cell.state.exit_status for cell in self.cells if cell.state is not State.NOT_RUN]
         return worst_status([*statuses, *([ExitStatus.UNKNOWN] if self.interrupted or not statuses else [])])
 
@@ -169,7 +163,7 @@ class Suite:
         return {state: sum(cell.state is state for cell in self.cells) for state in State}
 
     def as_json(self) -> dict[str, Any]:
-        """The document."""
+        """The content of the file."""
         return {
             "schema": SCHEMA_VERSION,
             **asdict(self),
@@ -179,22 +173,14 @@ class Suite:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "Suite":
-        """Read a document back. Raises TypeError, ValueError or KeyError where it is none."""
+        """The inverse of `as_json`. Raises TypeError, ValueError or KeyError."""
         if body["schema"] != SCHEMA_VERSION:
             raise ValueError(f"its schema is {body['schema']}, and this version reads {SCHEMA_VERSION}")
-        told = {key: body[key] for key in _FIELDS}
-        for key in ("name", "file", "judge", "started"):
-            if not isinstance(told[key], str):
-                raise TypeError(f"{key} is a text")
-        for key in ("spark", "sets"):
-            if not isinstance(told[key], Mapping):
-                raise TypeError(f"{key} is a table")
-        for key in ("took_s", "judging_s"):
-            _require_length(key, told[key])
-        return cls(**{**told, "cells": [Cell.from_json(cell) for cell in body["cells"]]})
+        values = _fields_from(cls, body)
+        return cls(**{**values, "cells": [Cell.from_json(cell) for cell in values["cells"]]})
 
     def save(self, folder: Path) -> None:
-        """Write it whole or not at all. Raises `EnvironmentFailure`."""
+        """Write the file atomically. Raises `EnvironmentFailure`."""
         path = folder / SUITE_FILE
         part = path.with_suffix(".part")
         try:
@@ -205,7 +191,7 @@ class Suite:
 
     @classmethod
     def load(cls, folder: Path) -> "Suite":
-        """Read it back; raises `UnreadableInput`, which names the file."""
+        """Read the file. Raises `UnreadableInput`, which names it."""
         path = folder / SUITE_FILE
         try:
             return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
@@ -217,28 +203,28 @@ class Suite:
             ) from error
 
 
-def _require_length(what: str, value: object) -> None:
-    """Raise TypeError for what is no length of time in seconds, nor null."""
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise TypeError(f"{what} is a length of time, not {value!r}")
+def _is_seconds(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
-_FIELDS = tuple(one.name for one in fields(Suite))
-_CELL_FIELDS = tuple(one.name for one in fields(Cell))
-_TEXTS = (
-    "name",
-    "workload",
-    "client",
-    "nemesis",
-    "kafka",
-    "command",
-    "reason",
-    "slug",
-    "known",
-    "expected",
-    "first",
-    "remedy",
-)
-_COUNTS = ("anomalies", "faults")
+_FITS: Mapping[Any, Callable[[Any], bool]] = {
+    str: lambda value: isinstance(value, str),
+    str | None: lambda value: isinstance(value, str | None),
+    float: _is_seconds,
+    float | None: lambda value: value is None or _is_seconds(value),
+    Mapping[str, Any]: lambda value: isinstance(value, Mapping),
+    Mapping[str, str]: lambda value: isinstance(value, Mapping),
+    Mapping[str, int]: lambda value: (
+        isinstance(value, Mapping) and all(type(count) is int for count in value.values())
+    ),
+}
+"""By type of a field: whether a value of JSON fits it. Other types are converted by their class."""
+
+
+def _fields_from(cls: type[Cell | Suite], body: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a dataclass from JSON. Raises KeyError or TypeError."""
+    values = {one.name: body[one.name] for one in fields(cls)}
+    for one in fields(cls):
+        if one.type in _FITS and not _FITS[one.type](values[one.name]):
+            raise TypeError(f"{one.name} of a {cls.__name__.lower()} cannot be {values[one.name]!r}")
+    return values

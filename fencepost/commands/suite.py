@@ -1,8 +1,9 @@
 """`fencepost suite`."""
 
+import json
 import sys
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,8 @@ from harness.settings.kinds import Length, OneOf, Whole
 from harness.settings.options import Options, parse_set, to_toml
 
 if TYPE_CHECKING:
-    from fencepost.suites.folder import Book
-    from fencepost.suites.plan import Asked, Planned
+    from fencepost.suites.plan import SuitePlan, SuiteRequest
+    from fencepost.suites.record import SuiteRecord
     from harness.suite import Suite
 
 SPARK = ("master", "spark-conf")
@@ -83,76 +84,85 @@ def command(
     limit_s = None if limit is None else Length().parse("limit", limit)
     at_once = None if jobs is None else Whole(1, 256).parse("jobs", jobs)
 
-    from fencepost.suites.folder import found
-    from fencepost.suites.keeping import ALL, BAD, KEEP, keep_bad
-    from fencepost.suites.plan import JUDGES, Asked
+    from fencepost.suites import plan as plans
+    from fencepost.suites.record import (
+        ALL,
+        BAD,
+        KEEP,
+        SuiteRecord,
+        create,
+        folder_of,
+        lock,
+        remove_good_evidence,
+    )
+    from harness.suite import Suite
 
     keep = OneOf(KEEP).parse("keep-evidence", keep_evidence or ALL)
-    judge = None if judge is None else OneOf(JUDGES).parse("judge", judge)
-    asked = Asked(asking.settled, options.seed, judge, name, [parse_set(one) for one in sets])
-    if resume is not None:
-        _require_goes_on(file, asked)
-    with ExitStack() as held:
-        if resume is not None and not only_plan:  # its record is read once nobody else writes it
-            held.enter_context(_alone(Path(resume)))
-        planned, book = _begun(file, resume, options.store, asked, only_plan=only_plan)
-        if only_plan or book is None:
-            store = Path(options.store) if resume is None else found(Path(resume)).parent.parent
-            return _tell_plan(planned, store, at_once, limit_s, as_json=as_json)
-        if resume is None:
-            held.enter_context(_alone(book.folder))
-        resumed = _repeat(book, keep)
-        suite = _carried_out(book, planned, given, at_once, limit_s, resumed)
+    judge = None if judge is None else OneOf(plans.JUDGES).parse("judge", judge)
+    request = plans.SuiteRequest(asking.settled, options.seed, judge, name, [parse_set(one) for one in sets])
+    suite_file = None if file is None else Path(file)
+    with ExitStack() as stack:
+        if resume is not None:
+            _require_resumable(file, request)
+            folder = folder_of(Path(resume))
+            store = folder.parent.parent
+            if not only_plan:  # no other process writes the record while it is read
+                stack.enter_context(lock(folder))
+            plan = plans.resume(Suite.load(folder), suite_file, request)
+        elif suite_file is not None:
+            store = Path(options.store)
+            plan = plans.load(suite_file, request)
+        else:
+            raise UsageError(
+                "name a suite file, as `fencepost suite nightly.toml`, or --resume and a suite's folder"
+            )
+        if only_plan:
+            return _print_plan(plan, store, at_once, limit_s, as_json=as_json)
+        if resume is not None:
+            record = SuiteRecord(folder, plan.suite)
+        else:
+            record = create(store, plan.suite)
+            stack.enter_context(lock(record.folder))
+        resume_command = f"fencepost suite --resume {record.folder}"
+        resume_command += f" --keep-evidence {BAD}" if keep == BAD else ""
+        suite = _run(record, plan, given, at_once, limit_s, resume_command)
         if keep == BAD:
-            print(keep_bad(book), file=sys.stderr)
-    _tell(suite, book.folder, resumed, as_json=as_json)
+            print(remove_good_evidence(record), file=sys.stderr)
+    _print_result(suite, record.folder, resume_command, as_json=as_json)
     return suite.exit_status
 
 
-def _alone(folder: Path) -> AbstractContextManager[None]:
-    """For the length of a `with`, nobody else carries the suite in that folder out. Raises `UsageError`."""
-    from fencepost.suites.folder import alone, found
-
-    return alone(found(folder))
-
-
-def _repeat(book: "Book", keep: str) -> str:
-    from fencepost.suites.conduct import repeat_words
-    from fencepost.suites.keeping import BAD
-
-    return repeat_words(book.folder, f" --keep-evidence {BAD}" if keep == BAD else "")
-
-
-def _carried_out(
-    book: "Book",
-    planned: "Planned",
+def _run(
+    record: "SuiteRecord",
+    plan: "SuitePlan",
     given: Mapping[str, Any],
     jobs: int | None,
     limit_s: float | None,
-    resumed: str,
+    resume_command: str,
 ) -> "Suite":
-    """The suite, once all of it that can be is over."""
-    from fencepost.suites.conduct import How, conduct
-    from fencepost.suites.telling import progress_for
+    """Run the suite. If that fails, say how to resume it."""
+    from fencepost.suites.progress import progress_for
+    from fencepost.suites.run import SuiteRun, SuiteSettings
 
     at_once = jobs or _at_once()
-    spark = _spark(book.suite.spark, given)
-    with ExitStack() as cut_off:
-        cut_off.callback(print, f"fencepost: resume it with `{resumed}`", file=sys.stderr)
-        progress = cut_off.enter_context(closing(progress_for(sys.stderr)))
+    spark = _spark(record.suite.spark, given)
+    with ExitStack() as on_failure:
+        on_failure.callback(print, f"fencepost: resume it with `{resume_command}`", file=sys.stderr)
+        progress = on_failure.enter_context(closing(progress_for(sys.stderr)))
         progress.say(
-            f"suite {book.suite.name}, seed {book.suite.seed}: {len(book.suite.cells)} runs, {at_once} side by side, "
-            f"in {book.folder}"
+            f"suite {record.suite.name}, seed {record.suite.seed}: {len(record.suite.cells)} runs, {at_once} side by "
+            f"side, in {record.folder}"
         )
-        book.change(spark={key: value for key, value in to_toml(spark).items() if key in SPARK})
-        suite = conduct(book, planned, How(at_once, limit_s, spark.master, spark.spark_conf), progress)
-        cut_off.pop_all()  # it came to its end
+        record.change(spark={key: value for key, value in to_toml(spark).items() if key in SPARK})
+        settings = SuiteSettings(at_once, limit_s, spark.master, spark.spark_conf)
+        suite = SuiteRun(record, plan, settings, progress).run()
+        on_failure.pop_all()
         progress.close()
     return suite
 
 
 def _spark(stored: Mapping[str, Any], given: Mapping[str, Any]) -> Options:
-    """Master and spark-conf: of a suite that goes on as it began, unless the command says otherwise now."""
+    """Master and spark-conf: those that the suite began with, unless the command line replaces them."""
     options = Options().updated(stored)
     for values in asking.flag_values({key: given[key.replace("-", "_")] for key in SPARK}):
         options = options.updated(values)
@@ -164,85 +174,53 @@ def _spark(stored: Mapping[str, Any], given: Mapping[str, Any]) -> Options:
     return options
 
 
-def _require_goes_on(file: str | None, asked: "Asked") -> None:
-    """Raise `UsageError` for what only a new suite is given."""
-    if asked.seed is not None:
+def _require_resumable(file: str | None, request: "SuiteRequest") -> None:
+    """Raise `UsageError` for an option that only a new suite accepts."""
+    if request.seed is not None:
         raise UsageError(
             "a suite goes on with its own seed: leave --seed out, or begin a new one without --resume"
         )
-    if asked.name is not None:
+    if request.name is not None:
         raise UsageError(
             "a suite goes on under its own name: leave --name out, or begin a new one without --resume"
         )
-    if asked.sets and file is None:
+    if request.sets and file is None:
         raise UsageError(
             "a suite goes on with the options that it began with: leave --set out, or name the suite file as well"
         )
 
 
-def _begun(
-    file: str | None, resume: str | None, store: str, asked: "Asked", *, only_plan: bool
-) -> "tuple[Planned, Book | None]":
-    """A new suite, or one that goes on."""
-    from fencepost.suites import plan, resuming
-    from fencepost.suites.folder import Book, create, found
-    from harness.suite import Suite
-
-    if resume is None and file is None:
-        raise UsageError(
-            "name a suite file, as `fencepost suite nightly.toml`, or --resume and a suite's folder"
-        )
-    if resume is None:
-        planned = plan.load(Path(str(file)), asked)
-        return planned, None if only_plan else create(Path(store), planned.suite)
-    folder = found(Path(resume))
-    stored = Suite.load(folder)
-    if file is None:
-        planned = resuming.again(stored, asked)
-    else:
-        now = plan.load(Path(file), resuming.asked_again(stored, asked))
-        planned = resuming.going_on(stored, now)
-    return planned, Book(folder, planned.suite)
-
-
-def _tell_plan(
-    planned: "Planned", store: Path, jobs: int | None, limit_s: float | None, *, as_json: bool
+def _print_plan(
+    plan: "SuitePlan", store: Path, jobs: int | None, limit_s: float | None, *, as_json: bool
 ) -> ExitStatus:
-    """The runs, each with the command that is this run alone, and how long they will probably take."""
-    import json
-
-    from fencepost.suites.folder import earlier
-    from fencepost.suites.past import MOST
-    from fencepost.suites.preview import preview
+    """Print the runs, each with the command that repeats it alone, and how long they probably take."""
+    from fencepost.suites.forecast import preview
+    from fencepost.suites.previous import previous_suites
     from harness.environment.doctor import MEMORY_MB
     from harness.environment.resources import free_memory_mb
 
-    past = earlier(store, planned.suite.name, planned.suite.started, MOST)
-    told = preview(planned, past, jobs or _at_once(), free_memory_mb() // MEMORY_MB, limit_s)
+    previous = previous_suites(store, plan.suite.name, plan.suite.started)
+    shown = preview(plan, previous, jobs or _at_once(), free_memory_mb() // MEMORY_MB, limit_s)
     if as_json:
-        print(json.dumps(told.suite.as_json(), ensure_ascii=False, indent=1))
-        return ExitStatus.VALID
-    for line in told.lines():
-        print(line)
+        print(json.dumps(shown.suite.as_json(), ensure_ascii=False, indent=1))
+    else:
+        print(*shown.lines(), sep="\n")
     return ExitStatus.VALID
 
 
 def _at_once() -> int:
-    """Runs side by side, as memory and cores permit."""
+    """The number of runs for which there are memory and cores."""
     from harness.environment.doctor import MEMORY_MB
     from harness.environment.resources import side_by_side
 
     return side_by_side(MEMORY_MB, cores=2)
 
 
-def _tell(suite: "Suite", folder: Path, resume: str, *, as_json: bool) -> None:
-    """The last lines: each run that somebody has to look at, remarks, the counts, and where all is."""
-    import json
-
+def _print_result(suite: "Suite", folder: Path, resume_command: str, *, as_json: bool) -> None:
+    """Print each run that somebody has to look at, remarks, the counts, and the paths."""
     from harness.suite import State
     from harness.telling.words import printable
-    from reports.suites.lines import lead, since
-    from reports.suites.summary import headline, worst_first
+    from reports.suites.wording import headline, lead, since, worst_first
 
     words = sys.stderr if as_json else sys.stdout
     for cell in worst_first(suite.cells):
@@ -253,11 +231,11 @@ def _tell(suite: "Suite", folder: Path, resume: str, *, as_json: bool) -> None:
         print(f"    repeat: {printable(cell.command, 4000)}", file=words)
     for remark in suite.remarks:
         print(f"  note: {printable(remark, 400)}", file=words)
-    news = since(suite)
-    print(f"suite    {suite.name}: {headline(suite)}{f'; {news}' if news else ''}", file=words)
+    new = since(suite)
+    print(f"suite    {suite.name}: {headline(suite)}{f'; {new}' if new else ''}", file=words)
     print(f"page     {folder / 'index.html'}", file=words)
     left = sum(cell.state in (State.NOT_RUN, State.NOT_JUDGED) for cell in suite.cells)
     if left:
-        print(f"resume   {resume}", file=words)
+        print(f"resume   {resume_command}", file=words)
     if as_json:
         print(json.dumps(suite.as_json(), ensure_ascii=False))

@@ -1,70 +1,147 @@
-"""How long the runs of a suite will probably take, and which of them a limit leaves time for."""
+"""Estimate how long the runs of a suite take, and which of them a time limit leaves out. `--plan` prints this."""
 
 import heapq
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from fencepost.suites.plan import EACH, SuitePlan
+from fencepost.suites.previous import judging_s, oldest_run_first, overheads_s
 from harness.settings.options import Options
-from harness.suite import Cell, State
+from harness.suite import Cell, State, Suite
+from harness.telling.words import length, several
 
 OVERHEAD_S = 45.0
-"""Of a run beside its time limit, as long as nothing was measured: a cluster comes up, drains, and is read."""
+"""Assumed overhead of a run (starting a cluster, draining, final reads) until one was measured."""
 NO_TIME = "the suite's --limit left no time for it"
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """What would become of runs that have not begun."""
+class Estimate:
+    """What becomes of runs that have not begun."""
 
     begun: Sequence[Cell]
-    left_out: Sequence[Cell]  # for which a limit leaves no time
-    seconds: float  # until the last of them is over
+    left_out: Sequence[Cell]  # because of the time limit
+    seconds: float  # until the last run has ended
 
 
 class Forecast:
-    """What a run takes: as in an earlier suite, or as those of this one that are over."""
+    """Estimates a run's duration: its time limit and an overhead.
+
+    The overhead is that of the cell's latest run, else the mean of this suite's runs, else `OVERHEAD_S`.
+    """
 
     def __init__(
-        self, options: Mapping[str, Options], overheads_s: Mapping[str, float], cells: Sequence[Cell] = ()
+        self, options: Mapping[str, Options], previous: Sequence[Suite], cells: Sequence[Cell] = ()
     ) -> None:
-        """`options`: of each cell, by its name; `overheads_s`: what some took beside their time limit before;
-        `cells`: of the suite, of which some may be over.
-        """
+        """`options`: by name of the cell; `previous`: suites of this name, newest first; `cells`: of this suite."""
         self._options = options
-        self._before_s = overheads_s
+        self._previous_s = overheads_s(previous)
         self._measured_s: list[float] = []
         for cell in cells:
-            if cell.duration_s is not None:
-                self.learn(cell, cell.duration_s)
+            self.learn(cell)
 
-    def learn(self, cell: Cell, took_s: float) -> None:
-        """A run of this suite is over. One that failed may have ended at once, or never: it says nothing."""
-        if cell.state in (State.FAILED, State.NOT_RUN):
-            return
-        self._measured_s.append(took_s - self._options[cell.name].time_limit_s)
+    def learn(self, cell: Cell) -> None:
+        """Use the duration of a run that has ended, unless it failed: then its duration means nothing."""
+        if cell.duration_s is not None and cell.state not in (State.FAILED, State.NOT_RUN):
+            self._measured_s.append(cell.duration_s - self._options[cell.name].time_limit_s)
 
-    def takes_s(self, cell: Cell) -> float:
-        """How long a run will probably take."""
+    def duration_s(self, cell: Cell) -> float:
+        """The estimated duration of a run."""
         measured = self._measured_s
-        beside_s = sum(measured) / len(measured) if measured else OVERHEAD_S
-        return self._options[cell.name].time_limit_s + self._before_s.get(cell.name, beside_s)
+        overhead_s = sum(measured) / len(measured) if measured else OVERHEAD_S
+        return self._options[cell.name].time_limit_s + self._previous_s.get(cell.name, overhead_s)
 
-    def outlook(
-        self, waiting: Sequence[Cell], jobs: int, limit_s: float | None, going_s: Sequence[float] = ()
-    ) -> Outlook:
-        """So many side by side, in this order; a run that would not be over by the limit does not begin.
+    def estimate(
+        self, waiting: Sequence[Cell], jobs: int, limit_s: float | None, rest_s: Sequence[float] = ()
+    ) -> Estimate:
+        """Assign the waiting runs, in this order, to `jobs` places. Leave out what would end after the limit.
 
-        `going_s`: how long those will go on that have begun.
+        `rest_s`: for each run that goes on now, how long it still takes.
         """
-        free_s = [*going_s, *[0.0] * (jobs - len(going_s))]  # when each place is free
+        free_s = [*rest_s, *[0.0] * (jobs - len(rest_s))]  # when each place is free
         heapq.heapify(free_s)
-        begun, left_out, over_s = [], [], max(free_s)
+        begun, left_out, end_s = [], [], max(free_s)
         for cell in waiting:
-            ends_s = free_s[0] + self.takes_s(cell)
+            ends_s = free_s[0] + self.duration_s(cell)
             if limit_s is not None and ends_s > limit_s:
                 left_out.append(cell)
                 continue
             heapq.heapreplace(free_s, ends_s)
             begun.append(cell)
-            over_s = max(over_s, ends_s)
-        return Outlook(begun, left_out, over_s)
+            end_s = max(end_s, ends_s)
+        return Estimate(begun, left_out, end_s)
+
+
+@dataclass(frozen=True)
+class Preview:
+    """The rest of a suite before it begins."""
+
+    suite: Suite  # a run that the limit leaves out has its reason
+    estimate: Estimate
+    jobs: int
+    cramped: bool  # memory permits fewer runs side by side than the user wants
+    limited: bool
+    judging_s: float | None  # of all runs together; None: not known
+
+    def lines(self) -> Iterator[str]:
+        """The duration, then each run with the command that repeats it alone."""
+        suite = self.suite
+        yield f"suite {suite.name}, seed {suite.seed}: {several(len(suite.cells), 'run')}"
+        yield self._time()
+        for cell in suite.cells:
+            note = cell.reason if cell.state is State.NOT_RUN else str(cell.state)
+            yield f"  {cell.name}{f': {note}' if note else ''}"
+            yield f"    {cell.command}"
+
+    def _time(self) -> str:
+        begun, left_out = len(self.estimate.begun), len(self.estimate.left_out)
+        if not begun and not left_out:
+            return f"all runs are over{self._judging()}"
+        side = f"with {self.jobs} side by side" if self.jobs > 1 else "one at a time"
+        side += ", as many as memory permits" if self.cramped else ""
+        runs = several(begun, "run")
+        if self.limited:
+            runs = f"the limit leaves time for {begun} of {several(begun + left_out, 'run')}"
+        time = f": about {length(self.estimate.seconds)} {side}" if begun else ""
+        return f"{runs}{time}{self._judging()}"
+
+    def _judging(self) -> str:
+        waits = any(cell.state is State.NOT_JUDGED for cell in self.suite.cells)
+        if not waits and (not self.estimate.begun or self.suite.judge == EACH):
+            return ""
+        about = "" if self.judging_s is None else f": about {length(self.judging_s)}"
+        return f"; judging comes after them{about}"
+
+
+def preview(
+    plan: SuitePlan, previous: Sequence[Suite], jobs: int, room: int, limit_s: float | None
+) -> Preview:
+    """Estimate the rest of a suite.
+
+    Args:
+        previous: Suites of this name, newest first.
+        jobs: Runs side by side, at most.
+        room: The number of runs for which there is memory.
+    """
+    waiting = [cell for cell in plan.suite.cells if cell.state is State.NOT_RUN]
+    if limit_s is not None:
+        waiting = oldest_run_first(waiting, previous)
+    at_once = max(1, min(jobs, room, len(waiting)))
+    estimate = Forecast(plan.options, previous, plan.suite.cells).estimate(waiting, at_once, limit_s)
+    left_out = {cell.name for cell in estimate.left_out}
+    cells = [
+        replace(cell, reason=NO_TIME if cell.name in left_out else "")
+        if cell.state is State.NOT_RUN
+        else cell
+        for cell in plan.suite.cells
+    ]
+    to_judge = len(estimate.begun) + sum(cell.state is State.NOT_JUDGED for cell in cells)
+    each_s = judging_s(previous)
+    return Preview(
+        suite=replace(plan.suite, cells=cells),
+        estimate=estimate,
+        jobs=at_once,
+        cramped=room < min(jobs, len(waiting)),
+        limited=limit_s is not None,
+        judging_s=None if each_s is None else each_s * to_judge,
+    )

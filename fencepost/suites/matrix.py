@@ -1,16 +1,17 @@
-"""From a suite file's tables to its rows: each is the options that one cell sets, in words and values."""
+"""Expand the tables of a suite file into rows. A row holds the options of one cell."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from math import prod
 from typing import Any
 
 from harness.errors import UsageError
 from harness.names import on_one_line
-from harness.settings.options import FIELDS, Options, key_of, to_toml
+from harness.settings.options import Options, key_of, to_toml
 
 DRAWN = "drawn"
-"""What a suite file says of `nemesis` where the seed draws the faults: TOML has no null."""
+"""The value of `nemesis` where the seed draws the faults, because TOML has no null."""
 SEEDS = "seeds"
 MOST_CELLS = 10_000
 NOT_OF_A_CELL = {
@@ -20,16 +21,16 @@ NOT_OF_A_CELL = {
     "spark-conf": "all cells have one judge: say it on the command line, with --spark-conf",
     "first-port": "runs side by side choose free ports",
 }
-"""Options that no cell has of its own, and why."""
+"""Options that a suite file cannot set, and why."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One cell before it is settled. `own`: what sets it apart, from `[matrix]` and `[[include]]`."""
+    """The options of one cell by key, before they are validated."""
 
-    values: Mapping[str, Any]  # by key, `[defaults]` as well
-    own: Mapping[str, Any] = field(default_factory=dict)
-    repeat: int | None = None  # which of several with the same options; None: there is one
+    values: Mapping[str, Any]  # those of `[defaults]` included
+    own: Mapping[str, Any] = field(default_factory=dict)  # without those of `[defaults]`
+    repeat: int | None = None  # counted from 1; None: no other row has the same options
 
 
 def rows(
@@ -38,77 +39,77 @@ def rows(
     include: Sequence[Mapping[str, Any]],
     sets: Sequence[Mapping[str, Any]] = (),
 ) -> list[Row]:
-    """All cells, the matrix's first. `sets`: in the place of `[defaults]`, a later one wins. Raises `UsageError`."""
-    common = _keyed("defaults", defaults)
-    set_now = [_keyed("--set", one) for one in sets]
-    if any("seed" in one for one in set_now):
+    """Expand `[matrix]` first, then each `[[include]]`.
+
+    Args:
+        sets: The options of each `--set`. They replace those of `[defaults]`; a later one wins.
+
+    Raises:
+        UsageError: A table has an unknown option, an empty list, or too many cells.
+    """
+    common = _by_key("defaults", defaults)
+    replacements = [_by_key("--set", one) for one in sets]
+    if any("seed" in one for one in replacements):
         raise UsageError("a suite draws each run's seed from its own: use --seed, not --set seed")
-    for values in set_now:
-        common.update({key: _merged(common.get(key), told(key, value)) for key, value in values.items()})
-    taken = {key for values in set_now for key in values}
-    tables = [
-        *([("matrix", matrix)] if matrix else []),
-        *((f"include {n}", t) for n, t in enumerate(include, 1)),
-    ]
-    return [row for where, table in tables for row in _product(where, common, table, taken)]
+    for values in replacements:
+        common.update({key: _merge(common.get(key), nemesis_text(key, v)) for key, v in values.items()})
+    set_keys = {key for values in replacements for key in values}
+    tables = [("matrix", matrix)] if matrix else []
+    tables += [(f"include {n}", table) for n, table in enumerate(include, 1)]
+    return [row for where, table in tables for row in _expand(where, common, table, set_keys)]
 
 
-def set_now(sets: Sequence[Mapping[str, Any]]) -> Options:
-    """The options of `--set` and nothing else; a later one wins."""
+def set_options(sets: Sequence[Mapping[str, Any]]) -> Options:
+    """The options of all `--set`; a later one wins."""
     options = Options()
     for values in sets:
         options = options.updated(values)
     return options
 
 
-def shown_set(sets: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What `--set` said, without secrets."""
+def sets_as_toml(sets: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The options of all `--set` as `suite.json` stores them, without secrets."""
     keys = {key_of(written) for values in sets for written in values}
-    return {key: value for key, value in to_toml(set_now(sets)).items() if key in keys}
+    return {key: value for key, value in to_toml(set_options(sets)).items() if key in keys}
 
 
-def _merged(before: object, value: Any) -> Any:
-    """The new value; of a table, as `broker`, its entries beside those that are there."""
+def _merge(before: object, value: Any) -> Any:
+    """The new value; the entries of a table, as `broker`, are added to those that are set."""
     return {**before, **value} if isinstance(before, Mapping) and isinstance(value, Mapping) else value
 
 
-def _product(
-    where: str, common: Mapping[str, Any], table: Mapping[str, Any], taken: Collection[str]
+def _expand(
+    where: str, common: Mapping[str, Any], table: Mapping[str, Any], set_keys: Collection[str]
 ) -> list[Row]:
-    """Lists multiply; what is no list is the same in each. `taken`: the keys of `--set`."""
-    repeats = _repeats(where, table.get(SEEDS, 1))
-    axes = {
-        key: _axis(where, key, value)
-        for key, value in _keyed(where, {k: v for k, v in table.items() if k != SEEDS}).items()
-    }
-    if twice := next((key for key in axes if key in taken), None):
+    """Combine the values of all lists; a value that is no list is the same in each row."""
+    repeats = table.get(SEEDS, 1)
+    if isinstance(repeats, bool) or not isinstance(repeats, int) or not 1 <= repeats <= 1000:
         raise UsageError(
-            f"{twice} is set twice, by --set and by {where}: leave --set {twice} out, or change the file"
+            f"{where}: {SEEDS} must be a whole number from 1 to 1000, not {on_one_line(str(repeats))}"
         )
+    options = _by_key(where, {key: value for key, value in table.items() if key != SEEDS})
+    axes = {key: _as_list(value) for key, value in options.items()}
+    for key, axis in axes.items():
+        if not axis:
+            raise UsageError(f"{where}: {key} lists nothing: name at least one value")
+        if key in set_keys:
+            raise UsageError(
+                f"{key} is set twice, by --set and by {where}: leave --set {key} out, or change the file"
+            )
     if repeats > 1 and "seed" in axes:
         raise UsageError(f"{where}: seed lists the seeds, and seeds says how many to draw: say one of them")
-    count = repeats
-    for values in axes.values():
-        count *= len(values)
+    count = repeats * prod(map(len, axes.values()))
     if count > MOST_CELLS:
         raise UsageError(f"{where} has {count:,} cells: a suite has {MOST_CELLS:,} at most")
-    made = []
-    for chosen in product(*axes.values()):
-        own = dict(zip(axes, chosen, strict=True))
-        made += [
-            Row({**common, **own}, own, repeat if repeats > 1 else None) for repeat in range(1, repeats + 1)
-        ]
-    return made
+    return [
+        Row({**common, **(own := dict(zip(axes, chosen, strict=True)))}, own, repeat if repeats > 1 else None)
+        for chosen in product(*axes.values())
+        for repeat in range(1, repeats + 1)
+    ]
 
 
-def _repeats(where: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1000:
-        raise UsageError(f"{where}: {SEEDS} must be a whole number from 1 to 1000, not {_shown(value)}")
-    return value
-
-
-def _keyed(where: str, table: Mapping[str, Any]) -> dict[str, Any]:
-    """By key; raises `UsageError` for what is no option, or none of a cell."""
+def _by_key(where: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """The values by the key of their option. Raises `UsageError` for what is no option of a cell."""
     found = {}
     for written, value in table.items():
         try:
@@ -123,43 +124,28 @@ def _keyed(where: str, table: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _axis(where: str, key: str, value: object) -> Sequence[Any]:
-    """The values that a key takes in turn."""
-    if not isinstance(value, list):
-        return [value]
-    if not value:
-        raise UsageError(f"{where}: {key} lists nothing: name at least one value")
-    return value
-
-
-def differing(row: Row) -> Iterator[tuple[str, Any]]:
-    """What sets the row apart, in the order of the options."""
-    yield from ((key, row.own[key]) for key in FIELDS if key in row.own)
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def matches(where: str, wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> bool:
-    """Whether a cell has all that a table asks for; a list asks for one of several.
+    """Whether a cell has every option of a table. A list in the table matches any of its values.
 
-    `actual`: by key, the cell's settled options. Raises `UsageError` for an unknown key.
+    Args:
+        where: The table, for messages.
+        actual: The options of the cell by key; `nemesis` as `nemesis_text` returns it.
+
+    Raises:
+        UsageError: The table has an unknown key.
     """
-    for key, value in _keyed(where, wanted).items():
-        choices = value if isinstance(value, list) else [value]
-        if all(_plain(key, choice) != actual.get(key) for choice in choices):
-            return False
-    return True
+    return all(
+        any(nemesis_text(key, choice) == actual.get(key) for choice in _as_list(value))
+        for key, value in _by_key(where, wanted).items()
+    )
 
 
-def _plain(key: str, value: Any) -> Any:
-    """A value as `told` has it."""
-    return told(key, value) if key == "nemesis" else value
-
-
-def told(key: str, value: Any) -> Any:
-    """A value as people write it: faults with commas between them, and `drawn` for none named."""
-    if key == "nemesis":
-        return DRAWN if value is None else value if isinstance(value, str) else ",".join(value)
-    return value
-
-
-def _shown(value: object) -> str:
-    return on_one_line(str(value))
+def nemesis_text(key: str, value: Any) -> Any:
+    """A value of `nemesis` as text: faults joined by commas, or `drawn`. Other options stay as they are."""
+    if key != "nemesis":
+        return value
+    return DRAWN if value is None else value if isinstance(value, str) else ",".join(value)

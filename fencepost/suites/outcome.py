@@ -1,16 +1,14 @@
-"""What came of a cell: its verdict, weighed with what the suite file foresees, or why there is none."""
+"""The outcome of a cell: the state that follows from its verdict and the listed failures, or why it has no verdict."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from fencepost import registry
-from fencepost.suites.foreseen import Foreseen, weigh
-from fencepost.suites.listed import forbidden
-from fencepost.suites.past import fingerprint
+from fencepost.suites.failures import ListedFailure, ListedFailures, forbidden, unlisted
+from fencepost.suites.previous import fingerprint
 from harness.errors import FencepostError, UnreadableInput
 from harness.facts import Facts
 from harness.suite import Cell, State
@@ -20,11 +18,15 @@ from reports.summary import causes_first
 from reports.told import sentence
 
 MOST_CHARACTERS = 1_000
-"""Of a sentence that is kept of a run; its report has all of it."""
+"""Longest sentence that `suite.json` keeps of a run; the report of the run has all of it."""
+MISSED_REMEDY = (
+    "repeat the run and look at its faults: if none struck that reveals the defect, name one with nemesis or set a "
+    "longer time-limit; if one did, a checker no longer finds what it should"
+)
 
 
-def over(cell: Cell, suite_folder: Path, run: Path) -> Cell:
-    """A cell whose run is over and not judged."""
+def ended(cell: Cell, suite_folder: Path, run: Path) -> Cell:
+    """A cell whose run has ended and has no verdict yet."""
     try:
         facts = Facts.load(run / "facts.json")
     except UnreadableInput:
@@ -43,56 +45,80 @@ def over(cell: Cell, suite_folder: Path, run: Path) -> Cell:
 
 
 def failed(cell: Cell, why: str) -> Cell:
-    """A cell without a verdict."""
-    print_of_plan = cell.fingerprint or fingerprint(cell.options, cell.versions)
-    return replace(cell, state=State.FAILED, reason=why, fingerprint=print_of_plan)
+    """A cell whose run has no verdict, because Fencepost or its environment failed."""
+    compared = cell.fingerprint or fingerprint(cell.options, cell.versions)
+    return replace(cell, state=State.FAILED, reason=why, fingerprint=compared)
 
 
-def judged(cell: Cell, answer: Verdict | FencepostError, foreseen: Foreseen, today: date) -> Cell:
-    """A cell with its verdict, or with why there is none."""
+def judged(cell: Cell, answer: Verdict | FencepostError, failures: ListedFailures, today: date) -> Cell:
+    """A cell with its verdict, or with the error that prevented one."""
     if isinstance(answer, FencepostError):
         return failed(cell, str(answer))
-    weighed = weigh(answer, cell, foreseen, today)
-    told = replace(
+    planted = [one for one in failures.expected if one.applies_to(cell)]
+    known = [one for one in failures.known if one.applies_to(cell) and not one.expired(today)]
+    decided = _decide(answer, planted, known)
+    examples = [(name, found) for name, found in causes_first(answer.anomalies) if found.example]
+    unlisted_first = sorted(examples, key=lambda example: example[0] not in decided.unlisted)
+    unknown = answer.unknown_because if answer.valid is Validity.UNKNOWN else ()
+    remedy = decided.remedy or (printable(unknown[0].remedy, MOST_CHARACTERS) if unknown else "")
+    return replace(
         cell,
-        state=weighed.state,
-        reason=weighed.reason,
+        state=decided.state,
+        reason=decided.reason,
         anomalies=forbidden(answer),
-        known=weighed.known,
-        expected=weighed.expected,
-        **_told(answer, weighed.unlisted),
+        known=decided.known,
+        expected="; ".join(one.why for one in planted),
+        first=printable(sentence(*unlisted_first[0]), MOST_CHARACTERS) if examples else "",
+        remedy=remedy,
+        codes=tuple(sorted({f"{reason.code} {reason.subject}".strip() for reason in unknown})),
+        faults=_acted(answer.faults, answer.not_exercised),
+        not_exercised=dict(answer.not_exercised),
     )
-    return replace(told, remedy=weighed.remedy) if weighed.remedy else told
 
 
-def _told(verdict: Verdict, unlisted: Sequence[str]) -> dict[str, Any]:
-    """What a verdict says beside its reason. `unlisted`: anomalies that nobody foresaw, the first of which is told."""
-    unknown = verdict.unknown_because if verdict.valid is Validity.UNKNOWN else ()
-    examples = [(name, found) for name, found in causes_first(verdict.anomalies) if found.example]
-    news = [(name, found) for name, found in examples if name in unlisted]
-    first = next((sentence(name, found) for name, found in [*news, *examples]), "")
-    return {
-        "first": printable(first, MOST_CHARACTERS),
-        "remedy": printable(unknown[0].remedy, MOST_CHARACTERS) if unknown else "",
-        "codes": tuple(sorted({f"{reason.code} {reason.subject}".strip() for reason in unknown})),
-        "faults": _acted(verdict.faults, verdict.not_exercised),
-        "not_exercised": dict(verdict.not_exercised),
-    }
+@dataclass(frozen=True)
+class _Decision:
+    state: State
+    reason: str
+    known: str = ""  # why the failure is known
+    unlisted: Sequence[str] = ()  # anomalies that no table names
+    remedy: str = ""
+
+
+def _decide(verdict: Verdict, planted: Sequence[ListedFailure], known: Sequence[ListedFailure]) -> _Decision:
+    if verdict.valid is Validity.UNKNOWN:
+        return _Decision(State.UNKNOWN, verdict.summary)
+    if verdict.valid is Validity.VALID:
+        return _missed(planted) if planted else _Decision(State.VALID, verdict.summary)
+    found, more = forbidden(verdict), unlisted(verdict, [*planted, *known])
+    if more or not found:
+        reason = verdict.summary
+        if more and (planted or known):
+            counts = ", ".join(f"{name} {found[name]:,}" for name in more)
+            reason = f"not listed in [[{'expected' if planted else 'known'}]]: {counts}; {reason}"
+        return _Decision(State.INVALID, reason, unlisted=more)
+    if planted:
+        not_found = [one for one in planted if not set(one.anomalies) & set(found)]
+        return _missed(not_found) if not_found else _Decision(State.CAUGHT, verdict.summary)
+    used = [one for one in known if set(one.anomalies) & set(found)] or known
+    why = "; ".join(f"{one.why} (until {one.until})" for one in used)
+    if not verdict.unknown_because:
+        return _Decision(State.KNOWN, verdict.summary, known=why)
+    missing = verdict.unknown_because[0]  # a known failure excuses no missing evidence
+    reason = f"beside what is known, evidence is missing: {missing.text}"
+    return _Decision(State.UNKNOWN, reason, known=why, remedy=missing.remedy)
+
+
+def _missed(planted: Sequence[ListedFailure]) -> _Decision:
+    """Planted defects of which no anomaly was found."""
+    names = " or ".join(dict.fromkeys(name for one in planted for name in one.anomalies))
+    reason = f"the planted defect was not caught: expected {names}"
+    return _Decision(State.MISSED, reason, remedy=MISSED_REMEDY)
 
 
 def _acted(faults: Iterable[FaultReport], not_exercised: Mapping[str, str]) -> dict[str, int]:
-    """How many of each fault acted; 0 of one that struck and did nothing, and of one for which there was no room."""
+    """How often each fault acted; 0 if it was injected without effect, or if the run had no time for it."""
     acted = Counter({name: 0 for name in not_exercised if name.partition("@")[0] in registry.nemeses()})
     for fault in faults:
         acted[fault.fault] += fault.acted
     return dict(sorted(acted.items()))
-
-
-def stored(cell: Cell, suite_folder: Path) -> Verdict | None:
-    """The verdict that lies in the cell's run; None where there is none that can be read."""
-    if cell.run is None:
-        return None
-    try:
-        return Verdict.load(suite_folder / cell.run / "verdict.json")
-    except UnreadableInput:
-        return None

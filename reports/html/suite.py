@@ -16,8 +16,20 @@ from harness.telling import words
 from harness.verdict import Validity
 from reports.html.page import policy
 from reports.html.template import template
-from reports.suites.lines import anomalies, clock, faults, lead, log_of, report_of, since
-from reports.suites.summary import MARKS, better, flaky, headline, worst_first
+from reports.suites.wording import (
+    MARKS,
+    anomalies,
+    better,
+    clock,
+    faults,
+    flaky,
+    headline,
+    lead,
+    log_of,
+    report_of,
+    since,
+    worst_first,
+)
 
 _HERE = Path(__file__).parent
 GOOD, BAD, OPEN = (validity.name.lower() for validity in (Validity.VALID, Validity.INVALID, Validity.UNKNOWN))

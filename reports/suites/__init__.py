@@ -1,1 +1,1 @@
-"""What is told of a suite of runs, beside its page: for the machines that read tests, and for a CI's page."""
+"""A suite as JUnit XML (`junit.py`) and as Markdown for a CI's page (`markdown.py`); both use `wording.py`."""

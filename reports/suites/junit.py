@@ -1,14 +1,14 @@
-"""A suite as JUnit XML: one case for each of its runs.
+"""A suite as JUnit XML: one test case for each run.
 
-Failure: an anomaly that the guarantee forbids and that is not known, and a planted defect that was not caught. Error:
-the verdict is unknown, or there is none. Skipped: a known failure, and a cell that did not run.
+A failure is an anomaly that the guarantee forbids and that is not known, or a planted defect that was not caught. An
+error is an unknown verdict, or none. Known failures and cells that did not run are skipped.
 """
 
 from xml.etree import ElementTree
 
 from harness.suite import Cell, State, Suite
 from harness.telling.words import printable
-from reports.suites.lines import lead, places, report_of
+from reports.suites.wording import lead, log_of, report_of
 
 TAGS = {
     State.INVALID: "failure",
@@ -19,7 +19,7 @@ TAGS = {
     State.KNOWN: "skipped",
     State.NOT_RUN: "skipped",
 }
-"""What a case has that did not pass."""
+"""The element of a test case that did not pass."""
 
 
 def junit(suite: Suite) -> str:
@@ -50,21 +50,25 @@ def _case(whole: ElementTree.Element, suite: Suite, cell: Cell) -> None:
     for key, value in (("seed", cell.seed), ("kafka", cell.kafka), ("report", report_of(cell))):
         if value is not None:
             ElementTree.SubElement(properties, "property", {"name": key, "value": printable(value, 400)})
-    tag = TAGS.get(cell.state)
+    tag, place = TAGS.get(cell.state), _place(cell)
     if tag is not None:
-        told = {"message": printable(_message(cell), 1000)}
+        element = ElementTree.SubElement(case, tag, {"message": printable(_message(cell), 1000)})
         if tag != "skipped":
-            told["type"] = str(cell.state)
-        element = ElementTree.SubElement(case, tag, told)
-        if tag != "skipped":
-            element.text = "\n".join([*filter(None, [lead(cell)]), *places(cell)]) or None
-    lines = [f"repeat: {cell.command}", *places(cell)]
+            element.set("type", str(cell.state))
+            element.text = "\n".join(filter(None, [lead(cell), place])) or None
     output = ElementTree.SubElement(case, "system-out")
-    output.text = "\n".join(printable(line, 4000) for line in lines)
+    output.text = "\n".join(filter(None, [f"repeat: {printable(cell.command, 4000)}", place]))
+
+
+def _place(cell: Cell) -> str:
+    """`report: PATH`; of a run without a report `log: PATH`; empty if the run has neither."""
+    report, log = report_of(cell), log_of(cell)
+    if report is not None:
+        return f"report: {printable(report, 400)}"
+    return f"log: {printable(log, 400)}" if log is not None else ""
 
 
 def _message(cell: Cell) -> str:
-    """The anomalies and the reason."""
     if cell.state is State.KNOWN:
         return f"known: {cell.known}"
     names = ", ".join(cell.anomalies)

@@ -1,19 +1,134 @@
-"""Texts that may hold anything, in Markdown."""
+"""A suite in Markdown: `summary.md` for the page that a CI shows of a job, `news.md` for an issue or a mail.
+
+Texts of a run may hold anything, so `plain` and `code` escape them.
+"""
 
 import re
+from collections.abc import Iterator, Sequence
 
-from harness.telling.words import printable
+from harness.suite import State, Suite
+from harness.telling.words import printable, several
+from reports.suites.wording import (
+    MARKS,
+    SimilarRuns,
+    better,
+    faults,
+    group_similar,
+    headline,
+    lead,
+    log_of,
+    report_of,
+    since,
+    worst_first,
+)
+
+MOST_ROWS = 100
+MOST_CHANGES = 20
 
 
 def plain(text: str, limit: int = 400) -> str:
-    """A text in which nothing is markup, and nobody is mentioned."""
-    told = re.sub(r"([\\`*_|<>\[\]#&])", r"\\\1", printable(text, limit))
-    return re.sub(r"(?<!\w)@", "@\u200b", told)
+    """Escape a text so that nothing in it is markup and nobody is mentioned."""
+    escaped = re.sub(r"([\\`*_|<>\[\]#&])", r"\\\1", printable(text, limit))
+    return re.sub(r"(?<!\w)@", "@\u200b", escaped)
 
 
 def code(text: str) -> str:
-    """A command: within a table a stroke needs its escape even there."""
-    told = printable(text, 1000).replace("|", "\\|")
-    longest = max((len(run) for run in re.findall("`+", told)), default=0)
+    """A text as code. A vertical bar is escaped even there, because a table needs it."""
+    escaped = printable(text, 1000).replace("|", "\\|")
+    longest = max((len(run) for run in re.findall("`+", escaped)), default=0)
     fence, pad = "`" * (longest + 1), " " if longest else ""
-    return f"{fence}{pad}{told}{pad}{fence}"
+    return f"{fence}{pad}{escaped}{pad}{fence}"
+
+
+def summary(suite: Suite) -> str:
+    """`summary.md`: the counts, what is new, and a row for each run that somebody has to look at."""
+    return "\n".join(_summary(suite)) + "\n"
+
+
+def _summary(suite: Suite) -> Iterator[str]:
+    new_since = since(suite)
+    yield f"## Fencepost suite {plain(suite.name)}: {f'{new_since}; ' if new_since else ''}{headline(suite)}"
+    yield ""
+    yield f"Suite seed {suite.seed}, {len(suite.cells)} cells, {suite.took_s / 60:.0f} min of wall clock."
+    if struck := faults(suite):
+        yield ""
+        yield plain(f"{struck}.", 4000)
+    bad, cells = worst_first(suite.cells), suite.cells
+    groups = group_similar(suite, bad)
+    new = group_similar(suite, [cell for cell in bad if cell.new])
+    yield from _list(
+        "What is new", [f"{one.name}: {one.first.state}, {_before(one)}: {one.first.reason}" for one in new]
+    )
+    if groups:
+        yield ""
+        yield "| | run | Kafka | reason | seed | bad, of the last | report | repeat |"
+        yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+        yield from map(_row, groups[:MOST_ROWS])
+        if len(groups) > MOST_ROWS:
+            yield ""
+            yield f"{sum(len(one.cells) for one in groups[MOST_ROWS:])} more are in index.html."
+    known = [f"{cell.name}: {cell.known}" for cell in cells if cell.state is State.KNOWN]
+    yield from _list("Known failures", known)
+    was = [f"{cell.name}: was {cell.before}" for cell in better(cells)]
+    yield from _list("Better than in the suite before", was)
+    yield from _list("To be known", suite.remarks)
+
+
+def _list(heading: str, lines: Sequence[str]) -> Iterator[str]:
+    if lines:
+        yield ""
+        yield f"**{heading}**"
+        yield ""
+        yield from (f"- {plain(line)}" for line in lines[:MOST_ROWS])
+        if len(lines) > MOST_ROWS:
+            yield f"- {len(lines) - MOST_ROWS} more"
+
+
+def _before(one: SimilarRuns) -> str:
+    return f"was {one.first.before}" if one.first.before else "never ran before"
+
+
+def _row(one: SimilarRuns) -> str:
+    cell = one.first
+    judged, bad = (sum(getattr(each.flake, key) for each in one.cells) for key in ("judged", "bad"))
+    example = [words for words in (cell.reason, lead(cell)) if words]
+    if len(one.cells) > 1:
+        example = [f"Seed {cell.seed}: {words}" for words in example]
+    path = report_of(cell) or log_of(cell)
+    row = [
+        f"{MARKS[cell.state]} {one.state}",
+        plain(one.name),
+        plain(cell.kafka, 40),
+        "<br>".join(plain(words, 600) for words in (one.anomalies, *example) if words),
+        str(cell.seed),
+        f"{bad} of {judged}" if judged else "",
+        code(path) if path else "",
+        code(cell.command),
+    ]
+    return f"| {' | '.join(row)} |"
+
+
+def changes(suite: Suite) -> str:
+    """`news.md`: the runs that are bad and were not before, and why runs have no verdict; empty if there is nothing."""
+    new = [cell for cell in suite.cells if cell.new]
+    parts = [f"{line}\n" for line in _without_verdict(suite)]
+    if new:
+        parts.append(f"Bad, and not so before: {several(len(new), 'run')}.\n")
+    groups = group_similar(suite, new)
+    for one in groups[:MOST_CHANGES]:
+        cell = one.first
+        seed = f" (seed {cell.seed})" if len(one.cells) > 1 else ""
+        lines = [f"{cell.state}: {plain(cell.reason, 600)}{seed}", plain(lead(cell), 600), code(cell.command)]
+        parts.append(f"### {plain(one.name, 200)}\n\n" + "\n\n".join(filter(None, lines)) + "\n")
+    if more := sum(len(one.cells) for one in groups[MOST_CHANGES:]):
+        parts.append(f"{several(more, 'more run')} {'is' if more == 1 else 'are'} in index.html.\n")
+    return "\n".join(parts)
+
+
+def _without_verdict(suite: Suite) -> Iterator[str]:
+    if suite.interrupted:
+        yield "The suite was interrupted."
+    if unjudged := sum(cell.state is State.NOT_JUDGED for cell in suite.cells):
+        yield f"{several(unjudged, 'run')} ended, and could not be judged."
+    if all(cell.state is State.NOT_RUN for cell in suite.cells):
+        yield "No run was started."

@@ -9,10 +9,9 @@ import pytest
 
 from fencepost.commands.options import settled
 from fencepost.suites import plan
-from fencepost.suites.foreseen import read
+from fencepost.suites.failures import read
 from fencepost.suites.outcome import judged
-from fencepost.suites.plan import Asked
-from fencepost.suites.resuming import going_on
+from fencepost.suites.plan import SuiteRequest, resume
 from harness.errors import EnvironmentFailure, ExitStatus, UnreadableInput, UsageError
 from harness.suite import Cell, State, Suite
 from harness.verdict import Found, Validity, Verdict
@@ -21,7 +20,7 @@ from tests.support.suites import cell, suite
 HOUSE = Path(__file__).resolve().parents[3]
 TODAY = date(2026, 11, 24)
 TABLE = {"workload": "shop", "anomaly": ["lost-input", "reprocessed-input"], "why": "no rewind"}
-FORESEEN = read([], [TABLE], {"lost-input", "reprocessed-input", "G1c"})
+LISTED = read([], [TABLE])
 SHOP = cell("shop", state=State.NOT_JUDGED)
 
 
@@ -31,7 +30,7 @@ def verdict(valid: Validity = Validity.INVALID, **anomalies: Found) -> Verdict:
 
 
 def entered(told: Verdict, one: Cell = SHOP) -> Cell:
-    return judged(one, told, FORESEEN, TODAY)
+    return judged(one, told, LISTED, TODAY)
 
 
 def test_a_planted_defect_that_is_found_is_caught() -> None:
@@ -62,13 +61,13 @@ def test_an_unexpected_anomaly_beside_it_is_not_hidden() -> None:
 
 
 def test_each_planted_defect_has_to_be_found_by_an_anomaly_of_its_own() -> None:
-    names = {"lost-input", "duplicate"}
-    tables = [{"workload": "shop", "anomaly": name, "why": f"plants {name}"} for name in sorted(names)]
-    foreseen = read([], tables, names)
-    one = judged(SHOP, verdict(lost_input=Found(3, [])), foreseen, TODAY)
+    names = ("duplicate", "lost-input")
+    tables = [{"workload": "shop", "anomaly": name, "why": f"plants {name}"} for name in names]
+    listed = read([], tables)
+    one = judged(SHOP, verdict(lost_input=Found(3, [])), listed, TODAY)
     assert (one.state, one.reason) == (State.MISSED, "the planted defect was not caught: expected duplicate")
     both = verdict(lost_input=Found(3, []), duplicate=Found(1, []))
-    assert judged(SHOP, both, foreseen, TODAY).state is State.CAUGHT
+    assert judged(SHOP, both, listed, TODAY).state is State.CAUGHT
 
 
 def test_what_a_defect_does_not_cause_is_not_expected_of_it() -> None:
@@ -76,7 +75,7 @@ def test_what_a_defect_does_not_cause_is_not_expected_of_it() -> None:
     with pytest.raises(
         UsageError, match="no-rewind does not cause zombie-write; it may cause aggregate-mismatch"
     ):
-        read([], [table], {"zombie-write"})
+        read([], [table])
 
 
 def test_another_anomaly_alone_does_not_count_as_caught() -> None:
@@ -89,7 +88,7 @@ def test_an_invalid_verdict_without_an_anomaly_is_not_caught() -> None:
 
 def test_a_run_without_an_answer_stays_without_one() -> None:
     assert entered(verdict(Validity.UNKNOWN)).state is State.UNKNOWN
-    assert judged(SHOP, EnvironmentFailure("full"), FORESEEN, TODAY).state is State.FAILED
+    assert judged(SHOP, EnvironmentFailure("full"), LISTED, TODAY).state is State.FAILED
 
 
 def test_another_run_is_not_expected_to_be_invalid() -> None:
@@ -111,17 +110,17 @@ def test_a_suite_that_goes_on_takes_the_tables_of_its_file(tmp_path: Path) -> No
     file = tmp_path / "night.toml"
     planted = '[matrix]\nworkload = "shop"\ndefect = "no-rewind"\n'
     file.write_text(planted)
-    began = plan.load(file, Asked(settled, seed=1)).suite
+    began = plan.load(file, SuiteRequest(settled, seed=1)).suite
     file.write_text(f'{planted}[[expected]]\nworkload = "shop"\nanomaly = "lost-input"\nwhy = "planted"\n')
-    now = going_on(began, plan.load(file, Asked(settled, seed=1)))
+    now = resume(began, file, SuiteRequest(settled))
     assert [one["anomaly"] for one in now.suite.expected] == [["lost-input"]]
-    assert now.foreseen.expected[0].has(replace(began.cells[0], state=State.VALID))
+    assert now.failures.expected[0].applies_to(replace(began.cells[0], state=State.VALID))
 
 
 @pytest.mark.parametrize("name", ["smoke", "versions", "containers"])
 def test_the_projects_own_planted_defects_have_to_be_caught(name: str) -> None:
-    made = plan.load(HOUSE / "suites" / f"{name}.toml", Asked(settled, seed=1))
+    made = plan.load(HOUSE / "suites" / f"{name}.toml", SuiteRequest(settled, seed=1))
     planted = [one for one in made.suite.cells if "defect" in one.options]
-    assert planted and not made.foreseen.known
+    assert planted and not made.failures.known
     for one in made.suite.cells:
-        assert any(table.has(one) for table in made.foreseen.expected) == (one in planted)
+        assert any(table.applies_to(one) for table in made.failures.expected) == (one in planted)

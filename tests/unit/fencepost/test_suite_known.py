@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.suites.foreseen import Foreseen, weigh
-from fencepost.suites.known import read, remarks
+from fencepost.suites.failures import read, remarks
 from fencepost.suites.outcome import judged
 from harness.errors import EnvironmentFailure, ExitStatus
 from harness.reasons import Reason
@@ -18,8 +17,7 @@ from tests.support.suites import cell, suite
 
 TODAY = date(2026, 11, 24)
 TABLE = {"workload": "shop", "anomaly": "reprocessed-input", "why": "a bug", "until": date(2026, 11, 24)}
-KNOWN = read([TABLE], {"reprocessed-input", "lost-input", "stale-offset"})
-FORESEEN = Foreseen(KNOWN)
+LISTED = read([TABLE], [])
 SHOP = cell("shop", state=State.NOT_JUDGED)
 
 
@@ -32,11 +30,11 @@ REPROCESSED = verdict(reprocessed_input=Found(3, []))
 
 
 def state_of(told: Verdict, cell: Cell = SHOP, today: date = TODAY) -> State:
-    return judged(cell, told, FORESEEN, today).state
+    return judged(cell, told, LISTED, today).state
 
 
 def test_a_listed_anomaly_of_a_listed_cell_is_known() -> None:
-    entered = judged(SHOP, REPROCESSED, FORESEEN, TODAY)
+    entered = judged(SHOP, REPROCESSED, LISTED, TODAY)
     assert (entered.state, entered.anomalies) == (State.KNOWN, {"reprocessed-input": 3})
     assert entered.known == "a bug (until 2026-11-24)"
     assert entered.state.exit_status == ExitStatus.VALID
@@ -47,7 +45,7 @@ def test_the_same_anomaly_elsewhere_is_a_failure() -> None:
 
 
 def test_an_anomaly_beside_it_is_a_failure() -> None:
-    entered = judged(SHOP, verdict(reprocessed_input=Found(3, []), lost_input=Found(1, [])), FORESEEN, TODAY)
+    entered = judged(SHOP, verdict(reprocessed_input=Found(3, []), lost_input=Found(1, [])), LISTED, TODAY)
     assert (entered.state, entered.known) == (State.INVALID, "")
     assert "lost-input 1" in entered.reason and "reprocessed-input" not in entered.reason
     assert entered.anomalies == {"reprocessed-input": 3, "lost-input": 1}
@@ -60,17 +58,17 @@ def test_what_follows_from_it_is_known_with_it() -> None:
 
 def test_what_merely_occurs_beside_a_hanging_transaction_is_not_known_with_it() -> None:
     table = {**TABLE, "anomaly": "hanging-transaction"}
-    foreseen = Foreseen(read([table], {"hanging-transaction"}))
+    listed = read([table], [])
     hangs, beside = Found(1, []), Found(500, [], because="hanging-transaction")
-    assert judged(SHOP, verdict(hanging_transaction=hangs), foreseen, TODAY).state is State.KNOWN
+    assert judged(SHOP, verdict(hanging_transaction=hangs), listed, TODAY).state is State.KNOWN
     both = verdict(hanging_transaction=hangs, lost_input=beside)
-    entered = judged(SHOP, both, foreseen, TODAY)
+    entered = judged(SHOP, both, listed, TODAY)
     assert entered.state is State.INVALID and "lost-input 500" in entered.reason
 
 
 def test_what_is_known_excuses_no_evidence_that_is_missing() -> None:
     lacks = Reason("checker-crashed", "the checker duplicate crashed", remedy="report it")
-    entered = judged(SHOP, replace(REPROCESSED, unknown_because=[lacks]), FORESEEN, TODAY)
+    entered = judged(SHOP, replace(REPROCESSED, unknown_because=[lacks]), LISTED, TODAY)
     assert (entered.state, entered.remedy) == (State.UNKNOWN, "report it")
     assert "evidence is missing: the checker duplicate crashed" in entered.reason
     assert entered.known == "a bug (until 2026-11-24)"
@@ -92,8 +90,8 @@ def test_what_is_allowed_beside_it_needs_no_excuse() -> None:
 
 def test_on_the_day_after_it_counts_as_the_failure_that_it_is() -> None:
     assert state_of(REPROCESSED, today=date(2026, 11, 25)) is State.INVALID
-    failed = judged(SHOP, REPROCESSED, FORESEEN, date(2026, 11, 25))
-    (said,) = remarks(KNOWN, [failed], date(2026, 11, 25))
+    failed = judged(SHOP, REPROCESSED, LISTED, date(2026, 11, 25))
+    (said,) = remarks(LISTED.known, [failed], date(2026, 11, 25))
     assert "expired on 2026-11-24" in said and failed.name in said
 
 
@@ -102,31 +100,31 @@ def test_an_unknown_verdict_is_never_known() -> None:
 
 
 def test_an_invalid_verdict_without_an_anomaly_is_excused_by_nothing() -> None:
-    assert weigh(verdict(), SHOP, FORESEEN, TODAY).state is State.INVALID
+    assert state_of(verdict()) is State.INVALID
 
 
 def test_no_verdict_is_a_failed_cell() -> None:
-    entered = judged(SHOP, EnvironmentFailure("the disk is full"), FORESEEN, TODAY)
+    entered = judged(SHOP, EnvironmentFailure("the disk is full"), LISTED, TODAY)
     assert (entered.state, entered.reason) == (State.FAILED, "the disk is full")
 
 
 def test_one_that_no_run_shows_any_more_is_told_and_changes_no_status() -> None:
-    right = judged(SHOP, verdict(Validity.VALID), FORESEEN, TODAY)
-    (said,) = remarks(KNOWN, [right], TODAY)
+    right = judged(SHOP, verdict(Validity.VALID), LISTED, TODAY)
+    (said,) = remarks(LISTED.known, [right], TODAY)
     assert "no longer fails in any of its 1 cells" in said
     assert suite(right, remarks=(said,)).exit_status == ExitStatus.VALID
 
 
 @pytest.mark.parametrize("state", [State.UNKNOWN, State.FAILED, State.NOT_RUN, State.NOT_JUDGED])
 def test_it_is_not_said_to_be_gone_where_a_cell_has_no_answer(state: State) -> None:
-    right = judged(SHOP, verdict(Validity.VALID), FORESEEN, TODAY)
-    assert list(remarks(KNOWN, [right, replace(SHOP, name="another", state=state)], TODAY)) == []
+    right = judged(SHOP, verdict(Validity.VALID), LISTED, TODAY)
+    assert list(remarks(LISTED.known, [right, replace(SHOP, name="another", state=state)], TODAY)) == []
 
 
 def test_it_can_ask_for_one_of_several_and_for_any_option() -> None:
-    (one,) = read([{**TABLE, "client": ["java", "librdkafka"], "time-limit": 60}], {"reprocessed-input"})
-    assert one.has(SHOP)
-    assert not one.has(replace(SHOP, options={**SHOP.options, "time-limit": 61.0}))
+    (one,) = read([{**TABLE, "client": ["java", "librdkafka"], "time-limit": 60}], []).known
+    assert one.applies_to(SHOP)
+    assert not one.applies_to(replace(SHOP, options={**SHOP.options, "time-limit": 61.0}))
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.suites.foreseen import LOOK, Foreseen, read
-from fencepost.suites.outcome import judged, over
+from fencepost.suites.failures import ListedFailures, read
+from fencepost.suites.outcome import MISSED_REMEDY, ended, judged
 from harness.errors import UnreadableInput
 from harness.facts import Facts
 from harness.suite import Cell, State, Suite
@@ -22,8 +22,8 @@ TODAY = date(2026, 11, 24)
 NO_ROOM = "did not fit into 30 s; --time-limit 88 has room for every fault"
 
 
-def entered(verdict: Verdict, foreseen: Foreseen = Foreseen()) -> Cell:  # noqa: B008
-    return judged(cell(state=State.NOT_JUDGED), verdict, foreseen, TODAY)
+def entered(verdict: Verdict, listed: ListedFailures = ListedFailures()) -> Cell:  # noqa: B008
+    return judged(cell(state=State.NOT_JUDGED), verdict, listed, TODAY)
 
 
 def test_the_first_example_is_the_one_that_the_console_shows() -> None:
@@ -37,7 +37,7 @@ def test_an_anomaly_that_nobody_foresaw_has_the_example() -> None:
     cycle = Found(1, [{"transactions": 2}], sentences=["a cycle of T1 and T2"])
     verdict = replace(verdict, anomalies={**verdict.anomalies, "G1c": cycle})
     table = {"workload": "shop", "anomaly": "reprocessed-input", "why": "planted"}
-    caught = entered(verdict, read([], [table], {"reprocessed-input"}))
+    caught = entered(verdict, read([], [table]))
     assert (caught.state, caught.first) == (State.INVALID, "a cycle of T1 and T2")
 
 
@@ -49,8 +49,8 @@ def test_an_unknown_run_has_the_remedy_of_its_first_reason_and_the_codes_of_all(
 
 def test_a_missed_defect_has_a_remedy_and_a_valid_run_has_none() -> None:
     valid = synthetic_store.verdict(Validity.VALID)
-    planted = read([], [{"anomaly": "lost-input", "why": "planted"}], {"lost-input"})
-    assert entered(valid, planted).remedy == LOOK
+    planted = read([], [{"anomaly": "lost-input", "why": "planted"}])
+    assert entered(valid, planted).remedy == MISSED_REMEDY
     assert (entered(valid).first, entered(valid).remedy, entered(valid).codes) == ("", "", ())
 
 
@@ -71,7 +71,7 @@ def test_the_faults_that_acted_are_counted_and_those_that_did_not_are_there() ->
 def test_a_run_that_is_not_judged_yet_has_the_faults_of_its_facts(tmp_path: Path) -> None:
     (run := tmp_path / "runs" / "001" / "1").mkdir(parents=True)
     Facts(faults=FAULTS, unscheduled={"kill-group-coordinator": NO_ROOM}).save(run / "facts.json")
-    told = over(cell(), tmp_path, run)
+    told = ended(cell(), tmp_path, run)
     assert told.faults["kill-broker"] == 1 and told.faults["kill-group-coordinator"] == 0
 
 

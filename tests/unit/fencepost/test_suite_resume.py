@@ -9,10 +9,10 @@ import pytest
 
 from fencepost.cli import run_command_line
 from fencepost.commands.options import settled
-from fencepost.suites import conduct, plan
-from fencepost.suites.folder import alone
-from fencepost.suites.plan import Asked, Planned
-from fencepost.suites.resuming import again, asked_again, going_on
+from fencepost.suites import plan, run
+from fencepost.suites.plan import SuitePlan, SuiteRequest, resume
+from fencepost.suites.record import lock
+from fencepost.suites.run import SuiteSettings
 from harness.errors import ExitStatus, UsageError
 from harness.suite import Suite
 
@@ -20,15 +20,19 @@ HIDDEN = "spark.hadoop.fs.s3a.secret.key=abracadabra"
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[conduct.How]:
-    """How each suite was to be carried out; none is."""
-    found: list[conduct.How] = []
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[SuiteSettings]:
+    """The settings of each suite that would run; none does."""
+    found: list[SuiteSettings] = []
 
-    def carried_out(book: Any, planned: Any, how: conduct.How, progress: Any) -> Suite:
-        found.append(how)
-        return planned.suite
+    class NothingRuns:
+        def __init__(self, record: Any, plan: SuitePlan, settings: SuiteSettings, progress: Any) -> None:
+            found.append(settings)
+            self._plan = plan
 
-    monkeypatch.setattr(conduct, "conduct", carried_out)
+        def run(self) -> Suite:
+            return self._plan.suite
+
+    monkeypatch.setattr(run, "SuiteRun", NothingRuns)
     return found
 
 
@@ -43,7 +47,7 @@ def resumed(tmp_path: Path, *words: str) -> int:
     return run_command_line(["suite", "--resume", str(tmp_path / "store" / "night" / "latest"), *words])
 
 
-def test_it_goes_on_with_the_master_that_it_began_with(tmp_path: Path, asked: list[conduct.How]) -> None:
+def test_it_goes_on_with_the_master_that_it_began_with(tmp_path: Path, asked: list[SuiteSettings]) -> None:
     suite(tmp_path, "--master", "spark://here:7077", "--spark-conf", "spark.executor.memory=2g")
     resumed(tmp_path)
     resumed(tmp_path, "--master", "local[2]", "--spark-conf", "spark.executor.cores=1")
@@ -59,7 +63,7 @@ def test_it_goes_on_with_the_master_that_it_began_with(tmp_path: Path, asked: li
 
 
 def test_a_secret_is_not_stored_and_asked_for_again(
-    tmp_path: Path, asked: list[conduct.How], capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, asked: list[SuiteSettings], capfd: pytest.CaptureFixture[str]
 ) -> None:
     suite(tmp_path, "--spark-conf", HIDDEN)
     stored = (tmp_path / "store" / "night" / "latest" / "suite.json").read_text()
@@ -78,7 +82,7 @@ def test_the_record_of_a_suite_that_goes_on_is_read_once_nobody_else_writes_it(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "suite.json").write_text("written by whoever has the lock")
-    with alone(tmp_path):
+    with lock(tmp_path):
         assert run_command_line(["suite", "--resume", str(tmp_path)]) == ExitStatus.USAGE
     assert "this suite is still going on" in capfd.readouterr().err
     assert run_command_line(["suite", "--resume", str(tmp_path)]) != ExitStatus.VALID
@@ -86,7 +90,7 @@ def test_the_record_of_a_suite_that_goes_on_is_read_once_nobody_else_writes_it(
 
 
 def test_what_fails_while_a_suite_is_held_is_not_taken_for_another_who_holds_it(tmp_path: Path) -> None:
-    with pytest.raises(BlockingIOError), alone(tmp_path):
+    with pytest.raises(BlockingIOError), lock(tmp_path):
         raise BlockingIOError
 
 
@@ -97,19 +101,25 @@ PLANTED = (
 )
 
 
-def planned(tmp_path: Path, text: str) -> Planned:
+def planned(tmp_path: Path, text: str) -> SuitePlan:
     file = tmp_path / "night.toml"
     file.write_text(text)
-    return plan.load(file, Asked(settled))
+    return plan.load(file, SuiteRequest(settled))
+
+
+def resumed_from(tmp_path: Path, stored: Suite, text: str) -> SuitePlan:
+    file = tmp_path / "night.toml"
+    file.write_text(text)
+    return resume(stored, file, SuiteRequest(settled))
 
 
 def test_a_suite_goes_on_from_its_record_alone(tmp_path: Path) -> None:
     made = planned(tmp_path, f'[matrix]\nworkload = ["shop"]\nnemesis = ["drawn", "none"]\n{KNOWN}{PLANTED}')
     made.suite.save(tmp_path)
-    back = again(Suite.load(tmp_path), Asked(settled))
+    back = resume(Suite.load(tmp_path), None, SuiteRequest(settled))
     assert back.options == made.options
-    assert back.foreseen == made.foreseen
-    assert back.foreseen.expected[0].anomalies == ("lost-input", "poll-skip")
+    assert back.failures == made.failures
+    assert back.failures.expected[0].anomalies == ("lost-input", "poll-skip")
     assert [cell.name for cell in back.suite.cells] == [cell.name for cell in made.suite.cells]
 
 
@@ -121,14 +131,14 @@ def test_secrets_are_not_written_down_and_have_to_be_given_again(tmp_path: Path)
     assert made.options["echo librdkafka drawn"].mirror == "https://me:hush@host/maven"
     stored = Suite.load(tmp_path)
     with pytest.raises(UsageError, match="name the suite file as well"):
-        again(stored, Asked(settled))
-    assert going_on(stored, planned(tmp_path, text)).options == made.options
+        resume(stored, None, SuiteRequest(settled))
+    assert resumed_from(tmp_path, stored, text).options == made.options
 
 
 def test_a_file_that_has_not_changed_is_the_same_suite(tmp_path: Path) -> None:
     text = '[suite]\nseed = 1\n[matrix]\nworkload = ["echo"]'
     stored = planned(tmp_path, text).suite
-    assert going_on(stored, planned(tmp_path, text)).suite.cells == stored.cells
+    assert resumed_from(tmp_path, stored, text).suite.cells == stored.cells
 
 
 @pytest.mark.parametrize(
@@ -147,7 +157,7 @@ def test_of_a_file_that_has_changed_the_first_difference_is_told(
     )
     stored = planned(tmp_path, text).suite
     with pytest.raises(UsageError, match=told):
-        going_on(stored, planned(tmp_path, text.replace(before, now)))
+        resumed_from(tmp_path, stored, text.replace(before, now))
 
 
 def test_it_is_judged_as_it_began_whether_the_file_is_named_or_not(tmp_path: Path) -> None:
@@ -155,9 +165,9 @@ def test_it_is_judged_as_it_began_whether_the_file_is_named_or_not(tmp_path: Pat
     began = planned(tmp_path, text).suite
     began = replace(began, judge="each")
     for judge, wanted in ((None, "each"), ("together", "together")):
-        asked = Asked(settled, judge=judge)
-        now = going_on(began, plan.load(tmp_path / "night.toml", asked_again(began, asked)))
-        assert (now.suite.judge, again(began, asked).suite.judge) == (wanted, wanted)
+        request = SuiteRequest(settled, judge=judge)
+        for file in (tmp_path / "night.toml", None):
+            assert resume(began, file, request).suite.judge == wanted
 
 
 def test_no_advice_goes_in_a_circle(tmp_path: Path) -> None:
@@ -165,5 +175,5 @@ def test_no_advice_goes_in_a_circle(tmp_path: Path) -> None:
     for secret, advice in (("", True), ('mirror = "https://me:hush@host/maven"\n', False)):
         stored = planned(tmp_path, text.replace("[matrix]", f"{secret}[matrix]")).suite
         with pytest.raises(UsageError) as refused:
-            going_on(stored, planned(tmp_path, text.replace("workers = 1", "workers = 2")))
+            resumed_from(tmp_path, stored, text.replace("workers = 1", "workers = 2"))
         assert ("without the file" in str(refused.value)) is advice

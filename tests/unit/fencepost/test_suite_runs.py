@@ -3,24 +3,20 @@
 import json
 import sys
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fencepost.commands.options import settled
-from fencepost.suites import carry_out, conduct, folder, plan, resuming
-from fencepost.suites.carry_out import Conditions, Runs
-from fencepost.suites.conduct import How
-from fencepost.suites.drawing import Index, draw_pages
-from fencepost.suites.folder import Book
-from fencepost.suites.forecast import Forecast
-from fencepost.suites.plan import Asked, Planned
-from fencepost.suites.preview import preview
-from fencepost.suites.telling import SuiteLines
+from fencepost.suites import plan, run
+from fencepost.suites import record as records
+from fencepost.suites.forecast import Forecast, preview
+from fencepost.suites.plan import SuitePlan, SuiteRequest
+from fencepost.suites.progress import SuiteLines
+from fencepost.suites.record import SuiteRecord
+from fencepost.suites.run import SuiteRun, SuiteSettings
 from harness.errors import ExitStatus, UsageError
-from harness.processes.spawn import Supervisor
 from harness.runner.interrupt import Interrupt, Stage
 from harness.suite import Cell, State, Suite
 from harness.verdict import Validity, Verdict
@@ -43,51 +39,44 @@ if part == "hangs":
     sys.stdin.close()
     os.read(os.pipe()[0], 1)
 print("played", flush=True)
-with open(asked["ended"], "w") as file:
+with open(asked["result"], "w") as file:
     json.dump(ended, file)
 """
-TODAY = date(2026, 11, 24)
+SETTINGS = SuiteSettings(2, None, "local[1]", {}, program=[sys.executable, "-c", ACTOR])
 
 
-def book_of(tmp_path: Path, *workloads: str) -> tuple[Book, Planned]:
+def record_of(tmp_path: Path, *workloads: str) -> tuple[SuiteRecord, SuitePlan]:
     file = tmp_path / "night.toml"
     file.write_text(f"[suite]\nseed = 1\n[matrix]\nworkload = {json.dumps(workloads)}\n")
-    planned = plan.load(file, Asked(settled))
-    return folder.create(tmp_path / "store", planned.suite), planned
+    made = plan.load(file, SuiteRequest(settled))
+    return records.create(tmp_path / "store", made.suite), made
 
 
-def conditions(planned: Planned, **more: Any) -> Conditions:
-    told: dict[str, Any] = {
-        "jobs": 2,
-        "judge_each": False,
-        "limit_s": None,
-        "options": planned.options,
-        "forecast": Forecast(planned.options, {}),
-        "foreseen": planned.foreseen,
-        "today": TODAY,
-        "program": [sys.executable, "-c", ACTOR],
-    }
-    return Conditions(**{**told, **more})
+def suite_run(record: SuiteRecord, made: SuitePlan, **settings: Any) -> SuiteRun:
+    return SuiteRun(record, made, replace(SETTINGS, **settings), SuiteLines())
 
 
-def played(book: Book, planned: Planned, interrupt: Interrupt | None = None, **more: Any) -> dict[str, Cell]:
-    with Supervisor() as supervisor:
-        runs = Runs(
-            book,
-            book.suite.cells,
-            conditions(planned, **more),
-            supervisor,
-            SuiteLines(),
-            Index(book.folder, []),
-        )
-        runs.carry_out(interrupt or Interrupt())
-    assert Suite.load(book.folder).cells == list(book.suite.cells)
-    return {cell.workload: cell for cell in book.suite.cells}
+def played(
+    record: SuiteRecord, made: SuitePlan, interrupt: Interrupt | None = None, **settings: Any
+) -> dict[str, Cell]:
+    suite_run(record, made, **settings).run_cells(interrupt or Interrupt())
+    assert Suite.load(record.folder).cells == list(record.suite.cells)
+    return {cell.workload: cell for cell in record.suite.cells}
+
+
+def measured(made: SuitePlan, **seconds: float) -> Suite:
+    """A previous suite whose runs took so many seconds, by workload."""
+    cells = [
+        replace(cell, state=State.VALID, duration_s=seconds[cell.workload])
+        for cell in made.suite.cells
+        if cell.workload in seconds
+    ]
+    return replace(made.suite, cells=cells)
 
 
 def test_each_run_leaves_what_came_of_it(tmp_path: Path) -> None:
-    book, planned = book_of(tmp_path, "echo", "orders", "txn")
-    cells = played(book, planned)
+    record, made = record_of(tmp_path, "echo", "orders", "txn")
+    cells = played(record, made)
     assert {name: cell.state for name, cell in cells.items()} == {
         "echo": State.NOT_JUDGED,
         "orders": State.FAILED,
@@ -96,35 +85,35 @@ def test_each_run_leaves_what_came_of_it(tmp_path: Path) -> None:
     assert cells["orders"].reason == "the disk is full"
     assert "ended by SIGKILL" in cells["txn"].reason and "logs/003-txn" in cells["txn"].reason
     echo = cells["echo"]
-    assert (book.folder / str(echo.run) / "facts.json").exists()
+    assert (record.folder / str(echo.run) / "facts.json").exists()
     assert echo.versions == {"kafka": "4.3.1"} and echo.fingerprint
     assert echo.duration_s is not None  # a fake run may well take 0.0 s
-    assert book.log_of(echo).read_text() == "played\n"
+    assert record.log_of(echo).read_text() == "played\n"
 
 
 class Later(Interrupt):
     """Ctrl-C once that many runs are over."""
 
-    def __init__(self, book: Book, over: int) -> None:
+    def __init__(self, record: SuiteRecord, over: int) -> None:
         super().__init__()
-        self._book, self._over = book, over
+        self._record, self._over = record, over
 
     @property
     def came(self) -> bool:
-        return sum(cell.state is not State.NOT_RUN for cell in self._book.suite.cells) >= self._over
+        return sum(cell.state is not State.NOT_RUN for cell in self._record.suite.cells) >= self._over
 
 
 def test_an_interruption_ends_what_runs_and_keeps_what_is_over(tmp_path: Path) -> None:
-    book, planned = book_of(tmp_path, "cdc", "echo", "orders")
-    cells = played(book, planned, Later(book, 2))
+    record, made = record_of(tmp_path, "cdc", "echo", "orders")
+    cells = played(record, made, Later(record, 2))
     assert cells["cdc"].state is State.NOT_RUN
     assert cells["echo"].state is State.NOT_JUDGED
 
 
 def test_a_limit_leaves_out_what_would_not_be_over_by_then(tmp_path: Path) -> None:
-    book, planned = book_of(tmp_path, "echo", "orders")
-    name = book.suite.cells[1].name
-    cells = played(book, planned, limit_s=600.0, forecast=Forecast(planned.options, {name: 3600.0}))
+    record, made = record_of(tmp_path, "echo", "orders")
+    record.previous = [measured(made, orders=3660.0)]
+    cells = played(record, made, limit_s=600.0)
     assert [cells["echo"].state, cells["orders"].state] == [State.NOT_JUDGED, State.NOT_RUN]
     assert "--limit" in cells["orders"].reason
 
@@ -132,52 +121,47 @@ def test_a_limit_leaves_out_what_would_not_be_over_by_then(tmp_path: Path) -> No
 def test_without_memory_for_another_one_runs_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(carry_out, "free_memory_mb", lambda: 100)
-    book, planned = book_of(tmp_path, "echo", "orders")
+    monkeypatch.setattr(run, "free_memory_mb", lambda: 100)
+    record, made = record_of(tmp_path, "echo", "orders")
     most = 0
-    has_room = Runs._has_room
+    has_room = SuiteRun._has_room
 
-    def watched(self: Runs) -> bool:
+    def watched(self: SuiteRun) -> bool:
         nonlocal most
-        most = max(most, len(self._going))
+        most = max(most, len(self._active))
         return has_room(self)
 
-    monkeypatch.setattr(Runs, "_has_room", watched)
-    played(book, planned, jobs=8)
+    monkeypatch.setattr(SuiteRun, "_has_room", watched)
+    played(record, made, jobs=8)
     assert most == 1
 
 
-def test_a_run_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carry_out, "MOST_OVERHEAD_S", -59.0)
-    book, planned = book_of(tmp_path, "cdc")
-    cell = played(book, planned)["cdc"]
+def test_a_run_that_never_ends_is_ended(tmp_path: Path) -> None:
+    record, made = record_of(tmp_path, "cdc")
+    cell = played(record, made, most_overhead_s=-59.0)["cdc"]
     assert cell.state is State.FAILED
     assert "longer than its time limit" in cell.reason and "logs/001-cdc" in cell.reason
 
 
 def test_what_is_left_is_what_the_plan_foretells_and_less_once_a_limit_leaves_no_time(tmp_path: Path) -> None:
-    book, planned = book_of(tmp_path, "echo", "orders", "txn")
-    with Supervisor() as supervisor:
-        forecast = Forecast(planned.options, {cell.name: 45.0 for cell in book.suite.cells})
-        told = conditions(planned, limit_s=250.0, forecast=forecast)
-        runs = Runs(book, book.suite.cells, told, supervisor, SuiteLines(), Index(book.folder, []))
-        assert runs._left_s() == preview(planned, [], 2, 2, 250.0).outlook.seconds == pytest.approx(210)
-        runs._began -= 60
-        assert runs._left_s() == 105
-        runs._began -= 100
-        assert runs._left_s() == 0
+    record, made = record_of(tmp_path, "echo", "orders", "txn")
+    record.previous = [measured(made, echo=105.0, orders=105.0, txn=105.0)]
+    runs = suite_run(record, made, limit_s=250.0)
+    foretold = preview(made, record.previous, 2, 2, 250.0).estimate.seconds
+    assert runs._left_s() == foretold == pytest.approx(210)
+    runs._began -= 60
+    assert runs._left_s() == 105
+    runs._began -= 100
+    assert runs._left_s() == 0
 
 
 def test_of_runs_that_go_on_the_rest_is_left(tmp_path: Path) -> None:
-    _, planned = book_of(tmp_path, "echo", "orders", "txn")
-    forecast = Forecast(planned.options, {cell.name: 40.0 for cell in planned.suite.cells})
-    waiting = planned.suite.cells[1:]
-    assert forecast.outlook(waiting, 2, None, [30.0]).seconds == 130
-    assert forecast.outlook(waiting, 1, None, [30.0]).seconds == 230
-    assert forecast.outlook([], 2, None, [30.0, 70.0]).seconds == 70
-
-
-HOW = How(jobs=2, limit_s=None, master="local[1]", spark_conf={})
+    _, made = record_of(tmp_path, "echo", "orders", "txn")
+    forecast = Forecast(made.options, [measured(made, echo=100.0, orders=100.0, txn=100.0)])
+    waiting = made.suite.cells[1:]
+    assert forecast.estimate(waiting, 2, None, [30.0]).seconds == 130
+    assert forecast.estimate(waiting, 1, None, [30.0]).seconds == 230
+    assert forecast.estimate([], 2, None, [30.0, 70.0]).seconds == 70
 
 
 @pytest.fixture
@@ -193,42 +177,40 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         for n, verdict in enumerate(verdicts):
             found(n, verdict)
 
-    monkeypatch.setattr(conduct, "check", check)
-    monkeypatch.setattr(carry_out, "PROGRAM", [sys.executable, "-c", ACTOR])
-    monkeypatch.setattr(
-        conduct,
-        "Conditions",
-        lambda **told: Conditions(**told, program=[sys.executable, "-c", ACTOR]),
-    )
+    monkeypatch.setattr(run, "check", check)
     return jobs
 
 
 def test_all_runs_are_judged_in_one_job_and_told_in_one_folder(tmp_path: Path, judge: list[int]) -> None:
     file = tmp_path / "night.toml"
     file.write_text('[matrix]\nworkload = "echo"\nseeds = 3\n')
-    planned = plan.load(file, Asked(settled))
-    book = folder.create(tmp_path / "store", planned.suite)
-    made = conduct.conduct(book, planned, HOW, SuiteLines())
+    planned = plan.load(file, SuiteRequest(settled))
+    record = records.create(tmp_path / "store", planned.suite)
+    made = suite_run(record, planned).run()
     assert judge == [3]
     assert [cell.state for cell in made.cells] == [State.VALID] * 3
-    left = {path.name for path in book.folder.iterdir()}
+    left = {path.name for path in record.folder.iterdir()}
     assert {"index.html", "junit.xml", "summary.md", "suite.json", "runs", "logs"} <= left
-    assert Suite.load(book.folder).ended
+    assert Suite.load(record.folder).ended
 
 
 def test_what_is_done_is_not_done_again(tmp_path: Path, judge: list[int]) -> None:
-    book, planned = book_of(tmp_path, "echo", "orders")
-    played(book, planned)
-    killed = Suite.load(book.folder)
+    record, made = record_of(tmp_path, "echo", "orders")
+    played(record, made)
+    killed = Suite.load(record.folder)
     echo = next(cell for cell in killed.cells if cell.workload == "echo")
-    (book.folder / str(echo.run) / "mark").touch()
+    (record.folder / str(echo.run) / "mark").touch()
     orders = replace(killed.cells[1], state=State.NOT_RUN, run=None, reason="")
-    Book(book.folder, killed).enter(orders)
-    again = Suite.load(book.folder)
-    made = conduct.conduct(Book(book.folder, again), resuming.again(again, Asked(settled)), HOW, SuiteLines())
-    assert (book.folder / str(echo.run) / "mark").exists()
-    assert {cell.workload: cell.state for cell in made.cells} == {"echo": State.VALID, "orders": State.FAILED}
-    assert made.took_s >= again.took_s
+    SuiteRecord(record.folder, killed).update(orders)
+    again = Suite.load(record.folder)
+    rest = plan.resume(again, None, SuiteRequest(settled))
+    ended = suite_run(SuiteRecord(record.folder, again), rest).run()
+    assert (record.folder / str(echo.run) / "mark").exists()
+    assert {cell.workload: cell.state for cell in ended.cells} == {
+        "echo": State.VALID,
+        "orders": State.FAILED,
+    }
+    assert ended.took_s >= again.took_s
 
 
 def test_a_planted_defect_that_is_not_caught_fails_the_suite_also_after_it_is_resumed(
@@ -237,27 +219,27 @@ def test_a_planted_defect_that_is_not_caught_fails_the_suite_also_after_it_is_re
     file = tmp_path / "night.toml"
     planted = 'workload = "echo"\nanomaly = ["lost-input"]\nwhy = "planted"\n'
     file.write_text(f'[matrix]\nworkload = "echo"\n[[expected]]\n{planted}')
-    planned = plan.load(file, Asked(settled))
-    book = folder.create(tmp_path / "store", planned.suite)
-    made = conduct.conduct(book, planned, HOW, SuiteLines())
+    planned = plan.load(file, SuiteRequest(settled))
+    record = records.create(tmp_path / "store", planned.suite)
+    made = suite_run(record, planned).run()
     assert (made.cells[0].state, made.exit_status) == (State.MISSED, ExitStatus.INVALID)
-    stored = Suite.load(book.folder)
-    again = resuming.again(stored, Asked(settled))
-    made = conduct.conduct(Book(book.folder, again.suite), again, HOW, SuiteLines())
+    stored = Suite.load(record.folder)
+    again = plan.resume(stored, None, SuiteRequest(settled))
+    made = suite_run(SuiteRecord(record.folder, again.suite), again).run()
     assert (made.cells[0].state, made.exit_status) == (State.MISSED, ExitStatus.INVALID)
     assert made.expected == [{"workload": "echo", "anomaly": ["lost-input"], "why": "planted"}]
     assert judge == [1]
 
 
 def test_two_do_not_carry_out_one_suite(tmp_path: Path) -> None:
-    book, _ = book_of(tmp_path, "echo")
+    record, _ = record_of(tmp_path, "echo")
     with (
-        folder.alone(book.folder),
+        records.lock(record.folder),
         pytest.raises(UsageError, match="still going on"),
-        folder.alone(book.folder),
+        records.lock(record.folder),
     ):
         pass
-    with folder.alone(book.folder):
+    with records.lock(record.folder):
         pass
 
 
@@ -269,22 +251,22 @@ def test_a_signal_while_runs_go_on_asks_the_suite_to_end() -> None:
 
 
 def test_a_page_is_drawn_while_the_suite_goes_on(tmp_path: Path) -> None:
-    book, _ = book_of(tmp_path, "echo", "orders")
+    record, _ = record_of(tmp_path, "echo", "orders")
     times = iter([0.0, 0.0, 1.0, 5.0, 5.0, 9.0])
-    index = Index(book.folder, [], lambda: next(times))
-    page = book.folder / "index.html"
-    echo = book.suite.cells[0]
-    book.enter(replace(echo, started="2026-11-24T20:00:00+00:00"))
-    index.keep_up(book.suite)
+    record = SuiteRecord(record.folder, record.suite, lambda: next(times))
+    page = record.folder / "index.html"
+    echo = record.suite.cells[0]
+    record.update(replace(echo, started="2026-11-24T20:00:00+00:00"))
+    record.refresh_page()
     assert "running" in page.read_text() and "It goes on" in page.read_text()
-    book.enter(replace(echo, state=State.INVALID, reason="2 inputs were lost"))
-    index.keep_up(book.suite)  # too soon
+    record.update(replace(echo, state=State.INVALID, reason="2 inputs were lost"))
+    record.refresh_page()  # too soon
     assert "2 inputs were lost" not in page.read_text()
-    index.keep_up(book.suite)
+    record.refresh_page()
     assert "2 inputs were lost" in page.read_text()
     page.unlink()
-    index.keep_up(book.suite)  # nothing is new
+    record.refresh_page()  # nothing is new
     assert not page.exists()
-    book.change(ended="2026-11-24T21:00:00+00:00")
-    draw_pages(book.folder, book.suite)
+    record.change(ended="2026-11-24T21:00:00+00:00")
+    record.draw_pages()
     assert "It goes on" not in page.read_text()

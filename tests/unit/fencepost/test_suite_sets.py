@@ -7,8 +7,8 @@ import pytest
 
 from fencepost.cli import run_command_line
 from fencepost.commands.options import settled
-from fencepost.suites import conduct, plan
-from fencepost.suites.plan import Asked, Planned
+from fencepost.suites import plan, run
+from fencepost.suites.plan import SuitePlan, SuiteRequest
 from harness.errors import ExitStatus, UsageError
 from harness.settings.options import parse_set
 from harness.suite import Suite
@@ -17,10 +17,10 @@ BROKER = 'broker = {"a.b" = "1", "c.d" = "2"}'
 FILE = f'[suite]\nseed = 1\n[defaults]\ntime_limit = 40\n{BROKER}\n[matrix]\nworkload = ["echo"]\n'
 
 
-def planned(tmp_path: Path, *sets: str, text: str = FILE, name: str | None = None) -> Planned:
+def planned(tmp_path: Path, *sets: str, text: str = FILE, name: str | None = None) -> SuitePlan:
     file = tmp_path / "night.toml"
     file.write_text(text)
-    return plan.load(file, Asked(settled, name=name, sets=[parse_set(one) for one in sets]))
+    return plan.load(file, SuiteRequest(settled, name=name, sets=[parse_set(one) for one in sets]))
 
 
 def test_an_option_replaces_the_files_and_is_no_part_of_a_name(tmp_path: Path) -> None:
@@ -71,11 +71,15 @@ def carried_out(monkeypatch: pytest.MonkeyPatch) -> list[Suite]:
     """The suites that were to be carried out; none is."""
     found: list[Suite] = []
 
-    def instead(book: Any, planned: Planned, how: conduct.How, progress: Any) -> Suite:
-        found.append(book.suite)
-        return planned.suite
+    class NothingRuns:
+        def __init__(self, record: Any, plan: SuitePlan, settings: Any, progress: Any) -> None:
+            found.append(record.suite)
+            self._plan = plan
 
-    monkeypatch.setattr(conduct, "conduct", instead)
+        def run(self) -> Suite:
+            return self._plan.suite
+
+    monkeypatch.setattr(run, "SuiteRun", NothingRuns)
     return found
 
 

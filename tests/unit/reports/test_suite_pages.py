@@ -10,7 +10,8 @@ import pytest
 from harness.suite import State
 from reports.html.suite import draw
 from reports.suites.junit import junit
-from reports.suites.summary import headline, summary
+from reports.suites.markdown import summary
+from reports.suites.wording import headline
 from tests.support.suites import cell, suite
 
 HOSTILE = "<script>alert(1)</script> | `x` [a](b) \u202e\x00 \"'& ]]>"

@@ -3,21 +3,22 @@
 import pytest
 
 from harness.suite import State
-from reports.suites.markdown import code, plain
-from reports.suites.news import MOST, news
+from reports.suites.markdown import MOST_CHANGES, changes, code, plain
 from tests.support.suites import cell, suite
 
 HOSTILE = "x @everyone <img src=x> [a](http://evil)\n# big ` `` |"
 
 
 def test_of_a_suite_without_news_nothing_is_told() -> None:
-    assert news(suite(cell("shop"), cell("echo", state=State.UNKNOWN))) == ""
+    assert changes(suite(cell("shop"), cell("echo", state=State.UNKNOWN))) == ""
 
 
 def test_what_is_new_is_told_with_its_command_and_no_more_than_anybody_reads() -> None:
-    bad = [cell(f"w{n}", state=State.INVALID, reason="4 inputs lost", new=True) for n in range(MOST + 3)]
-    told = news(suite(*bad, cell("fine")))
-    assert told.count("### ") == MOST and "Bad, and not so before: 23 runs." in told
+    bad = [
+        cell(f"w{n}", state=State.INVALID, reason="4 inputs lost", new=True) for n in range(MOST_CHANGES + 3)
+    ]
+    told = changes(suite(*bad, cell("fine")))
+    assert told.count("### ") == MOST_CHANGES and "Bad, and not so before: 23 runs." in told
     assert told.rstrip().endswith("3 more runs are in index.html.")
     assert "invalid: 4 inputs lost" in told and "fine" not in told
 
@@ -32,11 +33,11 @@ def test_what_is_new_is_told_with_its_command_and_no_more_than_anybody_reads() -
 )
 def test_that_runs_have_no_answer_is_news(states: list[State], interrupted: bool, words: str) -> None:
     cells = [cell(f"w{n}", state=state) for n, state in enumerate(states)]
-    assert words in news(suite(*cells, interrupted=interrupted))
+    assert words in changes(suite(*cells, interrupted=interrupted))
 
 
 def test_what_a_program_said_is_text_and_nothing_else() -> None:
-    told = news(suite(cell("shop", state=State.FAILED, reason=HOSTILE, command=HOSTILE, new=True)))
+    told = changes(suite(cell("shop", state=State.FAILED, reason=HOSTILE, command=HOSTILE, new=True)))
     assert "@everyone" not in told.replace(code(HOSTILE), "")
     assert "\n# big" not in told and " <img" not in told.replace(code(HOSTILE), "")
     assert plain("kill-worker@after-send") == "kill-worker@after-send"
@@ -48,5 +49,5 @@ def test_seeds_with_one_cause_are_told_once() -> None:
         cell("shop", name=f"shop #{n}", more={"repeat": str(n)}, state=State.INVALID, new=True, seed=n)
         for n in (1, 2)
     ]
-    told = news(suite(*bad))
+    told = changes(suite(*bad))
     assert told.count("### ") == 1 and "### shop (2 of 2 seeds)" in told and "(seed 1)" in told

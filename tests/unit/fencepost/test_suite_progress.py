@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.commands.suite import _tell
-from fencepost.suites.live import LiveSuite
-from fencepost.suites.telling import Going, Standing, SuiteLines, progress_for
+from fencepost.commands.suite import _print_result
+from fencepost.suites.progress import RunningCell, SuiteLines, SuiteStatus, TerminalProgress, progress_for
 from harness.suite import State
 from tests.support.suites import cell, suite
 
@@ -17,20 +16,20 @@ class Terminal(io.StringIO):
         return True
 
 
-def standing(running: int = 1) -> Standing:
+def status(running: int = 1) -> SuiteStatus:
     whole = suite()
-    return Standing(whole, [Going(one, 12.0) for one in whole.cells[:running]], 600.0)
+    return SuiteStatus(whole, [RunningCell(one, 12.0) for one in whole.cells[:running]], 600.0)
 
 
 def test_a_terminal_has_one_block_and_lines_for_what_needs_a_look() -> None:
     stream = Terminal()
     progress = progress_for(stream)
-    assert isinstance(progress, LiveSuite)
+    assert isinstance(progress, TerminalProgress)
     good, bad = cell(), cell("orders", state=State.INVALID)
     for one in (good, bad):
-        progress.began(one)
-        progress.over(one, 95.0)
-    progress.stand(standing)
+        progress.started(one)
+        progress.ended(one)
+    progress.status(status)
     progress._live.refresh()
     shown = stream.getvalue()
     for part in ("18 of 20 runs", "about 10 min left", "4 valid", "2 invalid", "shop librdkafka kill-broker"):
@@ -48,8 +47,8 @@ def test_a_terminal_has_one_block_and_lines_for_what_needs_a_look() -> None:
 
 def test_a_block_has_no_more_lines_than_a_terminal() -> None:
     stream = Terminal()
-    progress = LiveSuite(stream, lambda: 0.0)
-    progress.stand(lambda: standing(running=12))
+    progress = TerminalProgress(stream, lambda: 0.0)
+    progress.status(lambda: status(running=12))
     progress._live.refresh()
     progress.close()
     assert "and 4 more" in stream.getvalue()
@@ -60,11 +59,11 @@ def test_elsewhere_a_line_for_each_run_and_every_twenty_seconds_one_for_the_whol
     assert isinstance(progress_for(stream), SuiteLines)
     times = [0.0]
     progress = SuiteLines(stream, lambda: times[0])
-    progress.began(cell())
+    progress.started(cell())
     for times[0] in (1.0, 2.0, 20.0, 22.0):
-        progress.stand(standing)
-    progress.over(cell(state=State.NOT_JUDGED), 95.0)
-    progress.stand(standing)
+        progress.status(status)
+    progress.ended(cell(state=State.NOT_JUDGED))
+    progress.status(status)
     said = stream.getvalue()
     assert "started: shop librdkafka kill-broker, seed 7" in said
     assert "over after 2 min: shop librdkafka kill-broker" in said
@@ -73,7 +72,7 @@ def test_elsewhere_a_line_for_each_run_and_every_twenty_seconds_one_for_the_whol
 
 def test_the_last_lines_say_where_to_begin_and_what_is_new(capfd: pytest.CaptureFixture[str]) -> None:
     bad = cell("orders", state=State.INVALID, first="input purchases/1 offset 812 took effect twice")
-    _tell(suite(cell(), bad), Path("store/nightly/1"), "fencepost suite --resume", as_json=False)
+    _print_result(suite(cell(), bad), Path("store/nightly/1"), "fencepost suite --resume", as_json=False)
     said = capfd.readouterr().out.splitlines()
     assert said[0].startswith("  invalid (new): orders librdkafka kill-broker: ")
     assert said[1] == "    First: input purchases/1 offset 812 took effect twice"

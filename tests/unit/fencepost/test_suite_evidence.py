@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fencepost.cli import run_command_line
-from fencepost.suites import conduct, keeping
-from fencepost.suites.folder import Book
+from fencepost.suites import record as records
+from fencepost.suites import run
+from fencepost.suites.record import KEPT_FILES, SuiteRecord, remove_good_evidence
 from harness.errors import ExitStatus
 from harness.suite import Cell, State
 from harness.verdict import Validity, Verdict
@@ -17,70 +17,70 @@ from tests.support.suites import cell, suite
 EVIDENCE = ("journals/feeder.jsonl", "history/ops.parquet", "log/batches.parquet", "toxiproxy.log")
 
 
-def left(book: Book, one: Cell) -> set[str]:
-    run = book.folder / str(one.run)
+def left(record: SuiteRecord, one: Cell) -> set[str]:
+    run = record.folder / str(one.run)
     return {str(path.relative_to(run)) for path in run.rglob("*") if not path.is_dir()}
 
 
-def book_of(tmp_path: Path, *cells: Cell, unjudged: tuple[State, ...] = ()) -> Book:
+def record_of(tmp_path: Path, *cells: Cell, unjudged: tuple[State, ...] = ()) -> SuiteRecord:
     """A suite whose runs have all files; no verdict where the state is one of `unjudged`."""
     for one in cells:
         run = tmp_path / str(one.run)
-        for name in (*EVIDENCE, *keeping.KEPT - {"verdict.json"}):
+        for name in (*EVIDENCE, *KEPT_FILES - {"verdict.json"}):
             (run / name).parent.mkdir(parents=True, exist_ok=True)
             (run / name).write_text("x")
         if one.state not in unjudged:
             verdict = Verdict(str(run), "n", 1, Validity.VALID, "all is well")
             (run / "verdict.json").write_text(verdict.line())
-    return Book(tmp_path, suite(*cells))
+    return SuiteRecord(tmp_path, suite(*cells))
 
 
 @pytest.mark.parametrize("state", [state for state in State if state is not State.NOT_RUN])
 def test_only_runs_that_are_good_lose_their_evidence(tmp_path: Path, state: State) -> None:
     one = cell(state=state)
-    book = book_of(tmp_path, one)
-    keeping.keep_bad(book)
-    all_of_it = {*EVIDENCE, *keeping.KEPT}
-    assert left(book, one) == (set(keeping.KEPT) if state in (State.VALID, State.CAUGHT) else all_of_it)
-    keeping.keep_bad(book)  # again, as where the suite is resumed
-    assert "verdict.json" in left(book, one)
+    record = record_of(tmp_path, one)
+    remove_good_evidence(record)
+    all_of_it = {*EVIDENCE, *KEPT_FILES}
+    assert left(record, one) == (set(KEPT_FILES) if state in (State.VALID, State.CAUGHT) else all_of_it)
+    remove_good_evidence(record)  # again, as where the suite is resumed
+    assert "verdict.json" in left(record, one)
 
 
 def test_the_report_of_a_run_whose_evidence_is_gone_says_so_once(tmp_path: Path) -> None:
     one = cell()
-    book = book_of(tmp_path, one)
+    record = record_of(tmp_path, one)
     report = tmp_path / str(one.run) / "report.html"
     report.write_text("<body><main>\nall is well</main></body>")
-    keeping.keep_bad(book)
-    keeping.keep_bad(book)
+    remove_good_evidence(record)
+    remove_good_evidence(record)
     assert report.read_text().count("The evidence of this run was removed") == 1
     assert "all is well" in report.read_text()
 
 
 def test_a_run_without_a_verdict_keeps_all(tmp_path: Path) -> None:
     one = cell()
-    book = book_of(tmp_path, one, unjudged=(State.VALID,))
-    keeping.keep_bad(book)
-    assert set(EVIDENCE) <= left(book, one)
+    record = record_of(tmp_path, one, unjudged=(State.VALID,))
+    remove_good_evidence(record)
+    assert set(EVIDENCE) <= left(record, one)
 
 
 def test_what_is_not_the_cells_own_run_is_left_alone(tmp_path: Path) -> None:
     one, other = cell(), cell("orders")
-    book = book_of(tmp_path, one, other)
-    book.suite = replace(book.suite, cells=[replace(one, run=other.run)])
-    keeping.keep_bad(book)
-    assert set(EVIDENCE) <= left(book, other)
+    record = record_of(tmp_path, one, other)
+    record.suite = replace(record.suite, cells=[replace(one, run=other.run)])
+    remove_good_evidence(record)
+    assert set(EVIDENCE) <= left(record, other)
 
 
 def test_a_link_goes_and_what_it_points_to_stays(tmp_path: Path) -> None:
     one = cell()
-    book = book_of(tmp_path, one)
+    record = record_of(tmp_path, one)
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "mine").write_text("x")
     (tmp_path / str(one.run) / "data").symlink_to(outside)
-    keeping.keep_bad(book)
-    assert left(book, one) == set(keeping.KEPT)
+    remove_good_evidence(record)
+    assert left(record, one) == set(KEPT_FILES)
     assert (outside / "mine").is_file()
 
 
@@ -90,12 +90,9 @@ def test_a_link_goes_and_what_it_points_to_stays(tmp_path: Path) -> None:
 def test_nothing_is_removed_unless_it_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], asked: int
 ) -> None:
-    def carried_out(book: Any, planned: Any, how: Any, progress: Any) -> Any:
-        return planned.suite
-
-    reduced: list[Book] = []
-    monkeypatch.setattr(conduct, "conduct", carried_out)
-    monkeypatch.setattr(keeping, "keep_bad", lambda book: reduced.append(book) or "")
+    reduced: list[SuiteRecord] = []
+    monkeypatch.setattr(run.SuiteRun, "run", lambda self: suite())
+    monkeypatch.setattr(records, "remove_good_evidence", lambda record: reduced.append(record) or "")
     (tmp_path / "night.toml").write_text('[matrix]\nworkload = "echo"\n')
     run_command_line(["suite", str(tmp_path / "night.toml"), "--store", str(tmp_path / "store"), *words])
     assert len(reduced) == asked
@@ -105,10 +102,10 @@ def test_check_and_trace_say_that_the_evidence_of_a_run_was_removed(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     one = cell()
-    book = book_of(tmp_path, one)
+    record = record_of(tmp_path, one)
     run = tmp_path / str(one.run)
     (run / "test.toml").write_text("[run]\nid = 1\nwall_ms_at_zero = 0\n")
-    keeping.keep_bad(book)
+    remove_good_evidence(record)
     before = (run / "verdict.json").read_bytes()
     for words in (["check"], ["check", "--update"], ["trace", "--fault", "1"]):
         assert run_command_line([*words, str(run)]) == ExitStatus.USAGE

@@ -3,8 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from fencepost.suites import past
-from fencepost.suites.folder import earlier
+from fencepost.suites.previous import compare, fingerprint, oldest_run_first, previous_suites
 from harness.suite import Cell, Flake, State, Suite
 from tests.support.suites import cell, suite
 
@@ -16,7 +15,7 @@ def night(n: int, *cells: Cell) -> Suite:
 def compared(now: Cell, *before: Cell) -> Cell:
     """`before`: newest first."""
     nights = [night(20 - n, one) for n, one in enumerate(before)]
-    return past.compared(night(24, now), nights).cells[0]
+    return compare(night(24, now), nights).cells[0]
 
 
 def test_bad_after_good_is_new_and_bad_after_bad_is_not() -> None:
@@ -66,10 +65,10 @@ def test_a_rate_is_of_thirty_nights_at_most() -> None:
 
 def test_a_fingerprint_is_of_what_a_run_is_about() -> None:
     options = {"workload": "shop", "seed": 1, "store": "a", "time-limit": 60.0}
-    one = past.fingerprint(options, {"kafka": "4.3.1"})
-    assert one == past.fingerprint({**options, "seed": 2, "store": "b"}, {"kafka": "4.3.1"})
-    assert one != past.fingerprint({**options, "time-limit": 61.0}, {"kafka": "4.3.1"})
-    assert one != past.fingerprint(options, {"kafka": "4.2.0"})
+    one = fingerprint(options, {"kafka": "4.3.1"})
+    assert one == fingerprint({**options, "seed": 2, "store": "b"}, {"kafka": "4.3.1"})
+    assert one != fingerprint({**options, "time-limit": 61.0}, {"kafka": "4.3.1"})
+    assert one != fingerprint(options, {"kafka": "4.2.0"})
 
 
 def test_what_never_ran_goes_before_what_ran_longest_ago() -> None:
@@ -80,7 +79,7 @@ def test_what_never_ran_goes_before_what_ran_longest_ago() -> None:
         ),
         night(20, replace(cells[1], started="2026-11-20T20:00:00+00:00")),
     ]
-    assert [one.nemesis for one in past.least_lately(cells, nights)] == ["never", "long-ago", "lately"]
+    assert [one.nemesis for one in oldest_run_first(cells, nights)] == ["never", "long-ago", "lately"]
 
 
 def test_the_suites_of_a_name_in_a_store_come_newest_first(tmp_path: Path) -> None:
@@ -90,7 +89,7 @@ def test_the_suites_of_a_name_in_a_store_come_newest_first(tmp_path: Path) -> No
     (damaged := tmp_path / "nightly" / "20261104T200000Z").mkdir()
     (damaged / "suite.json").write_text('{"schema": 1')
     (tmp_path / "nightly" / "latest").symlink_to("20261103T200000Z")
-    found = earlier(tmp_path, "nightly", "2026-11-03T20:00:00+00:00", 29)
+    found = previous_suites(tmp_path, "nightly", "2026-11-03T20:00:00+00:00")
     assert [one.started[:10] for one in found] == ["2026-11-02", "2026-11-01"]
-    assert len(earlier(tmp_path, "nightly", "2027-01-01T20:00:00+00:00", 1)) == 1
-    assert earlier(tmp_path, "other", "2027-01-01T20:00:00+00:00", 29) == []
+    assert len(previous_suites(tmp_path, "nightly", "2027-01-01T20:00:00+00:00")) == 3
+    assert previous_suites(tmp_path, "other", "2027-01-01T20:00:00+00:00") == []

@@ -7,9 +7,8 @@ from xml.etree import ElementTree
 from harness.suite import Cell, Flake, State, Suite
 from reports.html.suite import draw
 from reports.suites.junit import junit
-from reports.suites.lines import faults, lead, since
-from reports.suites.seeds import alike
-from reports.suites.summary import summary, worst_first
+from reports.suites.markdown import summary
+from reports.suites.wording import faults, group_similar, lead, since, worst_first
 from tests.support.suites import cell, suite
 
 NO_ROOM = "did not fit into 30 s; --time-limit 88 has room for every fault"
@@ -36,7 +35,7 @@ def rows(made: Suite) -> list[str]:
 
 def groups(*cells: Cell) -> list[tuple[str, str]]:
     made = suite(*cells)
-    return [(one.state, one.name) for one in alike(made, worst_first(made.cells))]
+    return [(one.state, one.name) for one in group_similar(made, worst_first(made.cells))]
 
 
 def test_the_faults_of_all_runs_are_added_up() -> None:
@@ -151,7 +150,7 @@ def test_seeds_that_a_suite_file_gives_are_one_row_as_well() -> None:
 
 def test_another_cause_is_another_row() -> None:
     one, other, unknown, not_the_same = seeds("iiuu", codes=("fault-did-not-act",), anomalies={"G0": 1})
-    made = alike(
+    made = group_similar(
         suite(one),
         [
             one,
@@ -161,8 +160,8 @@ def test_another_cause_is_another_row() -> None:
         ],
     )
     assert [len(group.cells) for group in made] == [1, 1, 1, 1]
-    assert len(alike(suite(one, other), [one, other])) == 1
-    assert len(alike(suite(unknown), [unknown, not_the_same])) == 1
+    assert len(group_similar(suite(one, other), [one, other])) == 1
+    assert len(group_similar(suite(unknown), [unknown, not_the_same])) == 1
 
 
 def test_a_failure_that_names_its_log_is_the_same_for_each_seed() -> None:

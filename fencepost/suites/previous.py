@@ -1,0 +1,111 @@
+"""Previous suites of the same name: what has changed since, how often each cell was bad, which cells ran long ago."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UnreadableInput
+from harness.suite import SUITE_FILE, Cell, Flake, State, Suite
+
+MOST_SUITES = 30
+"""Suites in which the runs of a cell are counted, the current one included."""
+NOT_COMPARED = frozenset(
+    {"seed", "store", "name", "keep", "java", "toxiproxy", "postgres", "mirror", "master", "spark-conf"}
+)
+"""Options that do not change what a run tests."""
+WRONG = (State.INVALID, State.MISSED)
+
+
+def previous_suites(store: Path, name: str, before: str) -> list[Suite]:
+    """Suites of this name that began before a time (UTC, ISO 8601), newest first. Skips unreadable ones."""
+    suites = []
+    for path in sorted((store / name).glob(f"*/{SUITE_FILE}"), reverse=True):
+        if path.parent.is_symlink():
+            continue
+        try:
+            suite = Suite.load(path.parent)
+        except UnreadableInput:
+            continue
+        if suite.name == name and suite.started < before:
+            suites.append(suite)
+    return sorted(suites, key=lambda suite: suite.started, reverse=True)[: MOST_SUITES - 1]
+
+
+def fingerprint(options: Mapping[str, Any], versions: Mapping[str, str]) -> str:
+    """Identify what a run tests. Runs with the same fingerprint can be compared."""
+    text = json.dumps([_compared(options), dict(versions)], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _compared(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if key not in NOT_COMPARED}
+
+
+def _comparable(one: Cell, other: Cell) -> bool:
+    """Compare options alone if a run failed before it knew its versions."""
+    if one.versions and other.versions:
+        return one.fingerprint == other.fingerprint
+    return _compared(one.options) == _compared(other.options)
+
+
+def compare(suite: Suite, previous: Sequence[Suite]) -> Suite:
+    """Set `before`, `new` and `flake` of each cell. `previous`: newest first."""
+    by_name = [{cell.name: cell for cell in one.cells} for one in previous]
+    cells = [
+        _compare(cell, [cells[cell.name] for cells in by_name if cell.name in cells]) for cell in suite.cells
+    ]
+    return replace(suite, cells=cells, previous=previous[0].started if previous else None)
+
+
+def _compare(cell: Cell, previous: Sequence[Cell]) -> Cell:
+    ran = [one for one in previous if one.state.good or one.state.bad]
+    last = ran[0] if ran else None
+    comparable = [one for one in [cell, *ran[: MOST_SUITES - 1]] if _comparable(one, cell)]
+    counted = [one for one in comparable if one.state.good or one.state.bad]
+    flake = Flake(len(counted), sum(one.state.bad for one in counted))
+    return replace(cell, before=last.state if last else None, new=_is_new(cell, last), flake=flake)
+
+
+def _is_new(cell: Cell, last: Cell | None) -> bool:
+    """Whether the cell is bad and was not when it ran last. Wrong after unknown is new too; the reverse is not."""
+    if not cell.state.bad or last is None or last.state.good:
+        return cell.state.bad
+    if cell.state in WRONG:
+        return last.state not in WRONG or bool(cell.anomalies.keys() - last.anomalies.keys())
+    return False
+
+
+def oldest_run_first(cells: Sequence[Cell], previous: Sequence[Suite]) -> list[Cell]:
+    """Sort cells by the time of their last run. Cells that never ran come first."""
+    last: dict[str, str] = {}
+    for suite in previous:
+        for cell in suite.cells:
+            if cell.state is not State.NOT_RUN:
+                last[cell.name] = max(last.get(cell.name, ""), cell.started or suite.started)
+    return sorted(cells, key=lambda cell: last.get(cell.name, ""))
+
+
+def overheads_s(previous: Sequence[Suite]) -> dict[str, float]:
+    """For each cell: how much longer than its time limit its latest run took that did not fail.
+
+    `previous`: newest first.
+    """
+    found: dict[str, float] = {}
+    for suite in previous:
+        for cell in suite.cells:
+            limit_s = cell.options.get("time-limit")
+            if cell.duration_s is not None and limit_s is not None and cell.state is not State.FAILED:
+                found.setdefault(cell.name, max(0.0, cell.duration_s - float(limit_s)))
+    return found
+
+
+def judging_s(previous: Sequence[Suite]) -> float | None:
+    """Seconds to check one run, from the latest suite that checked all runs in one job; None if there is none."""
+    for suite in previous:
+        judged = sum(cell.state.judged for cell in suite.cells)
+        if suite.judging_s and judged:
+            return suite.judging_s / judged
+    return None

@@ -1,0 +1,195 @@
+"""Progress of a suite: one block that is redrawn on a terminal, lines on any other stream."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from fencepost.progress import LineProgress
+from harness.runner.progress import Progress, Tick
+from harness.suite import Cell, State, Suite
+from harness.telling.words import length, listed, printable
+
+STATUS_EVERY_S = 20.0
+MOST_RUNNING = 8
+"""Runs that have a line in the block on a terminal; the others are counted."""
+COLOURS = {
+    State.VALID: "green",
+    State.CAUGHT: "green",
+    State.KNOWN: "yellow",
+    State.INVALID: "bold red",
+    State.MISSED: "bold red",
+    State.UNKNOWN: "magenta",
+    State.FAILED: "bold red",
+}
+
+
+@dataclass(frozen=True)
+class RunningCell:
+    """A cell whose run goes on, and for how many seconds it has."""
+
+    cell: Cell
+    seconds: float
+
+
+@dataclass(frozen=True)
+class SuiteStatus:
+    """The state of the whole suite at one moment."""
+
+    suite: Suite
+    running: Sequence[RunningCell]
+    left_s: float  # estimated time until the last run ends
+
+    @property
+    def done(self) -> int:
+        """How many runs have ended."""
+        return sum(cell.state is not State.NOT_RUN for cell in self.suite.cells)
+
+    def line(self) -> str:
+        """The status in one line."""
+        bad = sum(cell.state.bad for cell in self.suite.cells)
+        names = [printable(one.cell.name, 80) for one in self.running]
+        running = f"{len(names)} running ({listed(names)})" if names else "none running"
+        return (
+            f"{self.done} of {len(self.suite.cells)} runs are over, {bad} bad so far, {running}, about "
+            f"{length(self.left_s)} left"
+        )
+
+
+class SuiteProgress(Progress, Protocol):
+    """Where a suite reports its progress."""
+
+    def started(self, cell: Cell) -> None:
+        """A run has started."""
+        ...
+
+    def ended(self, cell: Cell) -> None:
+        """A run has ended, after `cell.duration_s`."""
+        ...
+
+    def status(self, status: Callable[[], SuiteStatus]) -> None:
+        """The status may have changed. `status` is called only if it is shown."""
+        ...
+
+
+def progress_for(stream: TextIO) -> SuiteProgress:
+    """The progress that fits the stream."""
+    return TerminalProgress(stream) if stream.isatty() else SuiteLines(stream)
+
+
+def _outcome(cell: Cell) -> str:
+    reason = f": {printable(cell.reason, 300)}" if cell.reason else ""
+    word = "over" if cell.state is State.NOT_JUDGED else str(cell.state)
+    return f"{word} after {length(cell.duration_s or 0.0)}: {printable(cell.name, 200)}{reason}"
+
+
+class SuiteLines(LineProgress):
+    """A line for each run that starts or ends. The status follows each run that ends, and every twenty seconds."""
+
+    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(stream, clock)
+        self._last_status: float | None = None
+        self._now = clock
+
+    def started(self, cell: Cell) -> None:
+        """Print a line."""
+        self.say(f"started: {printable(cell.name, 200)}, seed {cell.seed}")
+
+    def ended(self, cell: Cell) -> None:
+        """Print a line; the status follows."""
+        self.say(_outcome(cell))
+        self._last_status = None
+
+    def status(self, status: Callable[[], SuiteStatus]) -> None:
+        """Print the status if it is due."""
+        now = self._now()
+        if self._last_status is None or now - self._last_status >= STATUS_EVERY_S:
+            self._last_status = now
+            self.say(status().line())
+
+
+class TerminalProgress:
+    """A block with the running cells, redrawn four times a second; lines above it for runs that are bad."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began = clock()
+        self._phase = ""
+        self._status: SuiteStatus | None = None
+        self._status_at = 0.0
+        self._live = Live(
+            console=Console(file=stream),
+            get_renderable=self._draw,
+            refresh_per_second=4,
+            transient=True,
+            redirect_stdout=False,  # standard output is for the result
+        )
+        self._live.start()
+
+    def phase(self, name: str) -> None:
+        """Show a phase of the check; no run goes on then."""
+        self._phase = name
+
+    def say(self, text: str) -> None:
+        """Print a line above the block."""
+        self._live.console.print(Text(text))
+
+    def tick(self, tick: Tick) -> None:
+        """Ignore the state of a single run: each has a process of its own."""
+
+    def started(self, cell: Cell) -> None:
+        """Ignore it: the block shows the cell."""
+
+    def ended(self, cell: Cell) -> None:
+        """Print a line if the cell is bad."""
+        if cell.state.bad:
+            self._live.console.print(Text(_outcome(cell), style=COLOURS[cell.state]))
+
+    def status(self, status: Callable[[], SuiteStatus]) -> None:
+        """Show the status when the block is redrawn."""
+        self._status, self._status_at = status(), self._clock()
+
+    def close(self) -> None:
+        """Remove the block, and restore the terminal."""
+        self._live.stop()
+
+    def _draw(self) -> Group:
+        head = Text(f"{length(self._clock() - self._began):>10}  {self._phase or 'runs'}", style="bold")
+        if self._status is None:
+            return Group(head)
+        return Group(head, _counts(self._status), *([] if self._phase else [self._running(self._status)]))
+
+    def _running(self, status: SuiteStatus) -> Table:
+        table = Table.grid(padding=(0, 2))
+        table.add_column(justify="right", style="dim")
+        table.add_column(no_wrap=True, overflow="ellipsis")
+        since_s = self._clock() - self._status_at
+        for one in status.running[:MOST_RUNNING]:
+            table.add_row(length(one.seconds + since_s), printable(one.cell.name, 200))
+        if (more := len(status.running) - MOST_RUNNING) > 0:
+            table.add_row("", f"and {more} more")
+        return table
+
+
+def _counts(status: SuiteStatus) -> Table:
+    """A progress bar, the estimated time, and the number of cells in each state."""
+    total, done = len(status.suite.cells), status.done
+    line = Table.grid(padding=(0, 2))
+    line.add_row(
+        ProgressBar(total=max(total, 1), completed=done, width=40),
+        f"{done} of {total} runs, about {length(status.left_s)} left",
+    )
+    counts = Text()
+    for state, count in status.suite.counts().items():
+        if count and state is not State.NOT_RUN:
+            counts.append(f"{count} {state}  ", style=COLOURS.get(state, "dim"))
+    table = Table.grid()
+    table.add_row(line)
+    table.add_row(counts)
+    return table

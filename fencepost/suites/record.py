@@ -1,0 +1,202 @@
+"""The folder of a suite, `STORE/NAME/TIME`: its record `suite.json`, its pages, its runs, and their logs."""
+
+import fcntl
+import logging
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+from fencepost.suites.previous import compare, previous_suites
+from harness.errors import UnreadableInput, UsageError
+from harness.record.store import new_folder, point_latest
+from harness.suite import SUITE_FILE, Cell, State, Suite
+from harness.telling.words import several
+from harness.verdict import Verdict
+
+RUNS, LOGS = "runs", "logs"
+LOCK = "suite.lock"
+DRAW_EVERY_S = 2.0
+"""Drawing the page of a thousand runs takes a quarter of a second."""
+ALL, BAD = "all", "bad"
+KEEP = (ALL, BAD)
+KEPT_FILES = frozenset({"report.html", "verdict.json", "test.toml", "facts.json", "junit.xml"})
+"""Files of a run whose evidence is removed. A suite that is resumed reads the verdict."""
+BANNER = """<main>
+<p><strong>The evidence of this run was removed</strong> (<code>--keep-evidence bad</code>): of the files that this
+page names only verdict.json, test.toml, facts.json and junit.xml are left. <code>fencepost replay</code> of its folder
+runs it again.</p>
+"""
+"""First paragraph of the report of such a run."""
+
+
+class SuiteRecord:
+    """A suite and its folder. Every change of the suite is stored at once."""
+
+    def __init__(self, folder: Path, suite: Suite, clock: Callable[[], float] = time.monotonic) -> None:
+        self.folder = folder
+        self.suite = suite
+        self._clock = clock
+        self._drawn: Suite | None = None
+        self._drawn_at: float | None = None
+
+    @cached_property
+    def previous(self) -> Sequence[Suite]:
+        """Suites of this name in the same store that began before this one, newest first."""
+        return previous_suites(self.folder.parent.parent, self.suite.name, self.suite.started)
+
+    def change(self, **changes: object) -> None:
+        """Replace fields of the suite."""
+        self.suite = replace(self.suite, **changes)  # type: ignore[arg-type]
+        self.suite.save(self.folder)
+
+    def update(self, *cells: Cell) -> None:
+        """Replace the cells of these names."""
+        new = {cell.name: cell for cell in cells}
+        self.change(cells=[new.get(cell.name, cell) for cell in self.suite.cells])
+
+    def runs_of(self, cell: Cell) -> Path:
+        """The store of the cell's run."""
+        return self.folder / RUNS / cell.slug
+
+    def log_of(self, cell: Cell) -> Path:
+        """The output of the cell's process."""
+        return self.folder / LOGS / f"{cell.slug}.log"
+
+    def result_of(self, cell: Cell) -> Path:
+        """The file in which the cell's process leaves its result."""
+        return self.folder / LOGS / f"{cell.slug}.json"
+
+    def run_of(self, cell: Cell) -> Path | None:
+        """The folder of the cell's run; None if the run left none."""
+        found = sorted(one for one in self.runs_of(cell).glob("*") if one.is_dir() and not one.is_symlink())
+        return found[-1] if found else None
+
+    def verdict_of(self, cell: Cell) -> Verdict | None:
+        """The verdict in the folder of the cell's run; None if there is none that can be read."""
+        if cell.run is None:
+            return None
+        try:
+            return Verdict.load(self.folder / cell.run / "verdict.json")
+        except UnreadableInput:
+            return None
+
+    def clear(self, cell: Cell) -> None:
+        """Remove the files of an attempt that was killed."""
+        shutil.rmtree(self.runs_of(cell), ignore_errors=True)
+        self.result_of(cell).unlink(missing_ok=True)
+        self.log_of(cell).unlink(missing_ok=True)
+
+    def refresh_page(self) -> None:
+        """Draw `index.html` if the suite has changed, at most every two seconds."""
+        now = self._clock()
+        recent = self._drawn_at is not None and now - self._drawn_at < DRAW_EVERY_S
+        if self.suite is self._drawn or recent:
+            return
+        self._drawn = self.suite
+        self._draw_page(compare(self.suite, self.previous))
+        self._drawn_at = self._clock()
+
+    def draw_pages(self) -> None:
+        """Write `index.html`, `junit.xml`, `summary.md` and `news.md`. An error here changes no outcome."""
+        from reports.suites.junit import junit
+        from reports.suites.markdown import changes, summary
+
+        try:
+            for name, draw in (("junit.xml", junit), ("summary.md", summary), ("news.md", changes)):
+                (self.folder / name).write_text(draw(self.suite), encoding="utf-8")
+        except OSError as error:
+            self._log_page_error(error)
+        self._draw_page(self.suite)
+
+    def _draw_page(self, suite: Suite) -> None:
+        from jinja2 import TemplateError
+
+        from reports.html.suite import draw
+
+        part = self.folder / "index.part"
+        try:
+            part.write_text(draw(suite), encoding="utf-8")
+            part.replace(self.folder / "index.html")  # atomically: somebody may be reading it
+        except (OSError, TemplateError) as error:
+            self._log_page_error(error)
+
+    def _log_page_error(self, error: Exception) -> None:
+        logging.getLogger(__name__).error("the pages of %s could not be written: %s", self.folder, error)
+
+
+def create(store: Path, suite: Suite) -> SuiteRecord:
+    """Create the folder of a new suite; `STORE/NAME/latest` points to it. Raises `EnvironmentFailure`."""
+    record = SuiteRecord(new_folder(store, suite.name, datetime.now(UTC), (RUNS, LOGS)), suite)
+    suite.save(record.folder)
+    point_latest(store / suite.name, record.folder)
+    return record
+
+
+def folder_of(path: Path) -> Path:
+    """The absolute path of a suite's folder. Raises `UsageError` if it is none."""
+    if not (path / SUITE_FILE).is_file():
+        raise UsageError(
+            f"{path} is no suite (there is no {SUITE_FILE}): name the folder that it left, as store/NAME/TIME"
+        )
+    return path.resolve()  # `latest` is a link; previous suites lie beside the real folder
+
+
+@contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of a suite's folder. Raises `UsageError` if another process holds it."""
+    with (folder / LOCK).open("wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"{folder}: this suite is still going on: wait for its end") from None
+        yield
+
+
+def remove_good_evidence(record: SuiteRecord) -> str:
+    """Remove the evidence of valid and caught runs (`--keep-evidence bad`). Returns one sentence for the user.
+
+    A known failure keeps its evidence, because somebody has to look at it before its last day. So does a run without
+    a verdict in its folder.
+    """
+    runs = [run for cell in record.suite.cells if (run := _good_run(record, cell)) is not None]
+    failed = [run for run in runs if not _remove_evidence(run)]
+    if failed:
+        return f"the evidence of {several(len(failed), 'run')} could not be removed, for instance {failed[0]}"
+    return f"removed the evidence of {several(len(runs), 'run')} that nobody has to look at"
+
+
+def _good_run(record: SuiteRecord, cell: Cell) -> Path | None:
+    """The folder of a good run. None also if the folder is not the cell's own: then nothing is removed."""
+    good = cell.state in (State.VALID, State.CAUGHT)
+    if not good or cell.run is None or record.verdict_of(cell) is None:
+        return None
+    run = record.folder / cell.run
+    inside = run.resolve().parent.parent == (record.folder / RUNS).resolve()
+    own = inside and cell.slug and run.parent == record.runs_of(cell) and not run.is_symlink()
+    return run if own else None
+
+
+def _remove_evidence(run: Path) -> bool:
+    """Remove all files of a run that are not kept, and note it in the report. False if a file could not be removed."""
+    report = run / "report.html"
+    with suppress(OSError, UnicodeDecodeError):
+        text = report.read_text(encoding="utf-8")
+        if BANNER not in text:
+            report.write_text(text.replace("<main>\n", BANNER, 1), encoding="utf-8")
+    removed = True
+    for one in run.iterdir():
+        if one.name in KEPT_FILES:
+            continue
+        try:
+            if one.is_dir() and not one.is_symlink():
+                shutil.rmtree(one)
+            else:
+                one.unlink()
+        except OSError:
+            removed = False
+    return removed

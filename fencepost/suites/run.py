@@ -1,0 +1,261 @@
+"""Run a suite: start its runs, as many side by side as memory permits, then check all of them in one Spark job."""
+
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from fencepost.checking import check
+from fencepost.judges.lifetime import shared_judge
+from fencepost.stores import Given
+from fencepost.suites import outcome
+from fencepost.suites.cell_process import CellRequest, CellResult
+from fencepost.suites.failures import remarks
+from fencepost.suites.forecast import NO_TIME, Forecast
+from fencepost.suites.plan import EACH, SuitePlan
+from fencepost.suites.previous import compare, oldest_run_first
+from fencepost.suites.progress import RunningCell, SuiteProgress, SuiteStatus
+from fencepost.suites.record import RUNS, SuiteRecord
+from harness.environment.doctor import MEMORY_MB, memory_mb
+from harness.environment.resources import free_memory_mb
+from harness.errors import ExitStatus, FencepostError
+from harness.processes.child import Child
+from harness.processes.guardian import sweep_leftovers
+from harness.processes.spawn import Supervisor
+from harness.runner.interrupt import Interrupt, Stage
+from harness.suite import Cell, State, Suite
+from harness.telling.words import length, printable, several
+from harness.verdict import Verdict
+
+STARTING_S = 45.0
+"""Seconds until a run has taken all the memory that it needs."""
+POLL_S = 0.2
+PROGRAM = (sys.executable, "-P", "-m", "fencepost.suites.cell_process")
+
+
+@dataclass(frozen=True)
+class SuiteSettings:
+    """The options of `fencepost suite` that concern its runs and checks."""
+
+    jobs: int  # runs side by side, at most
+    limit_s: float | None  # no run starts that would probably end later
+    master: str
+    spark_conf: Mapping[str, str]
+    program: Sequence[str] = PROGRAM  # runs one cell
+    most_overhead_s: float = 1_200.0  # a run that takes so much longer than its time limit is killed
+
+
+@dataclass
+class _ActiveRun:
+    cell: Cell
+    child: Child
+    began: float
+    killed_after_s: float | None = None  # because it took too long
+
+    def seconds(self) -> float:
+        return time.monotonic() - self.began
+
+
+class SuiteRun:
+    """One command that begins or resumes a suite. Each cell runs in a process of its own."""
+
+    def __init__(
+        self, record: SuiteRecord, plan: SuitePlan, settings: SuiteSettings, progress: SuiteProgress
+    ) -> None:
+        self._record = record
+        self._plan = plan
+        self._settings = settings
+        self._progress = progress
+        self._began = time.monotonic()
+        self._today = datetime.now(UTC).date()
+        self._judge_each = record.suite.judge == EACH
+        self._forecast = Forecast(plan.options, record.previous, record.suite.cells)
+        waiting = [cell for cell in record.suite.cells if cell.state is State.NOT_RUN]
+        if settings.limit_s is not None:
+            waiting = oldest_run_first(waiting, record.previous)
+        self._waiting = deque(waiting)
+        self._active: list[_ActiveRun] = []
+
+    def run(self) -> Suite:
+        """Run the cells that have not run, check all runs without a verdict, and write the pages.
+
+        Raises:
+            KeyboardInterrupt: The user wants the suite to stop at once.
+            FencepostError: The runs could not be checked. `--resume` continues from the record.
+        """
+        record, before_s = self._record, self._record.suite.took_s
+        record.change(interrupted=False, ended=None)
+        record.update(*(self._decide(cell) for cell in record.suite.cells if cell.state.judged))
+        with Interrupt() as interrupt:
+            for leftover in sweep_leftovers():
+                self._progress.say(f"ended what an earlier run had left: {leftover}")
+            try:
+                interrupt.stage = Stage.SUITE
+                self.run_cells(interrupt)
+                interrupt.stage = Stage.JUDGING
+                self._check_together()
+            finally:
+                record.suite = compare(record.suite, record.previous)
+                record.change(
+                    ended=datetime.now(UTC).isoformat(timespec="seconds"),
+                    interrupted=interrupt.came,
+                    took_s=round(before_s + time.monotonic() - self._began, 1),
+                    remarks=tuple(remarks(self._plan.failures.known, record.suite.cells, self._today)),
+                )
+                record.draw_pages()
+        return record.suite
+
+    def _decide(self, cell: Cell) -> Cell:
+        """Decide the state of a cell from its stored verdict, the suite file, and the day of now."""
+        verdict = self._record.verdict_of(cell)
+        if verdict is None:
+            return outcome.failed(cell, "its verdict is gone, or cannot be read")
+        return outcome.judged(cell, verdict, self._plan.failures, self._today)
+
+    def _check_together(self) -> None:
+        """Check all runs that have ended and have no verdict, in one Spark job."""
+        record = self._record
+        cells = [cell for cell in record.suite.cells if cell.state is State.NOT_JUDGED and cell.run]
+        if not cells:
+            return
+        self._progress.say(f"judging {several(len(cells), 'run')} together")
+        began = time.monotonic()
+
+        def enter(n: int, answer: Verdict | FencepostError) -> None:
+            record.update(outcome.judged(cells[n], answer, self._plan.failures, self._today))
+            record.refresh_page()
+
+        folders = [record.folder / str(cell.run) for cell in cells]
+        check(
+            [Given(str(folder), folder) for folder in folders],
+            allow=frozenset(),
+            master=self._settings.master,
+            spark_conf=self._settings.spark_conf,
+            progress=self._progress,
+            tell=lambda answers: None,
+            found=enter,
+        )
+        record.change(judging_s=round(record.suite.judging_s + time.monotonic() - began, 1))
+
+    def run_cells(self, interrupt: Interrupt) -> None:
+        """Run cells until all have run, the limit leaves no time, or the user interrupts the suite.
+
+        A run that is interrupted is killed. Its cell runs again when the suite is resumed.
+        """
+        if not self._waiting:
+            return
+        with ExitStack() as stack:
+            if self._judge_each:
+                stack.enter_context(shared_judge())
+            supervisor = stack.enter_context(Supervisor())
+            while (self._waiting or self._active) and not interrupt.came:
+                while self._waiting and self._has_room():
+                    self._start_next(supervisor)
+                for run in [run for run in self._active if self._has_ended(run)]:
+                    self._active.remove(run)
+                    self._finish(run)
+                self._progress.status(self._status)
+                self._record.refresh_page()
+                interrupt.wait(POLL_S if self._active else 0.0)
+            for run in self._active:
+                run.child.kill()
+                name = printable(run.cell.name, 200)
+                self._progress.say(f"ended: {name}; it will run again when the suite is resumed")
+
+    def _status(self) -> SuiteStatus:
+        running = [RunningCell(run.cell, run.seconds()) for run in self._active]
+        return SuiteStatus(self._record.suite, running, self._left_s())
+
+    def _left_s(self) -> float:
+        limit_s = self._settings.limit_s
+        rest_s = [max(0.0, self._forecast.duration_s(run.cell) - run.seconds()) for run in self._active]
+        left_s = None if limit_s is None else limit_s - (time.monotonic() - self._began)
+        jobs = max(self._settings.jobs, len(rest_s))
+        return self._forecast.estimate(self._waiting, jobs, left_s, rest_s).seconds
+
+    def _has_room(self) -> bool:
+        """Whether there is memory for one more run. The first run always starts: it reports itself what is missing."""
+        if not self._active:
+            return True
+        starting = sum(run.seconds() < STARTING_S for run in self._active)
+        brokers = self._plan.options[self._waiting[0].name].brokers
+        needed_mb = memory_mb(brokers) + MEMORY_MB * starting
+        return len(self._active) < self._settings.jobs and free_memory_mb() >= needed_mb
+
+    def _start_next(self, supervisor: Supervisor) -> None:
+        cell = self._waiting.popleft()
+        if self._settings.limit_s is not None:
+            spent_s = time.monotonic() - self._began
+            if spent_s + self._forecast.duration_s(cell) > self._settings.limit_s:
+                self._record.update(replace(cell, reason=NO_TIME))
+                return
+        self._record.clear(cell)
+        child = self._spawn(cell, supervisor)
+        cell = replace(cell, started=datetime.now(UTC).isoformat(timespec="seconds"))
+        self._record.update(cell)
+        self._active.append(_ActiveRun(cell, child, time.monotonic()))
+        self._progress.started(cell)
+
+    def _spawn(self, cell: Cell, supervisor: Supervisor) -> Child:
+        """Start the process of a cell, and send it the request through a pipe."""
+        options = replace(
+            self._plan.options[cell.name],
+            master=self._settings.master,
+            spark_conf=self._settings.spark_conf,
+            store=str(self._record.folder / RUNS),
+            name=cell.slug,
+        )
+        result = self._record.result_of(cell)
+        request = CellRequest.of(options, cell.command, result, judge=self._judge_each)
+        read_end, write_end = os.pipe()
+        with os.fdopen(write_end, "wb", buffering=0) as pipe:
+            try:
+                child = supervisor.spawn(
+                    self._settings.program,
+                    name=f"the run of {cell.slug}",
+                    log_file=self._record.log_of(cell),
+                    stdin=read_end,
+                )
+            finally:
+                os.close(read_end)
+            with suppress(BrokenPipeError):  # the process has ended, and its log says why
+                pipe.write(request.encode())
+        return child
+
+    def _has_ended(self, run: _ActiveRun) -> bool:
+        if run.child.poll() is not None:
+            return True
+        if run.seconds() > self._plan.options[run.cell.name].time_limit_s + self._settings.most_overhead_s:
+            run.child.kill()
+            run.killed_after_s = run.seconds()
+            return True
+        return False
+
+    def _finish(self, run: _ActiveRun) -> None:
+        cell = self._outcome(replace(run.cell, duration_s=round(run.seconds(), 1)), run)
+        self._forecast.learn(cell)
+        self._record.update(cell)
+        self._progress.ended(cell)
+
+    def _outcome(self, cell: Cell, run: _ActiveRun) -> Cell:
+        folder, result = self._record.run_of(cell), CellResult.load(self._record.result_of(cell))
+        if folder is not None:
+            cell = outcome.ended(cell, self._record.folder, folder)
+        if result is None:
+            log = self._record.log_of(cell).relative_to(self._record.folder)
+            if run.killed_after_s is not None:
+                late = f"{length(self._settings.most_overhead_s)} longer than its time limit"
+                return outcome.failed(
+                    cell, f"ended after {length(run.killed_after_s)}: {late}; {log} says more"
+                )
+            return outcome.failed(cell, f"the run's {run.child.ending()}: {log} says more")
+        if result.status != ExitStatus.VALID or folder is None:
+            return outcome.failed(cell, result.error or "the run left no folder")
+        if not self._judge_each:
+            return cell
+        answer = self._record.verdict_of(cell) or FencepostError("its verdict cannot be read")
+        return outcome.judged(cell, answer, self._plan.failures, self._today)

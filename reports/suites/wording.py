@@ -1,0 +1,171 @@
+"""The words about a suite that its page, its Markdown, its JUnit file and the console share."""
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from harness.suite import Cell, State, Suite
+from harness.telling.words import number, printable
+
+MOST_FAULTS = 40
+MARKS = {
+    State.VALID: "✓",
+    State.CAUGHT: "◎",
+    State.KNOWN: "≈",
+    State.INVALID: "✕",
+    State.MISSED: "∅",
+    State.UNKNOWN: "?",
+    State.FAILED: "!",
+    State.NOT_JUDGED: "…",
+    State.NOT_RUN: "·",
+}
+"""A sign for each state, so that colour is not the only difference."""
+WORST_FIRST = (State.FAILED, State.INVALID, State.MISSED, State.UNKNOWN, State.NOT_JUDGED)
+SEED_IN_NAME = {"repeat": " #{}", "seed": " seed={}"}
+"""The part of a cell's name that depends on its seed, by key of `Cell.more`."""
+
+
+def clock(moment: object) -> str:
+    """`2026-11-24 20:00 UTC`."""
+    try:
+        return f"{datetime.fromisoformat(str(moment)):%Y-%m-%d %H:%M} UTC"
+    except ValueError:
+        return printable(moment, 40)
+
+
+def headline(suite: Suite) -> str:
+    """The counts of the states that occur: `22 valid, 1 known, 1 invalid`."""
+    counts = [f"{count} {state}" for state, count in suite.counts().items() if count]
+    return ", ".join(counts) + ("; interrupted" if suite.interrupted else "")
+
+
+def since(suite: Suite) -> str:
+    """`3 new since 2026-11-24 20:00 UTC`; empty if there is no previous suite."""
+    if suite.previous is None:
+        return ""
+    new = sum(cell.new for cell in suite.cells)
+    return f"{number(new) if new else 'nothing'} new since {clock(suite.previous)}"
+
+
+def faults(suite: Suite) -> str:
+    """`Faults that acted: kill-worker 18; never struck: partition (it did not act)`; empty if no run had a fault.
+
+    A fault is named if a run drew it, was asked for it, or had no time for it.
+    """
+    total: Counter[str] = Counter()
+    for cell in suite.cells:
+        total.update(cell.faults)
+    if not total:
+        return ""
+    acted = [f"{printable(name, 60)} {number(count)}" for name, count in total.most_common() if count]
+    never: dict[str, list[str]] = {}
+    for name in sorted(name for name, count in total.items() if not count):
+        reasons = (cell.not_exercised[name] for cell in suite.cells if name in cell.not_exercised)
+        never.setdefault(printable(next(reasons, "it did not act"), 200), []).append(printable(name, 60))
+    text = f"Faults that acted: {', '.join(acted[:MOST_FAULTS]) or 'none'}"
+    left = [f"{', '.join(names[:MOST_FAULTS])} ({why})" for why, names in never.items()]
+    return f"{text}; never struck: {', '.join(left)}" if left else text
+
+
+def worst_first(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells that somebody has to look at: new ones first, then by state."""
+    bad = [cell for cell in cells if cell.state in WORST_FIRST]
+    return sorted(bad, key=lambda cell: (not cell.new, WORST_FIRST.index(cell.state), cell.name))
+
+
+def better(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells that are good and were bad in the suite before."""
+    return [cell for cell in cells if cell.state.good and cell.before is not None and cell.before.bad]
+
+
+def flaky(cell: Cell) -> str:
+    """How often a cell was bad: `2 of 30`; empty if it never had a verdict."""
+    return f"{cell.flake.bad} of {cell.flake.judged}" if cell.flake.judged else ""
+
+
+def anomalies(cell: Cell) -> str:
+    """`lost-input 4, G1c 2`."""
+    return ", ".join(f"{printable(name, 60)} {number(count)}" for name, count in cell.anomalies.items())
+
+
+def lead(cell: Cell) -> str:
+    """The first example of a bad run's worst anomaly, or its remedy; empty if it has neither."""
+    if not cell.state.bad:
+        return ""
+    if cell.first:
+        return f"First: {printable(cell.first, 1200)}"
+    return f"What to do: {printable(cell.remedy, 1200)}" if cell.remedy else ""
+
+
+def report_of(cell: Cell) -> str | None:
+    """The path of the run's report from the suite's folder; None if the run has no verdict."""
+    has_verdict = cell.state not in (State.FAILED, State.NOT_JUDGED, State.NOT_RUN)
+    return f"{cell.run}/report.html" if cell.run and has_verdict else None
+
+
+def log_of(cell: Cell) -> str | None:
+    """The path of the run's log from the suite's folder; None if the run did not start."""
+    return f"logs/{cell.slug}.log" if cell.started is not None and cell.slug else None
+
+
+@dataclass(frozen=True)
+class SimilarRuns:
+    """Bad runs that differ by their seed alone and have one state and one cause."""
+
+    cells: Sequence[Cell]
+    of: int  # runs of the suite that differ from these by their seed alone, with these; without those not run
+
+    @property
+    def first(self) -> Cell:
+        """The run whose example is shown."""
+        return self.cells[0]
+
+    @property
+    def name(self) -> str:
+        """`shop librdkafka drawn (10 of 10 seeds)`."""
+        name = self.first.name if len(self.cells) == 1 else _without_seed(self.first)
+        return f"{name} ({len(self.cells)} of {self.of} seeds)" if self.of > 1 else name
+
+    @property
+    def anomalies(self) -> str:
+        """`lost-input 4 to 17, G1c 2`: the least and the greatest count in one run."""
+        names = dict.fromkeys(name for cell in self.cells for name in cell.anomalies)
+        return ", ".join(f"{printable(name, 60)} {self._range(name)}" for name in names)
+
+    def _range(self, anomaly: str) -> str:
+        counts = [cell.anomalies.get(anomaly, 0) for cell in self.cells]
+        low, high = min(counts), max(counts)
+        return number(low) if low == high else f"{number(low)} to {number(high)}"
+
+    @property
+    def state(self) -> str:
+        """`invalid`, `invalid (new)`, `invalid (3 new)`."""
+        new = sum(cell.new for cell in self.cells)
+        which = f" ({'new' if new == len(self.cells) else f'{new} new'})" if new else ""
+        return f"{self.first.state}{which}"
+
+
+def group_similar(suite: Suite, cells: Sequence[Cell]) -> list[SimilarRuns]:
+    """Group bad cells, in the order of the first cell of each group."""
+    ran = Counter(_without_seed(cell) for cell in suite.cells if cell.state is not State.NOT_RUN)
+    groups: dict[Hashable, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault((_without_seed(cell), cell.state, _cause(cell)), []).append(cell)
+    return [SimilarRuns(group, ran[_without_seed(group[0])]) for group in groups.values()]
+
+
+def _without_seed(cell: Cell) -> str:
+    name = cell.name
+    for key, words in SEED_IN_NAME.items():
+        if key in cell.more:
+            name = "".join(name.rsplit(words.format(cell.more[key]), 1))
+    return name
+
+
+def _cause(cell: Cell) -> Hashable:
+    if cell.state is State.INVALID and cell.anomalies:
+        return tuple(sorted(cell.anomalies))
+    if cell.state is State.UNKNOWN and cell.codes:
+        return tuple(cell.codes)
+    return cell.reason.replace(cell.slug, "") if cell.slug else cell.reason
