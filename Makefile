@@ -8,7 +8,7 @@ READY_DEV := .venv/ready-dev
 CODE := fencepost harness workloads pipelines nemeses checkers reports bench tests
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation
 
-.PHONY: setup setup-dev demo quick test chaos mutants lint actionlint docs bench bench-many clean
+.PHONY: setup setup-dev demo quick test chaos mutants coverage lint actionlint docs bench bench-many clean
 
 setup: $(READY)
 setup-dev: $(READY_DEV)
@@ -57,6 +57,10 @@ chaos: setup-dev
 mutants: setup-dev
 	@PYTHONPATH=.:tests/exhaustive:tests/unit/checkers $(BIN)/python -m tests.mutants
 
+# The light tests, and which lines of the product they run.
+coverage: setup-dev
+	@$(BIN)/python -P -m pytest -q -n 2 --dist loadfile -m light --cov --cov-report=term tests/unit
+
 lint: setup-dev
 	@$(BIN)/ruff check $(CODE)
 	@$(BIN)/ruff format --check $(CODE)
@@ -89,5 +93,5 @@ bench-many: setup-dev
 
 # The store is yours: it stays.
 clean:
-	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
