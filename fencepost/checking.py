@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fencepost.chunks import ahead, in_chunks
-from fencepost.drawing import draw_report
 from fencepost.evidence import LARGE_BYTES, Evidence
 from fencepost.histories import judge_histories
 from fencepost.judges.client import Refused, shared_client
@@ -225,9 +224,11 @@ def _kept(folder: Path, answer: Verdict | FencepostError, asked: Asked) -> Verdi
 
 def _keep(folder: Path, verdict: Verdict, asked: Asked) -> None:
     """Write it, with its report, if that is asked for or the run has none; else say where the two differ."""
+    from reports.html.page import write_report
+
     path = folder / "verdict.json"
     if asked.update or not path.exists():  # it was killed before
-        draw_report(folder, verdict, 0.0)  # first: who finds a verdict finds its report
+        write_report(folder, verdict, 0.0)  # first: who finds a verdict finds its report
         try:
             verdict.save(path)
         except OSError as error:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost import registry
 from fencepost.clusters import CLUSTERS, ClusterParts, kafka_of, sized
-from fencepost.drawing import draw_report
 from fencepost.judges.for_a_run import Judge, JudgedLater, is_large, judge_for
 from fencepost.planning import draw, facts_of, plan_run, plan_test, require_ready, tag_for, witness_of
 from fencepost.preparing import end_what_is_left, planned_mb, prepare_cluster
@@ -242,10 +241,12 @@ def _prepare(options: Options, workload: "Planned", cache: Path, say: Callable[[
 
 
 def _leave(folder: Path, verdict: Verdict, run_log: RunLog) -> None:
-    """Write the verdict, and what people read of it."""
+    """Write the verdict and its report."""
+    from reports.html.page import write_report
+
     verdict.save(folder / "verdict.json")
     with run_log.phase("report"):
-        draw_report(folder, verdict, run_log.now_s())
+        write_report(folder, verdict, run_log.now_s())
 
 
 def _early(options: Options, tables: Tabulation) -> Callable[[], None]:

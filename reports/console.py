@@ -1,8 +1,10 @@
-"""What the console says of a run: its last words, and the examples below its verdict."""
+"""What the console says of a run, of an external history, and of a bench."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+from harness.history_files.schema import KNOWN
 from harness.telling.words import listed, printable, several
 from harness.verdict import Found, Validity, Verdict, lacking
 from reports.summary import causes_first
@@ -11,6 +13,8 @@ from reports.trace.asked import commands
 
 WORDS = {Validity.VALID: "valid", Validity.INVALID: "INVALID", Validity.UNKNOWN: "unknown"}
 MOST_WARNINGS = 5
+MOST_CHARACTERS = 600
+"""The longest example of an external history; all of it is in `verdict.json`."""
 
 
 def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
@@ -61,6 +65,15 @@ def first_examples(verdict: Verdict) -> Iterator[str]:
             yield f"{headed(anomaly, found)}: {sentence(anomaly, found)}"
 
 
+def examples_of_history(verdict: Verdict) -> Iterator[str]:
+    """For each anomaly of an external history the count and the first example, after the operations passed over."""
+    if over := verdict.stats.get("passed_over"):
+        yield f"{several(over, 'operation')} passed over: f is none of {', '.join(KNOWN)}"
+    for name, found in verdict.anomalies.items():
+        if found.example:
+            yield f"{headed(name, found)}: {printable(sentence(name, found), MOST_CHARACTERS)}"
+
+
 def headed(anomaly: str, found: Found) -> str:
     """`unseen (3), because of lost-write`."""
     because = f", because of {printable(found.because, 60)}" if found.because else ""
@@ -78,3 +91,21 @@ def beside(verdict: Verdict) -> Iterator[str]:
         yield f"allowed: {', '.join(said)}"
     if len(verdict.unknown_because) > 1:
         yield from (f"unknown: {printable(reason.text, 300)}" for reason in verdict.unknown_because)
+
+
+def bench_lines(figures: Mapping[str, Any], page: Path, command: str) -> Iterator[str]:
+    """The last lines of a bench: cost by transaction size, claims, page, and the command that repeats it."""
+    for point in figures["points"]:
+        for figure, ratio in point["ratios"].items():
+            if point["delivery"] == "transactions" and figure in ("throughput", "p50") and point["journal"]:
+                yield (
+                    f"  {point['where']}: {figure} x {ratio['median']:.2f} "
+                    f"({ratio['min']:.2f} to {ratio['max']:.2f}) of {ratio['to']['delivery']}"
+                )
+    for claim in figures["claims"]:
+        yield f"{claim['answer']:<12}  {claim['text']}"
+    if figures["cut_short"]:
+        made = figures["measurements"]
+        yield f"cut short: {made['made']} of {made['planned']} measurements were made"
+    yield f"page     {page}"
+    yield f"repeat   {command}"

@@ -95,7 +95,7 @@ def command(
 
     from fencepost.benchmark.plan import QUICK, Asked
     from fencepost.benchmark.run import bench
-    from reports.bench_console import last_lines
+    from reports.console import bench_lines
 
     asked = QUICK if quick else Asked()
     texts = {
@@ -123,7 +123,7 @@ def command(
             f"{several(minutes, 'minute')}; Ctrl-C ends it early and keeps what was measured"
         )
         done = bench(options, asked, progress, words)
-    for line in last_lines(done.figures, done.page, words):
+    for line in bench_lines(done.figures, done.page, words):
         print(line, file=sys.stderr if as_json else sys.stdout)
     if as_json:
         print(json.dumps(done.figures))

@@ -37,11 +37,10 @@ def tell_history(history: str, answer: Verdict | FencepostError, *, as_json: boo
     elif as_json:
         print(answer.line())
     else:
-        from reports.console import WORDS, beside, first_examples
-        from reports.external import explanations
+        from reports.console import WORDS, beside, examples_of_history, first_examples
 
         print(f"{name}: {WORDS[answer.valid]}: {answer.summary}")
-        examples = first_examples(answer) if stored else explanations(answer)
+        examples = first_examples(answer) if stored else examples_of_history(answer)
         for line in chain(examples, beside(answer)):
             print(f"  {line}")
 

@@ -35,8 +35,8 @@ def command(store: str) -> ExitStatus:
     told = folder / "facts.json"
     phases = Facts.load(told).phases if told.exists() else ()
 
-    from fencepost.drawing import draw_report
+    from reports.html.page import write_report
 
-    draw_report(folder, verdict, phases[-1].end_s if phases else 0.0)
+    write_report(folder, verdict, phases[-1].end_s if phases else 0.0)
     print(folder / "report.html")
     return ExitStatus.VALID

@@ -9,9 +9,7 @@ from markupsafe import Markup
 
 from harness.telling import words
 from reports.charts.lines import Dot, Line, lines
-from reports.html.drawings import WIDTHS, Drawings
-from reports.html.page import policy
-from reports.html.template import template
+from reports.html.template import WIDTHS, Drawings, policy, template
 
 _HERE = Path(__file__).parent
 _KINDS = {"at-least-once": "first", "idempotent": "second", "transactions": "third"}

@@ -11,7 +11,7 @@ from harness.telling import words
 from harness.telling.example import Example
 from harness.verdict import FaultReport, Found
 from reports.charts import gantt
-from reports.html.drawings import WIDTHS, Drawings
+from reports.html.template import WIDTHS, Drawings
 from reports.told import counted, meaning, permitted, sentences
 from reports.trace.asked import commands
 

@@ -5,8 +5,7 @@ run has recorded; style and script stand in the file itself, and its security po
 these two, by their hashes.
 """
 
-import base64
-import hashlib
+import logging
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from jinja2 import TemplateError
 from markupsafe import Markup
 
 from harness.reasons import Reason
@@ -25,15 +25,24 @@ from harness.verdict import FaultReport, Validity, Verdict, lacking
 from reports import under_way
 from reports.charts import by_logs, gantt, over_time, series
 from reports.html import excerpts, folder
-from reports.html.drawings import WIDTHS, Drawings
 from reports.html.findings import examples, findings
-from reports.html.template import template
+from reports.html.template import WIDTHS, Drawings, policy, template
+from reports.junit import junit
 from reports.summary import causes_first
 from reports.told import unsettled
 
 FALLBACK = "repeat the run with a longer `--time-limit` or another `--seed`"
 MORE_LOGS = "run it on a local cluster, of which all logs are read"
 _HERE = Path(__file__).parent
+
+
+def write_report(folder_path: Path, verdict: Verdict, duration_s: float) -> None:
+    """Write `report.html` and `junit.xml` into the folder of a run. An error is logged and changes no verdict."""
+    try:
+        (folder_path / "junit.xml").write_text(junit([(verdict, duration_s)]), encoding="utf-8")
+        (folder_path / "report.html").write_text(draw(folder_path, verdict), encoding="utf-8")
+    except (OSError, TemplateError) as error:
+        logging.getLogger(__name__).error("the report of %s could not be written: %s", folder_path, error)
 
 
 def draw(folder_path: Path, verdict: Verdict) -> str:
@@ -122,18 +131,6 @@ def _clock(started: object) -> str:
 
 def _number(value: object) -> str:
     return words.number(value) if isinstance(value, int | float) else words.printable(value)
-
-
-def policy(style: str, script: str) -> str:
-    """Nothing may be loaded, and of inline code only these two run."""
-
-    def digest(text: str) -> str:
-        return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-    return (
-        f"default-src 'none'; style-src 'sha256-{digest(style)}'; script-src 'sha256-{digest(script)}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
 
 
 def _rows(measured: series.Series) -> Iterator[dict[str, Any]]:

@@ -14,8 +14,7 @@ from markupsafe import Markup
 from harness.suite import Cell, State, Suite
 from harness.telling import words
 from harness.verdict import Validity
-from reports.html.page import policy
-from reports.html.template import template
+from reports.html.template import policy, template
 from reports.suites.wording import (
     MARKS,
     anomalies,

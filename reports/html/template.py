@@ -1,14 +1,32 @@
-"""How the templates of all pages are drawn: what a page is told is escaped, and what it is not told is an error."""
+"""What all pages share: their templates, their security policy, and pictures in two widths."""
 
+import base64
+import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+WIDTHS = (920, 350)
+"""Each picture is drawn in both widths, in pixels; the style sheet shows the one that fits the screen."""
+
+
+@dataclass(frozen=True)
+class Drawings:
+    """One picture in both widths. It is false if there was nothing to draw."""
+
+    wide: Markup | None
+    narrow: Markup | None
+
+    def __bool__(self) -> bool:
+        return self.wide is not None
 
 
 def template(name: str, filters: Mapping[str, Any]) -> Template:
-    """The template of that name in this room, with filters of the page's own."""
+    """Load a template of this folder. It escapes every value, and an undefined name is an error."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -18,3 +36,15 @@ def template(name: str, filters: Mapping[str, Any]) -> Template:
     )
     environment.filters |= filters
     return environment.get_template(name)
+
+
+def policy(style: str, script: str) -> str:
+    """A content security policy: the page loads nothing, and of inline code only these two run."""
+
+    def digest(text: str) -> str:
+        return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+    return (
+        f"default-src 'none'; style-src 'sha256-{digest(style)}'; script-src 'sha256-{digest(script)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )

@@ -73,9 +73,8 @@ FLOORS = {
     "reports": (
         "charts told under_way",
         "summary",
-        "bench_console console junit suites trace",
+        "console junit suites trace",
         "html",
-        "external",
     ),
     "workloads": ("model", "loop", PIPELINES, "defects registry"),
     "pipelines": (
@@ -88,7 +87,7 @@ FLOORS = {
         "examine templates",
     ),
     "fencepost": (
-        "aims clusters drawing evidence histories lifeline live preparing process shapes spark stores your_pipeline",
+        "aims clusters evidence histories lifeline live preparing process shapes spark stores your_pipeline",
         "api",
         "programs unchanged",
         "conclude progress registry",

@@ -11,8 +11,8 @@ import pytest
 from fencepost.benchmark.figures import Measured
 from fencepost.benchmark.plan import Asked, Kind
 from fencepost.benchmark.told import as_json
-from reports.bench_console import last_lines
 from reports.charts.lines import Dot, Line, lines
+from reports.console import bench_lines
 from reports.html.bench import draw
 from workloads.model.policy import Delivery
 
@@ -96,7 +96,9 @@ def test_every_ratio_of_the_figures_stands_beside_its_baseline():
 
 
 def test_people_are_told_the_cost_and_the_answers(tmp_path):
-    told = "\n".join(last_lines(figures(cut_short="interrupted"), tmp_path / "bench.html", "fencepost bench"))
+    told = "\n".join(
+        bench_lines(figures(cut_short="interrupted"), tmp_path / "bench.html", "fencepost bench")
+    )
     assert "throughput x 0.50" in told
     assert "cut short" in told
     assert "bench.html" in told

@@ -58,7 +58,7 @@ def test_who_finds_a_verdict_finds_its_report(tmp_path: Path, monkeypatch: pytes
     """A kill between the two leaves a run without a verdict, which is judged again."""
     there: list[bool] = []
     monkeypatch.setattr(
-        "fencepost.checking.draw_report", lambda folder, *_: there.append((folder / "verdict.json").exists())
+        "reports.html.page.write_report", lambda folder, *_: there.append((folder / "verdict.json").exists())
     )
     assert kept(tmp_path, UNKNOWN) is Validity.UNKNOWN
     assert there == [False]

@@ -5,7 +5,7 @@ import pytest
 from checkers.external.lines import line
 from checkers.judging.telling import tell
 from harness.verdict import Found, Validity, Verdict
-from reports.external import explanations
+from reports.console import examples_of_history
 
 T6 = {"op": 6, "process": 0, "f": "txn", "outcome": "ok", "invoked": 5, "invoke_ns": 2, "complete_ns": 3}
 T12 = T6 | {"op": 12, "process": 3}
@@ -13,7 +13,7 @@ T12 = T6 | {"op": 12, "process": 3}
 
 def told(name: str, example: dict[str, object], **more: bool) -> list[str]:
     found = tell(name, Found(3, [example], **more), line)
-    return list(explanations(Verdict("h", "h", None, Validity.INVALID, "", {name: found})))
+    return list(examples_of_history(Verdict("h", "h", None, Validity.INVALID, "", {name: found})))
 
 
 def test_records_and_operations_are_named() -> None:
@@ -38,7 +38,7 @@ NONE_OF = "passed over: f is none of txn, send, poll, assign, subscribe, crash, 
 )
 def test_what_nobody_has_judged_is_told(count: int, said: list[str]) -> None:
     judged = Verdict("h", "h", None, Validity.VALID, "", {}, stats={"passed_over": count})
-    assert list(explanations(judged)) == said
+    assert list(examples_of_history(judged)) == said
 
 
 def test_of_a_cycle_the_steps_are_told() -> None:
