@@ -16,7 +16,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest
-from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
 from harness.clients.wire import Target, WireError, ask
@@ -148,6 +148,15 @@ def quorum_leader(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> tuple[int, 
     if told.error_code != NO_ERROR:
         raise Refused("describing the quorum", told.error_code)
     return told.leader_epoch, told.leader_id
+
+
+def finalized_features(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> dict[str, int]:
+    """The features in force and their levels, as this broker knows them (KIP-584). Raises `Refused`."""
+    request = ApiVersionsRequest(client_software_name="fencepost", client_software_version="0", version=3)
+    answer = ask(port, request, timeout_s)
+    if answer.error_code != NO_ERROR:
+        raise Refused("asking for the features", answer.error_code)
+    return {one.name: int(one.max_version_level) for one in answer.finalized_features or ()}
 
 
 def find_coordinator(port: Target, key: str, kind: int, timeout_s: float = ASK_TIMEOUT_S) -> int:

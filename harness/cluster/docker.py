@@ -33,8 +33,8 @@ from harness.errors import EnvironmentFailure, StartFailed
 from harness.network.proxied import ProxiedNetwork
 from harness.network.traffic import Received
 from harness.processes.spawn import Supervisor
-from harness.witness.copied_segments import CopiedSegments
 from harness.witness.request_log import Heard, Spoken, heard, spoken
+from harness.witness.segment_witness import SegmentWitness
 
 TOXIPROXY = "toxiproxy"
 _log = logging.getLogger(__name__)
@@ -130,8 +130,8 @@ class DockerCluster(StartedCluster[DockerBroker]):
             return self._fleet.disconnected(node.container, self.hosts.of(broker))
         return super().isolate(broker, how)
 
-    def _segments(self) -> CopiedSegments:
-        return CopiedSegments(self._copy)
+    def _segments(self) -> SegmentWitness:
+        return SegmentWitness(self._copy)
 
     def _start_proxies(self) -> ProxiedNetwork:
         self._fleet.open()

@@ -23,7 +23,6 @@ from harness.cluster.connecting import (
     reached,
     servers_of,
 )
-from harness.cluster.coordinators import partition_for
 from harness.cluster.forbidden import Forbidden
 from harness.cluster.questions import CONSUMER_OFFSETS, TRANSACTION_STATE, Questions, persist
 from harness.errors import EnvironmentFailure
@@ -143,10 +142,6 @@ class ExternalCluster(Questions):
     def group_coordinator(self, group: str) -> int:
         """As the cluster says; -1: none."""
         return self._coordinator(group, admin.GROUP)
-
-    def offsets_place(self, group: str) -> Place:
-        """Where the group's offsets stand; a guess, if the topic may not be seen."""
-        return CONSUMER_OFFSETS, partition_for(group, max(1, len(self.describe(CONSUMER_OFFSETS))))
 
     def out_of_sync(self, topics: Collection[str] | None = None) -> list[str]:
         """What is not as it should be with the run's own topics; the rest of the cluster is not looked at."""

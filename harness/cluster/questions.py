@@ -9,8 +9,6 @@ from typing import TypeVar
 from harness.clients.wire import Target, WireError
 from harness.cluster import Ability, PartitionView, TransactionView, admin
 from harness.cluster.admin import NONE, at_once
-from harness.cluster.coordinators import partition_for
-from harness.cluster.finalized import finalized
 from harness.cluster.group_members import members_of
 from harness.cluster.topics import create_topics
 from harness.errors import FaultFailed, WaitTimeout
@@ -24,6 +22,24 @@ CONSUMER_OFFSETS = "__consumer_offsets"
 PATIENCE_S = 15.0  # more than an election takes
 
 T = TypeVar("T")
+
+
+def java_hash(text: str) -> int:
+    """`String.hashCode` of Java: over UTF-16 code units, a signed number of 32 bits."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for at in range(0, len(units), 2):
+        value = (31 * value + int.from_bytes(units[at : at + 2])) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def partition_for(key: str, partitions: int) -> int:
+    """The partition of an internal topic for a group or a transactional id.
+
+    Kafka computes `Utils.abs(key.hashCode()) % partitions`; for the smallest hash code, `Utils.abs` returns 0.
+    """
+    value = java_hash(key)
+    return 0 if value == -(1 << 31) else abs(value) % partitions
 
 
 class Questions:
@@ -74,7 +90,7 @@ class Questions:
         return self._leader_for(CONSUMER_OFFSETS, group)
 
     def offsets_place(self, group: str) -> tuple[str, int]:
-        """The partition of `__consumer_offsets` in which the group's offsets stand."""
+        """The partition of `__consumer_offsets` with the group's offsets; a guess if the topic may not be seen."""
         return CONSUMER_OFFSETS, partition_for(group, max(1, len(self.describe(CONSUMER_OFFSETS))))
 
     def out_of_sync(self, topics: Collection[str] | None = None) -> list[str]:
@@ -183,7 +199,9 @@ class Questions:
 
         def told() -> dict[str, int]:
             """By the controller, or by any broker where controllers are nodes of their own."""
-            return finalized(self._brokers.get(self.controller()) or next(iter(self._brokers.values())))
+            return admin.finalized_features(
+                self._brokers.get(self.controller()) or next(iter(self._brokers.values()))
+            )
 
         return persist(told, "the cluster's features")
 

@@ -1,6 +1,6 @@
-"""The segment files of every replica, in folders of this machine."""
+"""The segment files of every replica."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness.promises import SEGMENTS
@@ -8,15 +8,17 @@ from harness.witness import Edge, Place
 
 
 class SegmentWitness:
-    """A `Witness` of a cluster whose data folders lie in the run's folder."""
+    """A `Witness` of a cluster whose segment files can be read."""
 
     kind = SEGMENTS
-    unbroken: frozenset[str] = frozenset()  # nobody has looked
+    unbroken: frozenset[str] = frozenset()  # not known
+    refused: Mapping[str, str] = {}
 
-    @property
-    def refused(self) -> Mapping[str, str]:
-        """Nothing: the files are ours."""
-        return {}
+    def __init__(self, copy: Callable[[], None] | None = None) -> None:
+        """`copy`: copies all segment files into the run's folder; None: they are there."""
+        self._copy = copy
 
     def take(self, edges: Mapping[Place, Edge], folder: Path) -> None:
-        """They are there already."""
+        """Copy the files if they are elsewhere. Raises `EnvironmentFailure`."""
+        if self._copy is not None:
+            self._copy()

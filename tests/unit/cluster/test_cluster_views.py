@@ -1,7 +1,7 @@
 from harness.clients.wire import WireError
 from harness.cluster import PartitionView
 from harness.cluster.admin import View, complaints
-from harness.cluster.coordinators import java_hash, partition_for
+from harness.cluster.questions import java_hash, partition_for
 
 ALL = (1, 2, 3)
 
