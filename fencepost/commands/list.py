@@ -36,13 +36,17 @@ def command(kind: str, names: tuple[str, ...], as_json: bool) -> ExitStatus:
     entries = {entry["name"]: entry for entry in _entries(kind)}
     for name in names:
         check_name(SINGULAR.get(kind, kind.removesuffix("s")), name, entries)
-    told = [entries[name] for name in names or entries]
+    shown = [entries[name] for name in names or entries]
     if as_json:
-        print(json.dumps(told, ensure_ascii=False, indent=1))
+        print(json.dumps(shown, ensure_ascii=False, indent=1))
     elif kind == "anomalies" and names:
-        print("\n".join(map(registry.anomaly_page, names)), end="")
+        from checkers.catalogue import catalogue
+        from checkers.pages import page
+
+        pages = {one.name: page(one) for one in catalogue() if one.name in names}
+        print("\n".join(pages[name] for name in names), end="")
     else:
-        _table(kind, told)
+        _table(kind, shown)
     return ExitStatus.VALID
 
 
@@ -84,17 +88,108 @@ def _tables(tables: Sequence[Mapping[str, str]]) -> str:
 
 def _entries(kind: str) -> Sequence[Entry]:
     if kind == "workloads":
-        return registry.workload_entries()
+        return _workloads()
     if kind == "defects":
-        return registry.defect_entries()
+        return _defects()
     if kind == "nemeses":
         return [
             {"name": name, "summary": nemesis.summary, "by_default": nemesis.by_default}
             for name, nemesis in registry.nemeses().items()
         ]
     if kind == "kafka":
-        return registry.kafka_entries()
+        return _kafka()
     if kind == "clients":
-        return registry.client_entries()
-    told = {"clusters": registry.clusters, "checkers": registry.checkers, "anomalies": registry.anomalies}
-    return [{"name": name, "summary": summary} for name, summary in told[kind]().items()]
+        return _clients()
+    summaries = {"clusters": _clusters, "checkers": _checkers, "anomalies": registry.anomalies}
+    return [{"name": name, "summary": summary} for name, summary in summaries[kind]().items()]
+
+
+def _clusters() -> Mapping[str, str]:
+    from fencepost.clusters import CLUSTERS
+
+    return {kind.name: kind.summary for kind in CLUSTERS.values()}
+
+
+def _checkers() -> Mapping[str, str]:
+    """The families and anomalies of checkers, by the name of the checker's module."""
+    from checkers.registry import CHECKERS
+
+    return {one.module: f"{one.family}: finds {', '.join(one.anomalies)}" for one in CHECKERS}
+
+
+def _workloads() -> list[dict[str, Any]]:
+    from harness.environment.client_versions import CLIENTS
+
+    return [
+        {
+            "name": one.name,
+            "summary": one.summary,
+            "guarantee": one.guarantee.value,
+            "delivery": one.delivery.value,
+            "stages": [
+                {
+                    "name": stage.name,
+                    "reads": list(stage.reads),
+                    "writes": list(stage.writes),
+                    "delivery": one.delivery_of(stage).value,
+                }
+                for stage in one.stages
+            ],
+            "topics": list(one.topics),
+            "tables": [{"name": name, "store": kind} for name, kind in one.tables.items()],
+            "clients": list(CLIENTS),
+            "defects": [name for name, defect in registry.defects().items() if defect.fits(one)],
+        }
+        for one in registry.workloads().values()
+    ]
+
+
+def _defects() -> list[dict[str, Any]]:
+    return [
+        {
+            "name": one.name,
+            "summary": one.summary,
+            "workloads": [name for name, workload in registry.workloads().items() if one.fits(workload)],
+            "clients": sorted(one.clients),
+            "anomalies": sorted(one.anomalies),
+        }
+        for one in registry.defects().values()
+    ]
+
+
+def _kafka() -> list[dict[str, Any]]:
+    from harness.environment.kafka_versions import kafka_version
+
+    return [
+        {
+            "name": one.version,
+            "summary": one.summary,
+            "line": one.line,
+            "transaction_versions": list(one.transaction_versions),
+            "transaction_default": one.transaction_default,
+            "consumer_protocol": one.consumer_protocol,
+            "java": one.java,
+        }
+        for one in map(kafka_version, registry.kafka_versions())
+    ]
+
+
+def _clients() -> list[dict[str, Any]]:
+    from harness.environment.client_versions import PACKAGES, UNVERSIONED, client_versions
+
+    unversioned = [
+        {"name": name, "summary": words.removeprefix("which is "), "client": name, "package": PACKAGES[name]}
+        for name, words in UNVERSIONED.items()
+    ]
+    return unversioned + [
+        {
+            "name": one.name,
+            "summary": one.summary,
+            "client": one.client,
+            "package": PACKAGES[one.client],
+            "version": one.version,
+            "librdkafka": one.library,
+            "notes": one.notes,
+        }
+        for one in client_versions()
+    ]
