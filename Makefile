@@ -75,6 +75,7 @@ docs: setup
 	@$(BIN)/python -P -m checkers.pages docs/anomalies
 	@$(BIN)/python -P -m harness.record.page docs/tables.md
 	@$(BIN)/python -P -m harness.clients.page docs/clients.md
+	@$(BIN)/python -P -m harness.reasons docs/reasons.md
 
 # What a run costs, and what a verdict costs; with SIZE (1m, 10m, 50m, 100m) a verdict on as many records alone.
 bench: setup-dev

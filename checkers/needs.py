@@ -1,35 +1,32 @@
 """What a check may need of a run, and what it may rest on; and what is said where that is not so."""
 
 from harness.history import Premise
-from harness.reasons import NO_AGGREGATE, NO_INPUTS, NO_JOURNALS, NO_ORDER, Reason
+from harness.reasons import NO_AGGREGATE, NO_INPUTS, NO_JOURNALS, NO_ORDER, Reason, ReasonCode
 
-_LOCAL = "run it on a local cluster, of which all logs are read"
 NEEDS = {
     "journals": NO_JOURNALS,
     "joined": Reason(
-        "no-expectation",
+        ReasonCode.NO_EXPECTATION,
         "nothing says what inputs must lead to, so no output is joined to any",
         remedy="add [expect] to the pipeline's file",
     ),
-    "log": Reason("no-logs", "no broker logs in this history", remedy=_LOCAL),
-    "offsets": Reason("no-offsets-log", "no log of __consumer_offsets in this history", remedy=_LOCAL),
+    "log": Reason(ReasonCode.NO_LOGS, "no broker logs in this history"),
+    "offsets": Reason(ReasonCode.NO_OFFSETS_LOG, "no log of __consumer_offsets in this history"),
     "offsets-within": Reason(
-        "no-offsets-within",
+        ReasonCode.NO_OFFSETS_WITHIN,
         "no offset of this history was committed within a transaction",
-        remedy="run a pipeline that commits its offsets in its transactions (`sendOffsetsToTransaction`)",
     ),
     "group-offsets": Reason(
-        "no-group-offsets",
+        ReasonCode.NO_GROUP_OFFSETS,
         "a stage keeps its offsets in a place of its own, where nobody reads them",
-        remedy="run a pipeline that commits the offsets of its group to Kafka",
     ),
     "transactions": Reason(
-        "no-transactions-log", "no whole log of __transaction_state in this history", remedy=_LOCAL
+        ReasonCode.NO_TRANSACTIONS_LOG, "no whole log of __transaction_state in this history"
     ),
-    "replicas": Reason("one-replica", "the log of one replica of each partition alone", remedy=_LOCAL),
-    "healed": Reason("no-last-heal", "the run does not say when its last fault was healed"),
+    "replicas": Reason(ReasonCode.ONE_REPLICA, "the log of one replica of each partition alone"),
+    "healed": Reason(ReasonCode.NO_LAST_HEAL, "the run does not say when its last fault was healed"),
     "expected": Reason(
-        "no-expectation",
+        ReasonCode.NO_EXPECTATION,
         "the workload does not say what its inputs must lead to",
         remedy="run a workload that says so",
     ),
@@ -39,7 +36,7 @@ NEEDS = {
 }
 """What a check may need, and the reason that stands in `not_checked` where it is missing."""
 FINAL_ALONE = Reason(
-    "final-alone",
+    ReasonCode.FINAL_ALONE,
     "only the last record of each key is judged (`final` in the pipeline's file): see aggregate-mismatch",
 )
 """In place of what else is said of a pipeline without outputs that are joined to their inputs."""
@@ -53,24 +50,22 @@ def refused_log(topic: str, words: str) -> Reason:
         f"allow this user Read and Describe on the topic {topic} "
         f"(kafka-acls.sh --add --allow-principal User:NAME --operation Read --operation Describe --topic {topic})"
     )
-    return Reason("log-refused", f"{words}: {remedy}", topic, remedy)
+    return Reason(ReasonCode.LOG_REFUSED, f"{words}: {remedy}", topic, remedy)
 
 
-_WITHOUT = "judge it by a run without the faults that break this"
 PREMISES = {
     Premise.LEADER_ALWAYS: Reason(
-        "premise-broken", "the run's faults may leave a partition without a leader for long", remedy=_WITHOUT
+        ReasonCode.PREMISE_BROKEN, "the run's faults may leave a partition without a leader for long"
     ),
     Premise.NO_LATE_BYTES: Reason(
-        "premise-broken",
+        ReasonCode.PREMISE_BROKEN,
         "the run's faults may deliver requests after their connection has ended",
-        remedy=_WITHOUT,
     ),
     Premise.ONE_CLOCK: Reason(
-        "premise-broken", "the clocks of brokers and clients need not agree in this run", remedy=_WITHOUT
+        ReasonCode.PREMISE_BROKEN, "the clocks of brokers and clients need not agree in this run"
     ),
     Premise.WHOLE_LOGS: Reason(
-        "premise-broken", "the run's faults may destroy what brokers had written", remedy=_WITHOUT
+        ReasonCode.PREMISE_BROKEN, "the run's faults may destroy what brokers had written"
     ),
 }
 """What a check may rest on, and the reason that stands in `not_checked` where the run breaks it."""

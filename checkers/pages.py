@@ -78,6 +78,16 @@ def _joined(parts: Iterable[str]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def short(anomaly: Anomaly) -> str:
+    """Return the definition of an anomaly, its example and its blind spot, for a terminal."""
+    parts = parts_of(anomaly.text)
+    file = f"{CYCLES if anomaly.family == CYCLES else anomaly.name}.md"
+    text = [f"{anomaly.name}, an anomaly", anomaly.summary, parts[""]]
+    text += [f"{heading}:\n\n{parts[heading]}" for heading in (EXAMPLE, PARTS["Blind spot:"])]
+    text += [f"page        docs/anomalies/{file} (`fencepost list anomalies {anomaly.name}` prints it)"]
+    return "\n\n".join(text)
+
+
 def parts_of(docstring: str) -> Mapping[str, str]:
     """By heading: the parts of a docstring below its first line; the definition has none."""
     body = docstring.partition("\n")[2]

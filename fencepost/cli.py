@@ -20,13 +20,14 @@ from harness.secrets import redact_text
 from harness.settings.options import FIELDS
 
 COMMANDS = (
-    "run", "check", "report", "replay", "trace", "suite", "sweep", "bench", "list", "doctor", "clean", "init",
+    "run", "check", "report", "replay", "trace", "suite", "sweep", "bench", "list", "explain",
+    "doctor", "clean", "init",
 )  # fmt: skip
 HIDDEN = ("judge", "hold")
 """Commands that no user calls."""
 NAME = "fencepost"
 UNREAD = "the program that was to read the output has ended"
-SHOWS = ("list", "trace")
+SHOWS = ("list", "explain", "trace")
 """Commands that decide nothing: whoever stops reading, as `head` does, has seen enough."""
 
 

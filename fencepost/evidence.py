@@ -12,7 +12,7 @@ from harness.errors import UnreadableInput
 from harness.facts import Facts
 from harness.history import Premise
 from harness.promises import NO_WITNESS
-from harness.reasons import Reason
+from harness.reasons import Reason, ReasonCode
 from harness.record.parquet_reader import read_parquet
 from harness.record.schema import LOG, unfit
 from harness.settings.test_toml import Plan
@@ -22,10 +22,9 @@ LARGE_BYTES = 10 * 1024 * 1024
 
 
 KILLED = Reason(
-    "run-killed",
+    ReasonCode.RUN_KILLED,
     "there is no facts.json: the run was killed before its end, or the file is gone; it is judged from what "
     "else is there",
-    remedy="let the run come to its end: `fencepost replay` repeats it from its seed",
 )
 
 

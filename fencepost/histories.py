@@ -5,18 +5,17 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fencepost.verdict_rules import decide_external
 from harness.errors import FencepostError, UnreadableInput
 from harness.history_files.url import Url
-from harness.verdict import Judgement, Validity, Verdict
+from harness.reasons import ReasonCode
+from harness.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from checkers.external.read_files import HistoryFile
     from checkers.judging.bisect import Answers
-
-NOTHING_READ = "nothing-read"
-"""What `checkers.judging.external_histories` calls a history in which nothing was."""
 
 
 def judge_histories(
@@ -31,7 +30,7 @@ def judge_histories(
     """
     told = judge_each(spark, dict(enumerate(files)), allow, phase)
     return [
-        conclude(path, answer) if isinstance(answer, Judgement) else answer
+        decide_external(path, answer) if isinstance(answer, Judgement) else answer
         for run, path in enumerate(files)
         for answer in (told[run],)
     ]
@@ -76,38 +75,5 @@ def _judge_together(
             judged = judge_external(read.ops, read.micro, read.names, sound, allowed=allow, phase=phase)
     unread = {run: UnreadableInput(str(error)) for run, error in read.errors.items()}
     told = (answer for answer in judged.values() if isinstance(answer, Judgement))
-    crashed = any(set(judgement.broken) - {NOTHING_READ} for judgement in told)
+    crashed = any(set(judgement.broken) - {ReasonCode.NOTHING_READ} for judgement in told)
     return Answers({**judged, **unread}, crashed)
-
-
-def conclude(path: Path | Url, judgement: Judgement) -> Verdict:
-    """The verdict of one history. That nobody read what was sent proves nothing where nobody read at all."""
-    from reports.summary import summary
-
-    bad = {name for name, found in judgement.anomalies.items() if not found.allowed}
-    nothing_read = NOTHING_READ in judgement.broken
-    valid = Validity.UNKNOWN if judgement.broken else Validity.VALID
-    if bad - {"unseen"} or (bad and not nothing_read):
-        valid = Validity.INVALID
-    reasons = list(judgement.broken.values())
-    return Verdict(
-        history=str(path),
-        name=path.name.split(".")[0],
-        seed=None,
-        valid=valid,
-        summary=summary(
-            valid,
-            judgement.anomalies,
-            unknown_because=reasons,
-            coverage=judgement.coverage,
-            not_checked=judgement.not_checked,
-            committed="ok operation",
-        ),
-        anomalies=judgement.anomalies,
-        not_checked=judgement.not_checked,
-        unknown_because=reasons,
-        checked=judgement.checked,
-        coverage=judgement.coverage,
-        stats=judgement.stats,
-        unsettled=judgement.unsettled,
-    )

@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fencepost.conclude import conclude, healed_ns
 from fencepost.evidence import KILLED, Evidence, contradictions, require_evidence, require_table
 from fencepost.histories import judge_each as judge_files
+from fencepost.verdict_rules import decide, healed_ns
 from harness.errors import AnalysisFailed, FencepostError, UnreadableInput
 from harness.facts import Facts
 from harness.pipeline import JOINED
 from harness.promises import HISTORY_FILE
-from harness.reasons import Reason
+from harness.reasons import Reason, ReasonCode
 from harness.record.parquet_reader import read_parquet, tabulated
 from harness.record.schema import HISTORY, LOG
 from harness.record.store import PLAN
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from checkers.judging.stored_runs import StoredRun
 
 
-LEFT = frozenset({"not-drained", "inputs-left"})
+LEFT = frozenset({ReasonCode.NOT_DRAINED, ReasonCode.INPUTS_LEFT})
 """The problems of a run whose stages were stopped with inputs left."""
 
 
@@ -79,7 +79,7 @@ def _try(evidence: Evidence) -> None:
         raise TypeError("a number is none")
     healed_ns(facts)
     _ = evidence.broken_premises
-    conclude(evidence, Judgement({}, {}, {}))
+    decide(evidence, Judgement({}, {}, {}))
 
 
 def judge(
@@ -120,7 +120,7 @@ def _judge_together(
     return {
         evidence.run: why_not(evidence, judged)
         if isinstance(judged, FencepostError)
-        else conclude(evidence, judged)
+        else decide(evidence, judged)
         for evidence in runs
         for judged in (told[evidence.run],)
     }

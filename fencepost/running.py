@@ -21,6 +21,7 @@ from harness.errors import FencepostError
 from harness.facts import Facts
 from harness.processes.spawn import Supervisor
 from harness.promises import HISTORY_FILE
+from harness.reasons import ReasonCode
 from harness.record import store
 from harness.record.told_history import crc_of
 from harness.runner import schedule as schedules
@@ -188,7 +189,7 @@ def perform_run(
             quiet = perform(test, running, run_log, ahead)
             unchanged(run_log)
         except FencepostError as error:
-            run_log.problem("run-failed", f"the run failed: {redact_text(str(error))}")
+            run_log.problem(ReasonCode.RUN_FAILED, f"the run failed: {redact_text(str(error))}")
             facts().save(folder / "facts.json")
             raise
     interrupt.stage = Stage.JUDGING

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from harness.reasons import ReasonCode
 from harness.runner.run_log import RunLog
 from pipelines.pipeline import UserPipeline
 from workloads.model.workload import Workload
@@ -17,6 +18,6 @@ def watched(pipeline: Workload | UserPipeline) -> Callable[[RunLog], None]:
         if pipeline.digest() != begun:
             file = str(pipeline.described.file)
             words = f"{file}, or a file that its functions stand in, was changed while the run went on"
-            run_log.problem("description-changed", words, file, "leave the files alone until the run is over")
+            run_log.problem(ReasonCode.DESCRIPTION_CHANGED, words, file)
 
     return unchanged

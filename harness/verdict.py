@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.errors import ExitStatus, UnreadableInput
 from harness.moves import Moved
-from harness.reasons import NOT_APPLICABLE, Reason
+from harness.reasons import Reason
 
 SCHEMA_VERSION = 1
 
@@ -144,7 +144,7 @@ class FaultReport:
 
 def lacking(not_checked: Mapping[str, Reason]) -> dict[str, Reason]:
     """The checks that had no evidence; not those that are not for this kind of history or of workload."""
-    return {name: reason for name, reason in not_checked.items() if reason.code not in NOT_APPLICABLE}
+    return {name: reason for name, reason in not_checked.items() if reason.code.applicable}
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
     if trace := _first_trace(verdict, folder):
         lines.append(f"  step by step: {trace}")
     lines += [f"  unknown: {printable(reason.text, 300)}" for reason in verdict.unknown_because]
+    lines += [f"  more: {line}" for line in _explained(verdict)]
     lines += [f"  warning: {printable(reason.text, 300)}" for reason in verdict.warnings[:MOST_WARNINGS]]
     left, blind = verdict.not_exercised, lacking(verdict.not_checked)
     open_ends = [
@@ -91,6 +92,13 @@ def beside(verdict: Verdict) -> Iterator[str]:
         yield f"allowed: {', '.join(said)}"
     if len(verdict.unknown_because) > 1:
         yield from (f"unknown: {printable(reason.text, 300)}" for reason in verdict.unknown_because)
+    yield from (f"more: {line}" for line in _explained(verdict))
+
+
+def _explained(verdict: Verdict) -> Iterator[str]:
+    """The command that explains the reasons of an unknown verdict."""
+    if verdict.unknown_because and verdict.valid is Validity.UNKNOWN:
+        yield f"fencepost explain {' '.join(dict.fromkeys(reason.code for reason in verdict.unknown_because))}"
 
 
 def bench_lines(figures: Mapping[str, Any], page: Path, command: str) -> Iterator[str]:

@@ -22,7 +22,7 @@ from checkers.registry import CHECKERS, HISTORY_CHECKERS, SUBSCRIBED, UNSETTLED,
 from harness.errors import UnreadableInput
 from harness.history_files.names import shown
 from harness.history_files.schema import NAMES, NAMES_FROM, OPS, OUTCOMES
-from harness.reasons import Reason
+from harness.reasons import Reason, ReasonCode
 from harness.telling.words import listed, number, printable
 from harness.verdict import CALLER, Found, Judgement
 
@@ -30,7 +30,7 @@ OPERATION_COLUMNS = ("op", "process", "f", "outcome", "invoked", "invoke_ns", "c
 OPERATION = pa.schema([OPS.field(name) for name in ("run", *OPERATION_COLUMNS)])
 CYCLES = {graph.name for graph in GRAPHS}
 TOO_LARGE = Reason(
-    "graph-too-large",
+    ReasonCode.GRAPH_TOO_LARGE,
     "looked for in parts of the dependency graph alone: edges that go back hold millions of operations "
     "together, more than one task can take",
 )
@@ -44,9 +44,9 @@ SAME_PLACE = (
     "micro.parquet has two records of one key in the same place (op, polled, n): a row stands twice, or "
     "nobody knows in which order they were sent or given"
 )
-NOT_TOLD = Reason("external-history", "an external history names no markers, no inputs and no final readers")
-NOTHING_READ = "nothing-read"
-"""The code of the reason of a history in which nothing was read."""
+NOT_TOLD = Reason(
+    ReasonCode.EXTERNAL_HISTORY, "an external history names no markers, no inputs and no final readers"
+)
 
 
 def judge_external(
@@ -118,7 +118,7 @@ def _judgement(
     told = {name for checker in HISTORY_CHECKERS for name in checker.anomalies}
     broken = dict(found.crashed)
     if not numbers["read"]:
-        broken[NOTHING_READ] = _nothing_read(numbers, kinds)
+        broken[ReasonCode.NOTHING_READ] = _nothing_read(numbers, kinds)
     return Judgement(
         anomalies={name: with_cause(run, name, anomalies, found.caused) for name in anomalies},
         not_checked={name: NOT_TOLD for checker in CHECKERS for name in checker.anomalies if name not in told}
@@ -138,10 +138,10 @@ def _judgement(
 def _nothing_read(numbers: Counter[str], kinds: Counter[str]) -> Reason:
     """Why a history is unknown in which no ok operation was given any record."""
     if not numbers["ops"]:
-        return Reason(NOTHING_READ, NO_OPERATIONS)
+        return Reason(ReasonCode.NOTHING_READ, NO_OPERATIONS)
     over = numbers["passed_over"]
     if not over:
-        return Reason(NOTHING_READ, NO_READ)
+        return Reason(ReasonCode.NOTHING_READ, NO_READ)
     shown = sorted(kinds.items(), key=lambda kind: (-kind[1], kind[0]))[:KINDS_SHOWN]
     parts = [f"{number(many)} {printable(f, KIND_CHARACTERS)}" for f, many in shown]
     if others := over - sum(many for _, many in shown):
@@ -152,7 +152,7 @@ def _nothing_read(numbers: Counter[str], kinds: Counter[str]) -> Reason:
             f"of its {number(numbers['ops'])} operations {number(over)} were passed over: {', '.join(parts)}"
         )
     return Reason(
-        NOTHING_READ,
+        ReasonCode.NOTHING_READ,
         f"{NO_READ}; {several}; Fencepost judges {listed(JUDGED)}",
         remedy=f"record what clients sent and polled as operations {listed(JUDGED)} (docs/histories.md)",
     )

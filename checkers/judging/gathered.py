@@ -7,15 +7,10 @@ from typing import Any
 
 from checkers.stored.tally import Row
 from harness.history import Role, Shape, outputs_in
-from harness.reasons import Reason
+from harness.reasons import Reason, ReasonCode
 
-INCOMPLETE = "incomplete-evidence"
-"""The code of the reasons for which absence proves nothing."""
-CONTRADICTORY = "contradictory-evidence"
-"""The code of the reasons for which no finding is proof."""
 Fact = tuple[str, Row]
 """Its kind, and what it says."""
-REPEAT = "repeat the run; if evidence is missing again, report it"
 
 
 @dataclass
@@ -115,12 +110,12 @@ class Incomplete:
 
     def contradicts(self, name: str, sentence: str, *tables: str) -> None:
         """Note that tables contradict themselves, so that nothing that is found in them is proof."""
-        reason = Reason(CONTRADICTORY, sentence, name, REPEAT)
+        reason = Reason(ReasonCode.CONTRADICTORY_EVIDENCE, sentence, name)
         self.reasons.setdefault(name, reason)
         self.tables.update(tables)
         self.contradiction = self.contradiction or reason
 
     def add(self, name: str, sentence: str, *tables: str) -> None:
         """Note it; the first sentence under a name stays."""
-        self.reasons.setdefault(name, Reason(INCOMPLETE, sentence, name, REPEAT))
+        self.reasons.setdefault(name, Reason(ReasonCode.INCOMPLETE_EVIDENCE, sentence, name))
         self.tables.update(tables)

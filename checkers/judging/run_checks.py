@@ -33,7 +33,7 @@ from checkers.spark.jvm import cause
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
 from checkers.stored.tally import Tally
-from harness.reasons import Reason
+from harness.reasons import Reason, ReasonCode
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,6 @@ another is added.
 """
 FEW = 5_000
 """Findings that are ranked here, without Spark."""
-BUG = "hand it over as a bug report: the check had its evidence and broke"
 T = TypeVar("T")
 Phase = Callable[[str], None]
 """Is told what begins."""
@@ -243,7 +242,7 @@ def _guarded(
         log.error("checker %s crashed", checker.module, exc_info=error)
         for anomaly in checker.anomalies:
             text = f"the check of {anomaly} crashed: {cause(str(error))}"
-            crashed[anomaly] = Reason("check-crashed", text, anomaly, BUG)
+            crashed[anomaly] = Reason(ReasonCode.CHECK_CRASHED, text, anomaly)
         return None
 
 

@@ -5,13 +5,13 @@ from collections.abc import Collection, Mapping
 from checkers.judging.gathered import Facts, Incomplete
 from checkers.stored.producers import TRANSACTIONS_TOPIC
 from checkers.stored.sources import StoredRun
-from harness.reasons import Reason
+from harness.reasons import Reason, ReasonCode
 from harness.telling.words import listed, several
 
 BY_OFFSETS = "offset-output-mismatch by inputs"
 """The clause of offset-output-mismatch that holds inputs of outputs against offsets, as `not_checked` names it."""
 NOT_COMPARED = Reason(
-    "offsets-elsewhere",
+    ReasonCode.OFFSETS_ELSEWHERE,
     "the stages keep their offsets elsewhere, hand records on to themselves, or write nothing that is joined to one "
     "input, so that no output was held against the offsets of its transaction",
     BY_OFFSETS,
@@ -69,11 +69,13 @@ def not_looked_into(facts: Facts, run: StoredRun, not_checked: Collection[str]) 
     topics = {row["topic"] for row in facts.partitions.values() if not row["internal"]}
     if run.unjournaled and run.topics and (own := sorted(topics - run.topics)):
         words = f"the pipeline's file does not name {listed(own)}: what the records there hold was not judged"
-        found[CONTENTS] = Reason("topics-not-named", words, CONTENTS)
+        found[CONTENTS] = Reason(ReasonCode.TOPICS_NOT_NAMED, words, CONTENTS)
     last_alone = numbers["sums"] and not numbers["expected"]  # whose offsets are looked at one by one
     compared = numbers["spans_compared"] or last_alone or not numbers["spans_committed"]
     if not compared and "offset-output-mismatch" not in not_checked:
         found[BY_OFFSETS] = NOT_COMPARED
     if lost := numbers["spans_ended"] - numbers["spans_whole"]:
-        found[BY_MARKERS] = Reason("transactions-not-told-apart", _nobody_knows(numbers, lost), BY_MARKERS)
+        found[BY_MARKERS] = Reason(
+            ReasonCode.TRANSACTIONS_NOT_TOLD_APART, _nobody_knows(numbers, lost), BY_MARKERS
+        )
     return found

@@ -26,7 +26,7 @@ from checkers.stored.sources import StoredRun, count_rows, read_sources
 from checkers.stored.tables import making_tables
 from harness.errors import FencepostError
 from harness.history import Premise
-from harness.reasons import EXTERNAL_ONLY, Reason
+from harness.reasons import EXTERNAL_ONLY, Reason, ReasonCode
 from harness.telling.words import listed
 from harness.verdict import STAGE, Found, Judgement, Unsettled
 
@@ -134,7 +134,7 @@ def _clauses_not_checked(run: StoredRun, facts: Facts, not_checked: Collection[s
     if run.one_clock_ms is None and "dirty-read" not in not_checked:
         apart = Premise.ONE_CLOCK in run.broken_premises
         found[BY_TIME] = (
-            PREMISES[Premise.ONE_CLOCK] if apart else Reason("clock-drift", _no_clock(run), BY_TIME)
+            PREMISES[Premise.ONE_CLOCK] if apart else Reason(ReasonCode.CLOCK_DRIFT, _no_clock(run), BY_TIME)
         )
     if "lost-commit" not in not_checked and (reason := _offsets_not_judged(facts, run)):
         found[BY_COMMITS] = reason
@@ -167,7 +167,7 @@ def _offsets_not_judged(facts: Facts, run: StoredRun) -> Reason | None:
         words = f"of {listed(unnamed)} no transactional offset commit is here, or one names no operation"
     else:
         words = "the log of offset commits is compacted, or not here: an absent offset commit proves nothing"
-    return Reason("offset-commits-not-named", words, BY_COMMITS)
+    return Reason(ReasonCode.OFFSET_COMMITS_NOT_NAMED, words, BY_COMMITS)
 
 
 def _no_clock(run: StoredRun) -> str:

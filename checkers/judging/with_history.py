@@ -10,10 +10,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from checkers.judging.gathered import INCOMPLETE
 from checkers.registry import CHECKERS, checker_of
 from harness.promises import HISTORY_FILE
-from harness.reasons import EXTERNAL_ONLY, Reason
+from harness.reasons import EXTERNAL_ONLY, Reason, ReasonCode
 from harness.verdict import Found, Judgement
 
 ORDER = "order"
@@ -22,13 +21,12 @@ WITHIN = frozenset({"precommitted-read"})
 """And what is so of one operation alone."""
 KEY = re.compile(r"(.+)/([0-9]{1,9})")
 """As a run's history names a key: by its topic and partition."""
-REMEDY = "repeat the run, or take the file from where it was kept"
 
 
 def damaged(why: str) -> Reason:
     """Why a history that the run promised says nothing."""
     text = f"the run promised {HISTORY_FILE}, and {why}"
-    return Reason("history-damaged", text, HISTORY_FILE, REMEDY)
+    return Reason(ReasonCode.HISTORY_DAMAGED, text, HISTORY_FILE)
 
 
 def with_history(stored: Judgement, told: Judgement | Reason, allowed: Mapping[str, str]) -> Judgement:
@@ -66,7 +64,7 @@ def _adds(name: str, stored: Judgement) -> bool:
     """
     if name in stored.anomalies:
         return False
-    whole = all(reason.code != INCOMPLETE for reason in stored.broken.values())
+    whole = all(reason.code is not ReasonCode.INCOMPLETE_EVIDENCE for reason in stored.broken.values())
     return name in WITHIN or (whole and checker_of(name).family == ORDER)
 
 

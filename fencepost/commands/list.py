@@ -10,7 +10,17 @@ from fencepost import registry
 from harness.errors import ExitStatus
 from harness.names import check_name
 
-KINDS = ("workloads", "nemeses", "checkers", "clusters", "anomalies", "defects", "kafka", "clients")
+KINDS = (
+    "workloads",
+    "nemeses",
+    "checkers",
+    "clusters",
+    "anomalies",
+    "reasons",
+    "defects",
+    "kafka",
+    "clients",
+)
 SINGULAR = {"nemeses": "nemesis", "anomalies": "anomaly", "kafka": "Kafka version"}
 Entry = Mapping[str, Any]
 """`name` and `summary`, and what else this kind tells of each."""
@@ -100,7 +110,12 @@ def _entries(kind: str) -> Sequence[Entry]:
         return _kafka()
     if kind == "clients":
         return _clients()
-    summaries = {"clusters": _clusters, "checkers": _checkers, "anomalies": registry.anomalies}
+    summaries = {
+        "clusters": _clusters,
+        "checkers": _checkers,
+        "anomalies": registry.anomalies,
+        "reasons": _reasons,
+    }
     return [{"name": name, "summary": summary} for name, summary in summaries[kind]().items()]
 
 
@@ -115,6 +130,13 @@ def _checkers() -> Mapping[str, str]:
     from checkers.registry import CHECKERS
 
     return {one.module: f"{one.family}: finds {', '.join(one.anomalies)}" for one in CHECKERS}
+
+
+def _reasons() -> Mapping[str, str]:
+    """The first sentence of the meaning of each reason, by code."""
+    from harness.reasons import ReasonCode
+
+    return {code.value: f"{code.meaning.partition('. ')[0].rstrip('.')}." for code in ReasonCode}
 
 
 def _workloads() -> list[dict[str, Any]]:

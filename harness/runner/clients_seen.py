@@ -7,11 +7,10 @@ import orjson
 
 from harness.clients.running import RunningClient
 from harness.history import Role
+from harness.reasons import ReasonCode
 from harness.record.events import Begun, NoEvent, parse
 from harness.runner.run_log import RunLog
 from harness.settings.client_choice import ClientChoice
-
-REMEDY = "look at the first line of that journal, in journals/, and at what stands in PYTHONPATH"
 
 
 def note_clients(folder: Path, asked: ClientChoice, run_log: RunLog) -> None:
@@ -26,7 +25,7 @@ def note_clients(folder: Path, asked: ClientChoice, run_log: RunLog) -> None:
         if client is None or (client.name, client.version) != (asked.name, asked.version):
             told = "does not say which client it ran" if client is None else f"ran {client}"
             words = f"{journal} {told}, and --client {asked.name}:{asked.version} was asked for"
-            run_log.problem("other-client", words, journal, REMEDY)
+            run_log.problem(ReasonCode.OTHER_CLIENT, words, journal)
 
 
 def workers_clients(folder: Path) -> Iterator[tuple[str, RunningClient | None]]:

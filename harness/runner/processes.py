@@ -20,12 +20,10 @@ from harness.pipeline import StageFacts
 from harness.processes.control_line import Claims, Report
 from harness.processes.spawn import Supervisor
 from harness.programs import Program, Seat
-from harness.reasons import Reason
+from harness.reasons import Reason, ReasonCode
 from harness.runner.member import Member, is_up, lacks
 from harness.waiting import wait_for
 
-WORKER_LOGS = "its log stands in the run's folder, in workers/"
-"""What a user can look at where a process met an error."""
 START_TIMEOUT_S = 60.0
 MOST_UNEXPECTED_ENDS = 20
 """Workers of ours that may end by themselves before the run is given up."""
@@ -44,7 +42,7 @@ class Clock:
 
 def unexpected_end(journal: str, words: str) -> Reason:
     """A process ended by itself, and another took its place."""
-    return Reason("unexpected-end", words, journal, WORKER_LOGS)
+    return Reason(ReasonCode.UNEXPECTED_END, words, journal)
 
 
 class Processes:

@@ -15,7 +15,7 @@ from harness.cluster import Cluster
 from harness.errors import EnvironmentFailure, FencepostError
 from harness.history import Role
 from harness.pipeline import PipelineFacts, Place, StageFacts
-from harness.reasons import Reason
+from harness.reasons import Reason, ReasonCode
 from harness.runner.ends import Ends
 from harness.runner.faults import FaultContext
 from harness.runner.final_reads import read_all
@@ -23,8 +23,6 @@ from harness.runner.run_log import RunLog
 from harness.runner.stalls import not_ended, note_stalls
 from harness.waiting import wait_for, wait_while_progressing
 from harness.witness import Edge
-
-ON_STOP = "choose its `stop` signal, or give it more time, in the pipeline's file"
 
 
 @dataclass(frozen=True)
@@ -67,16 +65,16 @@ def quiesce(
     topics = [topic.name for topic in pipeline.topics]
     attempt = partial(_attempt, run_log)
     with run_log.phase("heal"):
-        attempt("not-healed", "the network was not healed", cluster.network.heal)
+        attempt(ReasonCode.NOT_HEALED, "the network was not healed", cluster.network.heal)
         attempt(
-            "not-in-sync",
+            ReasonCode.NOT_IN_SYNC,
             "the cluster did not recover",
             partial(cluster.await_in_sync, patience.in_sync_s, topics),
         )
     with run_log.phase("drain"):
         for stage in pipeline.stages:
             attempt(
-                "not-drained",
+                ReasonCode.NOT_DRAINED,
                 f"{stage.name} did not finish its inputs",
                 partial(_drain, context, run_log, ends, stage, patience),
                 stage.name,
@@ -84,16 +82,16 @@ def quiesce(
         _stop(run_log, context, Role.WORKER)
         for journal, unread in processes.unread():
             run_log.problem(
-                "reader-short", f"{journal} did not read {unread} partitions to their ends", journal
+                ReasonCode.READER_SHORT, f"{journal} did not read {unread} partitions to their ends", journal
             )
         attempt(
-            "transaction-open",
+            ReasonCode.TRANSACTION_OPEN,
             "a transaction stayed open",
             partial(_await_no_transaction, ends, pipeline, patience),
         )
         for stage in pipeline.stages:
             attempt(
-                "inputs-left",
+                ReasonCode.INPUTS_LEFT,
                 f"{stage.name} left inputs behind",
                 partial(_require_drained, ends, stage, patience),
                 stage.name,
@@ -114,7 +112,7 @@ def _witnessed(cluster: Cluster, quiet: Quiet, folder: Path, run_log: RunLog) ->
         return quiet
     _attempt(
         run_log,
-        "logs-not-read",
+        ReasonCode.LOGS_NOT_READ,
         "the brokers' logs could not be read",
         partial(witness.take, quiet.edges, folder),
     )
@@ -122,7 +120,9 @@ def _witnessed(cluster: Cluster, quiet: Quiet, folder: Path, run_log: RunLog) ->
     return replace(quiet, compacted=compacted, refused=witness.refused)
 
 
-def _attempt(run_log: RunLog, code: str, what: str, act: Callable[[], None], subject: str = "") -> None:
+def _attempt(
+    run_log: RunLog, code: ReasonCode, what: str, act: Callable[[], None], subject: str = ""
+) -> None:
     try:
         act()
     except FencepostError as error:
@@ -138,7 +138,7 @@ def _stop(run_log: RunLog, context: FaultContext, *roles: Role) -> None:
         else:  # all that it had to do was done before: it takes nothing with it
             signal, within_s = killed.manners.stop_signal, killed.manners.stop_within_s
             words = f"{killed.journal} did not end within {within_s:g} s of {signal}, and was killed"
-            run_log.unexpected_errors.append(Reason("did-not-stop", words, killed.journal, ON_STOP))
+            run_log.unexpected_errors.append(Reason(ReasonCode.DID_NOT_STOP, words, killed.journal))
 
 
 def _drain(context: FaultContext, run_log: RunLog, ends: Ends, stage: StageFacts, patience: Patience) -> None:
@@ -205,7 +205,7 @@ def _read_to_the_ends(
 ) -> None:
     """Run the final readers, each until it met every end of its partitions; the ends are marked while they start."""
     attempt, places = partial(_attempt, run_log), pipeline.places
-    unmarked = "no-sentinels", "the ends were not marked"
+    unmarked = ReasonCode.NO_SENTINELS, "the ends were not marked"
 
     def read() -> None:
         asked = context.cluster.last_stable([topic.name for topic in pipeline.topics])
@@ -217,7 +217,7 @@ def _read_to_the_ends(
     attempt(*unmarked, partial(ends.settle, places))
     if ends.until:
         run_log.rested_ms = time.time() * 1000
-    attempt("reader-short", "the final readers did not come to the end", read)
+    attempt(ReasonCode.READER_SHORT, "the final readers did not come to the end", read)
 
 
 def _look(cluster: Cluster, pipeline: PipelineFacts, run_log: RunLog) -> Quiet:
@@ -238,10 +238,10 @@ def _look(cluster: Cluster, pipeline: PipelineFacts, run_log: RunLog) -> Quiet:
         ends = cluster.last_stable(everything)
         compacted = cluster.compacted(everything)
     except FencepostError as error:
-        run_log.problem("ends-unknown", f"the ends of the logs could not be asked for: {error}")
+        run_log.problem(ReasonCode.ENDS_UNKNOWN, f"the ends of the logs could not be asked for: {error}")
         return Quiet()
     if missing:
-        run_log.problem("not-in-sync-at-the-end", f"after the final reads {'; '.join(missing[:5])}")
+        run_log.problem(ReasonCode.NOT_IN_SYNC_AT_THE_END, f"after the final reads {'; '.join(missing[:5])}")
     return Quiet(
         {place: view.leader for place, view in views.items()},
         {place: high for place, (_, _, high) in ends.items()},

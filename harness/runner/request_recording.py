@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from harness.cluster import Cluster
 from harness.errors import EnvironmentFailure
-from harness.reasons import Reason
+from harness.reasons import Reason, ReasonCode
 from harness.runner.run_log import RunLog
 
 LEAST_S = 1.0
@@ -47,7 +47,7 @@ class RequestRecording:
             self._run_log.spoken = self._cluster.spoken(self._slots)
         if refusal is not None and last:
             words = f"a broker did not stop to record requests, which slows it down: {refusal}"
-            self._run_log.unexpected_errors.append(Reason("requests-recorded", words))
+            self._run_log.unexpected_errors.append(Reason(ReasonCode.REQUESTS_RECORDED, words))
 
     def _switch(self, *, on: bool) -> EnvironmentFailure | None:
         try:

@@ -22,6 +22,7 @@ from harness.history import Role
 from harness.pipeline import PipelineFacts
 from harness.processes.spawn import Supervisor
 from harness.programs import Program
+from harness.reasons import ReasonCode
 from harness.record.events import Begun
 from harness.record.journal import Journal
 from harness.runner.carry_out import CarryingOut
@@ -30,7 +31,7 @@ from harness.runner.ends import Ends
 from harness.runner.faults import FaultContext, Injection, Nemesis
 from harness.runner.interrupt import Interrupt, Stage
 from harness.runner.member import Member
-from harness.runner.processes import OBSERVER_SLOT, WORKER_LOGS, Clock, Processes
+from harness.runner.processes import OBSERVER_SLOT, Clock, Processes
 from harness.runner.quiescence import Patience, Quiet, quiesce
 from harness.runner.request_recording import RequestRecording
 from harness.runner.run_log import RunLog
@@ -44,7 +45,6 @@ TOPICS_TIMEOUT_S = 60.0
 OVERTIME_S = 120.0
 """How long faults that began late may go on beyond the time limit."""
 TICK_S = 0.25
-ON_FAILURE = f"{WORKER_LOGS}; `fencepost doctor --pipeline` looks at it before anything is broken"
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _start_all(test: Test, processes: Processes, run_log: RunLog) -> Member | No
         silent = next((one for one in workers if not one.heard.ready), None)
         said = f"; {silent.journal} said last: {silent.last_words()}" if silent else ""
         words = f"the pipeline did not come up: {error}{'' if isinstance(error, StartFailed) else said}"
-        run_log.problem("never-came-up", words, silent.journal if silent else "", ON_FAILURE)
+        run_log.problem(ReasonCode.NEVER_CAME_UP, words, silent.journal if silent else "")
         return None
     processes.await_ready([observer, feeder])
     return feeder
@@ -189,7 +189,7 @@ def _under_faults(
             if over_s > OVERTIME_S:
                 late = ", ".join(carried_out.injected.on.values())
                 run_log.problem(
-                    "faults-late", f"{late} was still on {OVERTIME_S:g} s after the time limit", late
+                    ReasonCode.FAULTS_LATE, f"{late} was still on {OVERTIME_S:g} s after the time limit", late
                 )
                 break
             _require_alive(running)
@@ -202,7 +202,7 @@ def _under_faults(
             if advice := watch.advice():
                 run_log.progress.say(advice)
     except PipelineFailed as error:
-        run_log.problem("pipeline-failed", str(error), remedy=ON_FAILURE)
+        run_log.problem(ReasonCode.PIPELINE_FAILED, str(error))
     finally:
         recording.end(last=True)
         carried_out.stop()  # whatever ended the loop, what is broken is put right

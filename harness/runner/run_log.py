@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from harness.facts import Facts, Phase
 from harness.moves import Moved
-from harness.reasons import Reason
+from harness.reasons import Reason, ReasonCode
 from harness.runner.processes import Clock
 from harness.runner.progress import Progress
 from harness.runner.stall import Stall
@@ -43,7 +43,7 @@ class RunLog:
         """Seconds since the run began; negative before."""
         return (time.monotonic_ns() - self.clock.zero_ns) / 1e9
 
-    def problem(self, code: str, text: str, subject: str = "", remedy: str = "") -> None:
+    def problem(self, code: ReasonCode, text: str, subject: str = "", remedy: str = "") -> None:
         """Something without which the evidence is not complete: the run is then at best unknown."""
         self.evidence_problems.append(Reason(code, text, subject, remedy))
 

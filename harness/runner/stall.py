@@ -2,14 +2,7 @@
 
 from dataclasses import dataclass
 
-from harness.reasons import Reason
-
-STALLED = "stalled"
-"""The code of the reason, as the anomaly is called: a worker lives, has something to do, and does not go on."""
-REMEDY = (
-    "`fencepost list clients` says what is known of this version of the client, and --client NAME:VERSION chooses "
-    "another; the worker's journal has a note with the time at which the call began"
-)
+from harness.reasons import Reason, ReasonCode
 
 
 @dataclass
@@ -29,4 +22,4 @@ class Stall:
             words = f"{worker} waits in {self.call} since {now_s - self.since_s:.0f} s{end}{self.whom}"
         else:
             words = f"{worker} waited in {self.call} for {self.until_s - self.since_s:.0f} s{self.whom}"
-        return Reason(STALLED, words, self.journal, REMEDY)
+        return Reason(ReasonCode.STALLED, words, self.journal)

@@ -7,7 +7,7 @@ that has to be killed in it makes the run unknown: what it had in hand was not b
 from harness.errors import FencepostError
 from harness.history import Role
 from harness.pipeline import StageFacts
-from harness.reasons import Reason
+from harness.reasons import Reason, ReasonCode
 from harness.runner.faults import FaultContext
 from harness.runner.member import STOP_TIMEOUT_S, Member
 from harness.runner.run_log import RunLog
@@ -37,7 +37,7 @@ def not_ended(member: Member, context: FaultContext, run_log: RunLog) -> Reason:
     waits = [one for one in run_log.stalls if one.journal == member.journal and one.until_s is None]
     if not waits:
         words = f"{member.journal} did not end within {STOP_TIMEOUT_S:g} s and was killed"
-        return Reason("did-not-end", words, member.journal)
+        return Reason(ReasonCode.DID_NOT_END, words, member.journal)
     (stall,) = waits
     run_log.stalls.remove(stall)
     stall.whom = _whom(member, context)  # who coordinates now

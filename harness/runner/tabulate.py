@@ -19,13 +19,12 @@ import orjson
 import pyarrow.parquet as pq
 
 from harness.promises import FETCH, FINAL_JOURNAL, HISTORY_FILE, INTERNAL_TOPICS
-from harness.reasons import Reason
+from harness.reasons import Reason, ReasonCode
 from harness.record.events import Completed, NoEvent, parse
 from harness.record.naming import operation_name
 from harness.record.partitions import PartitionIds, write_partitions
 from harness.record.tables import Tabulator
 from harness.record.told_history import write_told
-from harness.runner.processes import WORKER_LOGS
 from harness.settings.test_toml import Plan
 from harness.witness import FETCHED
 from harness.witness.beside import capturing
@@ -168,7 +167,7 @@ def unexpected_errors(folder: Path) -> list[Reason]:
                     if isinstance(event, Completed) and event.surprise:
                         name = operation_name(path.stem, event.op)
                         words = f"{name} met an error that nobody foresaw: {event.error}"
-                        found.append(Reason("unexpected-error", words, name, WORKER_LOGS))
+                        found.append(Reason(ReasonCode.UNEXPECTED_ERROR, words, name))
     return found
 
 

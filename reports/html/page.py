@@ -18,7 +18,7 @@ import pyarrow as pa
 from jinja2 import TemplateError
 from markupsafe import Markup
 
-from harness.reasons import Reason
+from harness.reasons import Reason, ReasonCode
 from harness.telling import requests, words
 from harness.telling.example import fate, named_offset, named_operation, named_place, operations_of
 from harness.verdict import FaultReport, Validity, Verdict, lacking
@@ -31,7 +31,6 @@ from reports.junit import junit
 from reports.summary import causes_first
 from reports.told import unsettled
 
-FALLBACK = "repeat the run with a longer `--time-limit` or another `--seed`"
 MORE_LOGS = "run it on a local cluster, of which all logs are read"
 _HERE = Path(__file__).parent
 
@@ -189,9 +188,9 @@ def _clean(verdict: Verdict) -> list[str]:
 
 def _open_ends(verdict: Verdict, contents: folder.Contents) -> Iterator[tuple[str, Sequence[str], str, str]]:
     """What has no answer: (kind, names, why, what to change)."""
-    goals = {reason.subject for reason in verdict.unknown_because if reason.code == "goal-not-met"}
+    goals = {reason.subject for reason in verdict.unknown_because if reason.code is ReasonCode.GOAL_NOT_MET}
     for reason in verdict.unknown_because:
-        yield "unknown", (), reason.text, reason.remedy or FALLBACK
+        yield "unknown", (), reason.text, reason.remedy
     unscheduled = contents.facts.unscheduled if contents.facts else {}
     for name, why in {**unscheduled, **verdict.not_exercised}.items():
         if name not in goals:

@@ -61,7 +61,7 @@ class ExternalTables:
     def differs(self, file: str | None) -> str | None:
         """Small ones first. All is judged again; of a checker that has changed, only what itself finds."""
         from checkers.registry import HISTORY_CHECKERS
-        from fencepost.histories import conclude
+        from fencepost.verdict_rules import decide_external
 
         changed = [
             c
@@ -72,7 +72,7 @@ class ExternalTables:
             again = bool(changed) and part.kept is not None
             judged = part.judge_again(changed[0]) if again else part.judge_all(keep=file is None)
             for run, defined in enumerate(part.defined):
-                verdict = conclude(Path("history.jsonl"), judged[run])
+                verdict = decide_external(Path("history.jsonl"), judged[run])
                 if difference := defined.differs(verdict):
                     return f"history {run}: {difference}"
             if part is self._parts[0] and (untold := self._untold(judged)):

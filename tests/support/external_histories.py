@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from checkers.external.table import InSpark
 from checkers.judging.external_histories import judge_external
-from fencepost.histories import conclude
+from fencepost.verdict_rules import decide_external
 from harness.history_files.schema import MICRO, NAMES, OPEN, OPS, OUTCOMES
 from harness.verdict import Verdict
 from tests.reference.generate import PLANTABLE, bent, random_history
@@ -62,7 +62,7 @@ def judge(spark: SparkSession, drawn: Drawn) -> list[Verdict]:
     ops, micro = (InSpark(spark.createDataFrame(table)) for table in tables(drawn))
     names = InSpark(spark.createDataFrame(NAMES.empty_table()))
     found = judge_external(ops, micro, names, range(len(drawn)), examples=1)
-    return [conclude(Path("history.jsonl"), found[run]) for run in range(len(drawn))]
+    return [decide_external(Path("history.jsonl"), found[run]) for run in range(len(drawn))]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import tomli_w
 from checkers.judging.telling import tell
 from checkers.registry import CHECKERS, STORE_CHECKERS
 from harness.facts import Facts, Phase
-from harness.reasons import Reason
+from harness.reasons import Reason, ReasonCode
 from harness.record.schema import HISTORY
 from harness.verdict import FaultReport, Found, Validity, Verdict
 from reports.summary import summary
@@ -182,12 +182,12 @@ def verdict(valid: Validity, **changes: Any) -> Verdict:
     if valid is Validity.UNKNOWN:
         reasons = [
             Reason(
-                "fault-did-not-act",
+                ReasonCode.FAULT_DID_NOT_ACT,
                 "fault 2 (pause-worker) did not act",
                 "pause-worker",
                 "repeat it with another `--seed`",
             ),
-            Reason("reader-short", "the final reader of invoices/4 did not come to the end"),
+            Reason(ReasonCode.READER_SHORT, "the final reader of invoices/4 did not come to the end"),
         ]
     faults = changes.get("faults", FAULTS)
     coverage = {"inputs": 120034, "outputs": 240068, "committed": 3900, "aborted": 60, "fenced": 2}
@@ -202,7 +202,7 @@ def verdict(valid: Validity, **changes: Any) -> Verdict:
         "not_exercised": {"zombie": "no paused worker came back after its replacement had begun"}
         if valid is Validity.UNKNOWN
         else {},
-        "not_checked": {"hanging-transaction": Reason("no-logs", "no brokers' logs in this history")}
+        "not_checked": {"hanging-transaction": Reason(ReasonCode.NO_LOGS, "no brokers' logs in this history")}
         if valid is Validity.UNKNOWN
         else {},
         "faults": faults,
@@ -253,7 +253,7 @@ def _write_facts(folder: Path, judged: Verdict) -> None:
         versions=versions,
         unexpected_errors=[
             Reason(
-                "unexpected-error",
+                ReasonCode.UNEXPECTED_ERROR,
                 "shop-1.0:812 met an error that nobody foresaw: SystemError",
                 "shop-1.0:812",
             )

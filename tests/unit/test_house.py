@@ -87,10 +87,11 @@ FLOORS = {
         "examine templates",
     ),
     "fencepost": (
-        "aims clusters evidence histories lifeline live preparing process shapes spark stores your_pipeline",
+        "aims clusters evidence lifeline live preparing process shapes spark stores your_pipeline",
         "api",
         "programs unchanged",
-        "conclude progress registry",
+        "progress registry verdict_rules",
+        "histories",
         "judging planning",
         "benchmark judges",
         "sessions",

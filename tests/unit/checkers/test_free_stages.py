@@ -7,7 +7,7 @@ from checkers.judging.gathered import Facts
 from checkers.registry import CHECKERS
 from checkers.stored.sources import StoredRun
 from harness.promises import Promises
-from harness.reasons import NO_INPUTS, NOT_APPLICABLE
+from harness.reasons import NO_INPUTS
 
 FREE = Promises(journaled=("t",), free_stages=("t",))
 BOUND = Promises(journaled=("t",))
@@ -50,4 +50,4 @@ def test_of_any_other_they_are() -> None:
 def test_every_check_that_asks_what_became_of_an_input_needs_one() -> None:
     asking = [one.module for one in CHECKERS if one.family == "inputs" and "inputs" not in one.needs]
     assert asking == ["aggregate_mismatch"], "what the workload sums up is a need of its own"
-    assert NO_INPUTS.code in NOT_APPLICABLE
+    assert not NO_INPUTS.code.applicable

@@ -8,8 +8,9 @@ from pyspark.sql import SparkSession
 
 from checkers.external.graph.names import GRAPHS, RW
 from checkers.external.table import InSpark
-from checkers.judging.external_histories import NOTHING_READ, TOO_LARGE, judge_external
+from checkers.judging.external_histories import TOO_LARGE, judge_external
 from harness.history_files.schema import NAMES, NAMES_FROM, OK, OPS
+from harness.reasons import ReasonCode
 from harness.verdict import Judgement
 from tests.support.micro import given, sent, table
 
@@ -61,7 +62,7 @@ def without_reads(spark: SparkSession, kinds: dict[int, list[str]]) -> list[str]
     ]
     tables = (pa.Table.from_pylist(ops, OPS), table().drop(["committed"]), NAMES.empty_table())
     said = judge_external(*(InSpark(spark.createDataFrame(one)) for one in tables), list(kinds))
-    return [one.broken[NOTHING_READ].text for one in said.values() if isinstance(one, Judgement)]
+    return [one.broken[ReasonCode.NOTHING_READ].text for one in said.values() if isinstance(one, Judgement)]
 
 
 def test_where_nothing_was_read_the_kinds_that_were_passed_over_are_named(spark: SparkSession) -> None:

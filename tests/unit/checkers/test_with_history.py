@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
-from checkers.judging.gathered import INCOMPLETE
 from checkers.judging.with_history import damaged, with_history
 from harness.promises import HISTORY_FILE
-from harness.reasons import EXTERNAL_ONLY, Reason
+from harness.reasons import EXTERNAL_ONLY, Reason, ReasonCode
 from harness.verdict import Found, Judgement
 
-PREMISE = Reason("premise-broken", "the faults may destroy what brokers had written")
+PREMISE = Reason(ReasonCode.PREMISE_BROKEN, "the faults may destroy what brokers had written")
 STORED = Judgement(
     anomalies={},
     not_checked={"G1c": EXTERNAL_ONLY, "int-send-skip": EXTERNAL_ONLY, "aborted-read": PREMISE},
@@ -19,7 +18,7 @@ STORED = Judgement(
 ONE = Found(1, [{"told": "by the history"}])
 TOLD = Judgement(
     anomalies={},
-    not_checked={"corrupt": Reason("external-history", "names no digests")},
+    not_checked={"corrupt": Reason(ReasonCode.EXTERNAL_HISTORY, "names no digests")},
     broken={},
     checked=[
         "G1c",
@@ -79,13 +78,13 @@ def test_what_is_permitted_is_permitted_whoever_finds_it():
 
 
 def test_what_the_history_could_not_decide_keeps_the_run_from_being_valid():
-    crash = Reason("check-crashed", "the check of G1c crashed", "G1c")
+    crash = Reason(ReasonCode.CHECK_CRASHED, "the check of G1c crashed", "G1c")
     both = with_history(STORED, replace(TOLD, broken={"G1c": crash}), {})
     assert both.broken == {"G1c": crash}
 
 
 def test_a_graph_that_was_too_large_is_told():
-    large = Reason("graph-too-large", "looked for in parts alone")
+    large = Reason(ReasonCode.GRAPH_TOO_LARGE, "looked for in parts alone")
     both = with_history(STORED, replace(TOLD, not_checked={"G1c": large}), {})
     assert both.not_checked["G1c"] == large and "G1c" not in both.checked
 
@@ -98,6 +97,6 @@ def test_without_the_history_that_was_promised_nothing_is_valid_and_no_cycle_was
 
 
 def test_where_lines_of_a_journal_are_gone_no_order_is_accused_and_a_circle_still_is():
-    gone = Reason(INCOMPLETE, "journal txn-1.0 lacks 2 lines")
+    gone = Reason(ReasonCode.INCOMPLETE_EVIDENCE, "journal txn-1.0 lacks 2 lines")
     both = with_history(replace(STORED, broken={"journal": gone}), told(G1c=ONE, poll_skip=ONE), {})
     assert both.anomalies == {"G1c": ONE} and both.broken == {"journal": gone}

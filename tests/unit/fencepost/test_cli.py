@@ -40,6 +40,7 @@ def test_help_loads_nothing_heavy():
         ("checkers", "lost_input"),
         ("clusters", "local"),
         ("anomalies", "lost-input"),
+        ("reasons", "not-drained"),
         ("defects", "no-rewind"),
         ("clients", "java:3.9.1"),
     ],
@@ -56,7 +57,8 @@ def test_what_is_named_alone_is_listed():
 
 
 @pytest.mark.parametrize(
-    "kind", ["workloads", "nemeses", "checkers", "clusters", "anomalies", "defects", "kafka", "clients"]
+    "kind",
+    ["workloads", "nemeses", "checkers", "clusters", "anomalies", "reasons", "defects", "kafka", "clients"],
 )
 def test_every_list_is_a_list_of_objects_too(kind):
     told = json.loads(fencepost("list", kind, "--json").stdout)

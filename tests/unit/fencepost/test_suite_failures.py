@@ -13,7 +13,7 @@ from fencepost.suites.failures import read, remarks
 from fencepost.suites.outcome import judged
 from fencepost.suites.plan import SuiteRequest, resume
 from harness.errors import EnvironmentFailure, ExitStatus, UnreadableInput, UsageError
-from harness.reasons import Reason
+from harness.reasons import Reason, ReasonCode
 from harness.suite import Cell, State, Suite
 from harness.verdict import Found, Validity, Verdict
 from tests.support.suites import cell, suite
@@ -76,7 +76,7 @@ def test_what_merely_occurs_beside_a_hanging_transaction_is_not_known_with_it() 
 
 
 def test_what_is_known_excuses_no_evidence_that_is_missing() -> None:
-    lacks = Reason("checker-crashed", "the checker duplicate crashed", remedy="report it")
+    lacks = Reason(ReasonCode.CHECK_CRASHED, "the checker duplicate crashed", remedy="report it")
     entered = judged(SHOP, replace(REPROCESSED, unknown_because=[lacks]), LISTED, TODAY)
     assert (entered.state, entered.remedy) == (State.UNKNOWN, "report it")
     assert "evidence is missing: the checker duplicate crashed" in entered.reason

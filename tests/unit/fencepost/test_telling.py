@@ -9,7 +9,7 @@ from checkers.external.lines import line
 from checkers.judging.telling import tell
 from fencepost.commands.output import tell_history
 from harness.errors import FencepostError, UnreadableInput
-from harness.reasons import Reason
+from harness.reasons import Reason, ReasonCode
 from harness.verdict import Found, Validity, Verdict
 
 CYCLE = tell("G1c", Found(2, [{"cycle": [], "steps": ["T4 read 1 from x, which T3 wrote"]}]), line)
@@ -49,9 +49,14 @@ def test_what_follows_from_another_says_so(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_every_reason_of_an_unknown_verdict_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    unknown = replace(judged(), valid=Validity.UNKNOWN, unknown_because=[Reason("x", "a"), Reason("x", "b")])
-    assert told(capsys, unknown)[1:] == ["  unknown: a", "  unknown: b"]
-    assert told(capsys, replace(unknown, unknown_because=[Reason("x", "a")]))[1:] == []
+    more = "  more: fencepost explain inputs-left"
+    unknown = replace(
+        judged(),
+        valid=Validity.UNKNOWN,
+        unknown_because=[Reason(ReasonCode.INPUTS_LEFT, "a"), Reason(ReasonCode.INPUTS_LEFT, "b")],
+    )
+    assert told(capsys, unknown)[1:] == ["  unknown: a", "  unknown: b", more]
+    assert told(capsys, replace(unknown, unknown_because=[Reason(ReasonCode.INPUTS_LEFT, "a")]))[1:] == [more]
 
 
 def test_of_a_stored_run_it_is_told_as_in_the_report(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from harness.errors import ExitStatus, UnreadableInput
 from harness.moves import Moved
-from harness.reasons import EXTERNAL_ONLY, Reason
+from harness.reasons import EXTERNAL_ONLY, Reason, ReasonCode
 from harness.verdict import FaultReport, Found, Validity, Verdict, lacking, worst_status
 
 VALID, INVALID, UNKNOWN = ExitStatus.VALID, ExitStatus.INVALID, ExitStatus.UNKNOWN
@@ -41,9 +41,9 @@ def test_a_verdict_survives_its_document() -> None:
         summary="s",
         anomalies={"duplicate": Found(3, [{"value": "x"}], because="lost-commit")},
         faults=[FaultReport("kill-broker", "broker 2", 1.0, None, True, "proof", "broker 2 was killed")],
-        unknown_because=[Reason("code", "why", "subject", "remedy")],
+        unknown_because=[Reason(ReasonCode.INPUTS_LEFT, "why", "subject", "remedy")],
         not_checked={"G1c": EXTERNAL_ONLY},
-        warnings=[Reason("unexpected-end", "it ended")],
+        warnings=[Reason(ReasonCode.UNEXPECTED_END, "it ended")],
         checked=["duplicate"],
         churn=[Moved("shop", "shop-4.0", "shop-2.0", 3.0, 4.5, ("in/0",), ("in/1", "in/2"))],
     )
@@ -67,7 +67,7 @@ def test_a_document_whose_reason_is_a_bare_text_is_no_verdict() -> None:
 
 
 def test_a_check_that_is_for_other_histories_lacks_nothing() -> None:
-    reasons = {"G1c": EXTERNAL_ONLY, "duplicate": Reason("no-logs", "no logs")}
+    reasons = {"G1c": EXTERNAL_ONLY, "duplicate": Reason(ReasonCode.NO_LOGS, "no logs")}
     assert lacking(reasons).keys() == {"duplicate"}
 
 

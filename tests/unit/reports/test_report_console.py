@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.reasons import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER, Reason
+from harness.reasons import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER, Reason, ReasonCode
 from harness.verdict import Found, Validity
 from reports.console import last_lines
 from tests.support.synthetic_store import REPROCESSED, operation, verdict, write_store
@@ -38,6 +38,17 @@ def test_what_was_left_open_is_named() -> None:
     lines = last_lines(verdict(Validity.UNKNOWN), Path("s"), "c")
     assert "  1 check had no evidence; not exercised: zombie (the report says why)" in lines
     assert lines[0] == "  unknown: fault 2 (pause-worker) did not act"
+
+
+def test_the_reasons_of_an_unknown_run_can_be_explained() -> None:
+    reasons = [
+        Reason(ReasonCode.INPUTS_LEFT, "a"),
+        Reason(ReasonCode.INPUTS_LEFT, "b"),
+        Reason(ReasonCode.STALLED, "c"),
+    ]
+    unknown = verdict(Validity.UNKNOWN, unknown_because=reasons)
+    assert "  more: fencepost explain inputs-left stalled" in last_lines(unknown, Path("s"), "c")
+    assert not any("explain" in line for line in last_lines(verdict(Validity.VALID), Path("s"), "c"))
 
 
 def test_the_first_example_that_can_be_traced_says_how(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from checkers.needs import NEEDS
 from harness.moves import Moved
-from harness.reasons import EXTERNAL_ONLY, Reason
+from harness.reasons import EXTERNAL_ONLY, Reason, ReasonCode
 from harness.verdict import FaultReport, Found, Unsettled, Validity, Verdict
 from reports.html.page import _moment, draw
 from tests.support.synthetic_store import (
@@ -61,9 +61,9 @@ def hostile_verdict() -> Verdict:
         history=HOSTILE,
         summary=HOSTILE,
         anomalies={HOSTILE: Found(1, [example]), "duplicate": Found(1, [example], because=HOSTILE)},
-        not_checked={HOSTILE: Reason("x", HOSTILE)},
+        not_checked={HOSTILE: Reason(ReasonCode.INPUTS_LEFT, HOSTILE)},
         not_exercised={HOSTILE: HOSTILE},
-        unknown_because=[Reason("x", HOSTILE, HOSTILE, HOSTILE)],
+        unknown_because=[Reason(ReasonCode.INPUTS_LEFT, HOSTILE, HOSTILE, HOSTILE)],
         coverage={HOSTILE: 1},
         stats={HOSTILE: HOSTILE},
         faults=[FaultReport(HOSTILE, HOSTILE, 1.0, None, False, HOSTILE, HOSTILE)],
@@ -269,11 +269,12 @@ def test_an_instant_is_told_by_the_clock_of_the_brokers_logs_too() -> None:
 
 
 def test_an_invalid_run_that_lacks_evidence_is_not_called_unknown(tmp_path: Path) -> None:
-    why = [Reason("incomplete-evidence", "journal x lacks 1 line")]
+    why = [Reason(ReasonCode.INCOMPLETE_EVIDENCE, "journal x lacks 1 line")]
     for valid, said in ((Validity.INVALID, False), (Validity.UNKNOWN, True)):
         text = Page(draw(tmp_path, verdict(valid, unknown_because=why))).text
         assert ("Why it is unknown" in text) is said
         assert "journal x lacks 1 line" in text
+        assert "More about the reasons: fencepost explain incomplete-evidence" in text
 
 
 def test_what_was_not_tried_has_no_advice_beside_its_reason(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 from dataclasses import replace
 from xml.etree import ElementTree
 
-from harness.reasons import Reason
+from harness.reasons import Reason, ReasonCode
 from harness.verdict import Found, Validity
 from reports.junit import junit
 from tests.support.synthetic_store import CHECKED, FAULTS, verdict
@@ -9,7 +9,7 @@ from tests.support.synthetic_store import CHECKED, FAULTS, verdict
 HOSTILE = "\x00\x1b]]><x>&\ud800\ufffe\u202e" + "k" * 1_000_000
 
 
-CRASHED = Reason("check-crashed", "the check of lost-write crashed: out of memory", "lost-write")
+CRASHED = Reason(ReasonCode.CHECK_CRASHED, "the check of lost-write crashed: out of memory", "lost-write")
 
 
 def case(root: ElementTree.Element, name: str) -> ElementTree.Element:
@@ -60,9 +60,9 @@ def test_whatever_a_run_holds_the_xml_is_valid_and_short() -> None:
         history=HOSTILE,
         summary=HOSTILE,
         anomalies={HOSTILE: Found(1, [{HOSTILE: HOSTILE}]), "duplicate": Found(1, [{"value": HOSTILE}])},
-        not_checked={HOSTILE + "2": Reason("x", HOSTILE)},
+        not_checked={HOSTILE + "2": Reason(ReasonCode.INPUTS_LEFT, HOSTILE)},
         not_exercised={HOSTILE: HOSTILE},
-        unknown_because=[Reason("x", HOSTILE)],
+        unknown_because=[Reason(ReasonCode.INPUTS_LEFT, HOSTILE)],
         faults=[replace(FAULTS[0], target=HOSTILE, evidence=HOSTILE)],
     )
     document = junit([(judged, 1.0)])

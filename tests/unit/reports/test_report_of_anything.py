@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from checkers.judging.telling import tell
 from checkers.registry import CHECKERS
-from harness.reasons import Reason
+from harness.reasons import Reason, ReasonCode
 from harness.verdict import Found, Validity
 from reports.html.page import draw
 from reports.junit import junit
@@ -63,7 +63,7 @@ def test_anything_is_drawn(
         Validity.INVALID,
         name=text,
         anomalies={name: Found(len(examples), examples), "duplicate": Found(1, examples, because=text)},
-        not_checked={text: Reason("x", text)},
+        not_checked={text: Reason(ReasonCode.INPUTS_LEFT, text)},
         stats={text: numbers},
     )
     html = draw(folder, judged)

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from checkers.needs import NEEDS
-from fencepost.conclude import conclude, healed_ns
 from fencepost.evidence import KILLED, Evidence
+from fencepost.verdict_rules import decide, healed_ns
 from harness.facts import Facts, Phase
 from harness.goals import abort_seen
 from harness.history import Guarantee
 from harness.pipeline import PipelineFacts, StageFacts, TopicFacts
 from harness.promises import Promises
-from harness.reasons import Reason
+from harness.reasons import Reason, ReasonCode
 from harness.runner.processes import unexpected_end
 from harness.settings.options import Options
 from harness.settings.test_toml import Plan
@@ -28,7 +28,7 @@ CLEAN = Judgement({}, {}, {}, coverage={"inputs": 10, "aborted": 1})
 STAGE = StageFacts("s", ("a",), "g")
 WORKLOAD = PipelineFacts("w", (TopicFacts("a", 3),), (STAGE,))
 RUN = {"id": 5, "promises": asdict(Promises())}
-CRASHED = Reason("check-crashed", "it crashed")
+CRASHED = Reason(ReasonCode.CHECK_CRASHED, "it crashed")
 
 
 def judged(
@@ -43,7 +43,7 @@ def judged(
     workload = replace(WORKLOAD, goals=(abort_seen(asked.abort_share),))
     plan = Plan(asked, RUN, [STRIKE] * strikes, workload.as_table())
     told = None if killed else facts or Facts(faults=[STRUCK])
-    return conclude(Evidence("h", Path("h"), plan, told, incomplete=()), judgement)
+    return decide(Evidence("h", Path("h"), plan, told, incomplete=()), judgement)
 
 
 def test_a_clean_run_whose_faults_acted_is_valid() -> None:
@@ -59,7 +59,7 @@ def test_a_clean_run_whose_faults_acted_is_valid() -> None:
         (Facts(faults=[replace(STRUCK, end_s=None)]), "fault-not-healed"),
         (Facts(faults=[]), "faults-not-carried-out"),
         (Facts(faults=[STRUCK], interrupted=True), "interrupted"),
-        (Facts(faults=[STRUCK], evidence_problems=[Reason("inputs-left", "3")]), "inputs-left"),
+        (Facts(faults=[STRUCK], evidence_problems=[Reason(ReasonCode.INPUTS_LEFT, "3")]), "inputs-left"),
         (Facts(faults=[STRUCK], unmet_goals={"zombie": "nobody came back"}), "goal-not-met"),
     ],
 )
@@ -76,7 +76,7 @@ def test_a_killed_run_is_unknown_at_best_and_invalid_where_the_proof_is_there() 
 
 
 def test_what_the_run_and_its_tables_both_say_is_said_once() -> None:
-    again = Reason("incomplete-evidence", KILLED.text, "run")
+    again = Reason(ReasonCode.INCOMPLETE_EVIDENCE, KILLED.text, "run")
     verdict = judged(judgement=replace(CLEAN, broken={"run": again, "duplicate": CRASHED}), killed=True)
     assert verdict.unknown_because == [KILLED, CRASHED]
 
@@ -164,7 +164,7 @@ def test_a_weaker_guarantee_says_how_often_it_was_needed(count: int, words: str)
     found = {"reprocessed-input": Found(count, [], allowed=True, allowed_by="the workload")} if count else {}
     judgement = replace(CLEAN, anomalies=found, checked=["reprocessed-input", "lost-input"])
     plan = Plan(Options(seed=1), RUN, [STRIKE], ONCE_OR_MORE.as_table())
-    verdict = conclude(Evidence("h", Path("h"), plan, Facts(faults=[STRUCK]), incomplete=()), judgement)
+    verdict = decide(Evidence("h", Path("h"), plan, Facts(faults=[STRUCK]), incomplete=()), judgement)
     assert (verdict.valid, verdict.summary) == (Validity.VALID, words)
     assert ("reprocessed-input" in verdict.not_exercised) is (count == 0)
 
@@ -177,7 +177,7 @@ def test_what_a_weaker_guarantee_permits_beside_is_counted_apart() -> None:
     judgement = replace(CLEAN, anomalies=found, checked=[*found, "lost-input"])
     permitting = replace(ONCE_OR_MORE, allowed=tuple(found))
     plan = Plan(Options(seed=1), RUN, [STRIKE], permitting.as_table())
-    verdict = conclude(Evidence("h", Path("h"), plan, Facts(faults=[STRUCK]), incomplete=()), judgement)
+    verdict = decide(Evidence("h", Path("h"), plan, Facts(faults=[STRUCK]), incomplete=()), judgement)
     assert verdict.summary == (
         "at least once held under 1 fault: 3 inputs took effect more than once, 2 values stand twice, "
         "and none of 10 inputs was lost"
@@ -201,5 +201,5 @@ def test_a_sweep_that_was_asked_for_must_have_all_its_steps() -> None:
     ]
     acted = [FaultReport(one["fault"], "w", 1.0, 2.0, True, "seen", "w was struck") for one in strikes]  # type: ignore[arg-type]
     plan = Plan(Options(seed=1, nemesis=("crash-points",)), RUN, strikes, workload.as_table())
-    verdict = conclude(Evidence("h", Path("h"), plan, Facts(faults=acted), incomplete=()), CLEAN)
+    verdict = decide(Evidence("h", Path("h"), plan, Facts(faults=acted), incomplete=()), CLEAN)
     assert [reason.subject for reason in verdict.unknown_because] == ["pause-worker@after-send"]

@@ -1,0 +1,80 @@
+"""The table of reasons: complete, used, and the source of docs/reasons.md."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.reasons import CODES, Consequence, Reason, ReasonCode, page
+
+HOUSE = Path(__file__).parents[3]
+PRODUCT = ("fencepost", "harness", "workloads", "pipelines", "nemeses", "checkers", "reports")
+
+
+def product() -> Iterator[ast.AST]:
+    for room in PRODUCT:
+        for path in (HOUSE / room).rglob("*.py"):
+            yield from ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def test_every_code_is_used_in_the_product() -> None:
+    used = {
+        node.attr
+        for node in product()
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "ReasonCode"
+    }
+    assert used == {code.name for code in ReasonCode}
+
+
+def test_no_code_is_written_as_a_text() -> None:
+    called = [
+        node
+        for node in product()
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", getattr(node.func, "attr", "")) in ("Reason", "problem")
+    ]
+    assert len(called) >= len(ReasonCode) / 2
+    assert not [node.lineno for node in called if node.args and isinstance(node.args[0], ast.Constant)]
+
+
+def test_a_reason_needs_a_code_of_the_table() -> None:
+    with pytest.raises(ValueError, match="no reason code 'cheese'"):
+        Reason("cheese", "it is out of cheese")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="no reason code 'cheese'"):
+        Reason.from_json({"code": "cheese", "text": "it is out of cheese"})
+
+
+def test_a_reason_has_the_remedy_of_its_code_or_one_of_its_own() -> None:
+    usual = Reason(ReasonCode.NOT_DRAINED, "it did not finish")
+    assert usual.remedy == ReasonCode.NOT_DRAINED.remedy
+    own = Reason(ReasonCode.NOT_DRAINED, "it did not finish", "s", "wait")
+    assert own.as_json() == {
+        "code": "not-drained",
+        "subject": "s",
+        "text": "it did not finish",
+        "remedy": "wait",
+    }
+    assert Reason.from_json(own.as_json()) == own and Reason.from_json(usual.as_json()) == usual
+
+
+@pytest.mark.parametrize("code", ReasonCode)
+def test_every_code_is_explained(code: ReasonCode) -> None:
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", code) and code.name == code.upper().replace("-", "_")
+    assert CODES[code.value] is code and code.consequences
+    assert code.meaning.endswith(".") and code.when.endswith(".")
+    assert not code.remedy.endswith(".") and bool(code.remedy) is code.applicable
+
+
+def test_only_checks_that_do_not_apply_need_nothing() -> None:
+    kinds = {code.consequences for code in ReasonCode if not code.applicable}
+    assert kinds == {(Consequence.NOT_APPLICABLE,)}
+
+
+def test_the_page_is_made_from_the_table() -> None:
+    text = (HOUSE / "docs" / "reasons.md").read_text(encoding="utf-8")
+    assert text == page(), "run `make docs`"
+    assert all(f"\n### `{code}`\n" in text for code in ReasonCode)
