@@ -10,8 +10,9 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Unpack
 
+from fencepost.api_types import CheckOptions, FaultDocument, RunOptions, VerdictDocument
 from fencepost.your_pipeline import Pipeline
 
 COMMAND = (sys.executable, "-P", "-m", "fencepost")
@@ -41,8 +42,29 @@ class Result:
 
     valid: bool | None  # None: unknown
     exit_status: int  # of this history: 0 valid, 1 invalid, 2 cannot be read, 3 unknown
-    verdict: Mapping[str, Any]
+    verdict: VerdictDocument
     folder: Path
+
+    @property
+    def anomalies(self) -> frozenset[str]:
+        """The names of the anomalies that make the history invalid: those that were found and are not allowed."""
+        found = self.verdict.get("anomalies", {})
+        return frozenset(name for name, body in found.items() if not body["allowed"])
+
+    @property
+    def allowed_anomalies(self) -> frozenset[str]:
+        """The names of the anomalies that were found and decide nothing: the allowed ones, and warnings."""
+        return frozenset(self.verdict.get("anomalies", {})) - self.anomalies
+
+    @property
+    def faults(self) -> Sequence[FaultDocument]:
+        """What each fault did, in the order in which they began; empty of an external history."""
+        return self.verdict.get("faults", ())
+
+    @property
+    def reasons(self) -> frozenset[str]:
+        """The codes of the reasons for which the history cannot be valid: `fencepost explain CODE` explains one."""
+        return frozenset(reason["code"] for reason in self.verdict.get("unknown_because", ()))
 
     @property
     def report(self) -> Path | None:
@@ -89,14 +111,24 @@ class Result:
         return {True: "valid", False: "invalid", None: "unknown"}[self.valid]
 
 
-def run(*, timeout_s: float | None = None, **options: Any) -> Result:
-    """Break a cluster under a pipeline, and judge it.
+class RunFunction(Protocol):
+    """The type of `fencepost.run`, and of the fixture `fencepost` in pytest."""
 
-    `options` are those of `fencepost run`, with underscores: `workload="shop"`,
-    `nemesis=["kill-broker"]`, `time_limit=30`, `seed=7`; `broker={"log.segment.bytes": "1048576"}`.
-    None is the default; `pipeline`: the path of a pipeline.toml, or a `fencepost.Pipeline`. Blocks until the
-    verdict is there; what the command says goes to standard error. Raises `FencepostFailed` if there is no
-    verdict, `subprocess.TimeoutExpired` after `timeout_s`.
+    def __call__(self, *, timeout_s: float | None = None, **options: Unpack[RunOptions]) -> Result:
+        """Break a cluster under a pipeline, and check what happened."""
+        ...
+
+
+def run(*, timeout_s: float | None = None, **options: Unpack[RunOptions]) -> Result:
+    """Break a cluster under a pipeline, and check what happened.
+
+        result = fencepost.run(workload="shop", nemesis=["kill-broker"], time_limit=30, seed=7)
+        assert "lost-input" not in result.anomalies
+
+    `options` are those of `fencepost run`, with underscores, and those of `--set`. `broker` holds settings of the
+    brokers: `broker={"log.segment.bytes": "1048576"}`. `pipeline` is the path of a pipeline.toml, or a
+    `fencepost.Pipeline`. None is the default. The call blocks until the verdict is there. Messages of the command go to
+    standard error. Raises `FencepostFailed` if there is no verdict, `subprocess.TimeoutExpired` after `timeout_s`.
     """
     __tracebackhide__ = True
     pipeline = options.get("pipeline")
@@ -110,11 +142,11 @@ def check(
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     *,
     timeout_s: float | None = None,
-    **options: Any,
+    **options: Unpack[CheckOptions],
 ) -> list[Result]:
-    """Judge stored runs again, and external histories, each in its own `Result`, in the order given.
+    """Check stored runs again, and external histories, each in its own `Result`, in the order given.
 
-    `options` are `master`, `spark_conf`, `blind` (judge stored runs without the journals of their workers) and
+    `options` are `master`, `spark_conf`, `blind` (check stored runs without the journals of their workers) and
     `allow`, names of anomalies that do not make a history invalid.
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
@@ -211,7 +243,7 @@ def _give_up(process: subprocess.Popen[str]) -> None:
         process.terminate()
 
 
-def _result(verdict: Mapping[str, Any], exit_status: int) -> Result:
+def _result(verdict: VerdictDocument, exit_status: int) -> Result:
     valid = verdict["valid"] if isinstance(verdict["valid"], bool) else None
     if exit_status in (0, 1, 2, 3):  # of several histories each has its own
         exit_status = 2 if "error" in verdict else {True: 0, False: 1, None: 3}[valid]

@@ -10,7 +10,7 @@ What the options of pytest mean: docs/pytest.md. This loads no other room of the
 import os
 import secrets
 import shlex
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.api import OTHER_COMMAND, FencepostFailed, Result, run
+from fencepost.api import OTHER_COMMAND, FencepostFailed, Result, RunFunction, run
 from fencepost.judges.door import Door, judge_behind
 from fencepost.judges.lifetime import shared_judge
 from fencepost.sessions.door import ClusterDoor, cluster_behind
@@ -163,9 +163,7 @@ def fencepost_cluster(
 
 
 @pytest.fixture
-def fencepost(
-    request: pytest.FixtureRequest, fencepost_judge: None, fencepost_night: int
-) -> Callable[..., Result]:
+def fencepost(request: pytest.FixtureRequest, fencepost_judge: None, fencepost_night: int) -> RunFunction:
     """`fencepost.run`, with the options of the test's marker, and a store for this test; on `fencepost_cluster`, where
     the test uses that and names no other cluster.
     """

@@ -87,7 +87,7 @@ FLOORS = {
         "examine templates",
     ),
     "fencepost": (
-        "aims clusters evidence lifeline live preparing process shapes spark stores your_pipeline",
+        "aims api_types clusters evidence lifeline live preparing process shapes spark stores your_pipeline",
         "api",
         "programs unchanged",
         "progress registry verdict_rules",
