@@ -15,7 +15,6 @@ from fencepost.clusters import CLUSTERS, ClusterParts, kafka_of, sized
 from fencepost.judges.for_a_run import Judge, JudgedLater, is_large, judge_for
 from fencepost.planning import draw, facts_of, plan_run, plan_test, require_ready, tag_for, witness_of
 from fencepost.preparing import end_what_is_left, planned_mb, prepare_cluster
-from fencepost.unchanged import watched
 from harness.cluster import ClusterSpec
 from harness.errors import FencepostError
 from harness.facts import Facts
@@ -46,6 +45,8 @@ from harness.stores.interface import Service, StoreParts
 from harness.stores.registry import STORES
 from harness.verdict import Verdict
 from harness.witness import FETCHED
+from pipelines.pipeline import UserPipeline
+from workloads.model.workload import Workload
 
 if TYPE_CHECKING:
     from fencepost.planning import Planned
@@ -155,7 +156,7 @@ def perform_run(
     folder = store.create(root, options.name or workload.name, started)
     require(memory_mb(options.brokers), DISK_MB + planned_mb(options), folder)
     end_what_is_left(cache, progress.say)
-    unchanged = watched(workload)
+    digest = digest_of(workload)
     tag = tag_for(options)
     test = plan_test(options, workload, drawn, folder, prepared, tag)
     clock = Clock(time.monotonic_ns(), time.time() * 1000)
@@ -187,7 +188,7 @@ def perform_run(
             running = Running(cluster, supervisor, interrupt, ends, services, backlog)
             ahead = Ahead(lambda: judge.begin(prepared), judge.by_s(prepared), _early(options, tables))
             quiet = perform(test, running, run_log, ahead)
-            unchanged(run_log)
+            note_edit(workload, digest, run_log)
         except FencepostError as error:
             run_log.problem(ReasonCode.RUN_FAILED, f"the run failed: {redact_text(str(error))}")
             facts().save(folder / "facts.json")
@@ -239,6 +240,19 @@ def _prepare(options: Options, workload: "Planned", cache: Path, say: Callable[[
     )
     prepare_archive(ready.java, say)
     return ready
+
+
+def digest_of(pipeline: Workload | UserPipeline) -> str | None:
+    """A digest of the files that describe a user's pipeline; None for a workload."""
+    return pipeline.digest() if isinstance(pipeline, UserPipeline) else None
+
+
+def note_edit(pipeline: Workload | UserPipeline, digest: str | None, run_log: RunLog) -> None:
+    """Note a problem if the description of a pipeline was edited during the run: its final readers read it again."""
+    if isinstance(pipeline, UserPipeline) and pipeline.digest() != digest:
+        file = str(pipeline.described.file)
+        words = f"{file}, or a file that its functions stand in, was changed while the run went on"
+        run_log.problem(ReasonCode.DESCRIPTION_CHANGED, words, file)
 
 
 def _leave(folder: Path, verdict: Verdict, run_log: RunLog) -> None:

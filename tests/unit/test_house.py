@@ -89,7 +89,7 @@ FLOORS = {
     "fencepost": (
         "aims api_types clusters evidence lifeline live preparing process shapes spark stores your_pipeline",
         "api",
-        "programs unchanged",
+        "programs",
         "progress registry verdict_rules",
         "histories",
         "judging planning",

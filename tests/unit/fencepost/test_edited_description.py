@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from fencepost.unchanged import watched
+from fencepost.running import digest_of, note_edit
 from harness.runner.processes import Clock
 from harness.runner.run_log import RunLog
 from pipelines.pipeline import UserPipeline
@@ -18,16 +18,17 @@ def log() -> RunLog:
 
 def test_a_function_that_was_changed_is_told(tmp_path: Path) -> None:
     pipeline, run_log = UserPipeline(described(tmp_path, EXPECTING, FUNCTIONS)), log()
-    unchanged = watched(pipeline)
-    unchanged(run_log)
+    digest = digest_of(pipeline)
+    note_edit(pipeline, digest, run_log)
     assert run_log.evidence_problems == []
     (tmp_path / "expect.py").write_text(FUNCTIONS + "# another\n")
-    unchanged(run_log)
+    note_edit(pipeline, digest, run_log)
     (problem,) = run_log.evidence_problems
     assert problem.code == "description-changed" and "was changed while the run went on" in problem.text
 
 
 def test_a_workload_of_ours_has_no_file_to_be_changed() -> None:
     run_log = log()
-    watched(WORKLOADS["shop"])(run_log)
+    shop = WORKLOADS["shop"]
+    note_edit(shop, digest_of(shop), run_log)
     assert run_log.evidence_problems == []
