@@ -32,7 +32,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("house")
     for room in ROOMS:
         shutil.copytree(HOUSE / room, place / room, ignore=shutil.ignore_patterns("__pycache__"))
-    (fault,) = blocks("add-a-fault.md")
+    fault, _ = blocks("add-a-fault.md")
     (place / "nemeses" / "pause_first.py").write_text(fault)
     add("from nemeses import pause_first\n", "\n_FILES = (\n", place / "nemeses" / "registry.py")
     add("    pause_first,\n", ")\n\nNEMESES", place / "nemeses" / "registry.py")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.cluster import Cluster
-from harness.cluster.fake import FakeCluster
 from harness.errors import StartFailed
 from harness.history import Role, Step
 from harness.pipeline import PipelineFacts, Place, StageFacts, TopicFacts
@@ -19,6 +18,7 @@ from harness.runner.faults import FaultContext
 from harness.runner.processes import Clock, Processes
 from harness.runner.progress import Tick
 from harness.runner.run_log import RunLog
+from harness.testing.fake_cluster import FakeCluster
 
 # What each kind of process does after it has said that it is ready. `report` and `commands` are its control line.
 SCRIPT = """

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.cluster import TransactionView
-from harness.cluster.fake import FakeCluster
 from harness.pipeline import CONSUMER_OFFSETS
 from harness.programs import Manners
 from harness.runner.faults import (
@@ -14,6 +13,7 @@ from harness.runner.faults import (
     Target,
 )
 from harness.runner.member import Member
+from harness.testing.fake_cluster import FakeCluster
 from nemeses.registry import NEMESES
 from tests.support.fake_run import USERS, FakeRun, Plain, fake_run
 

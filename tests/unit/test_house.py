@@ -61,6 +61,7 @@ FLOORS = {
         "network stores",
         "cluster",
         "runner",
+        "testing",
     ),
     "checkers": (
         "spark findings needs",

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.fake import FakeCluster
 from harness.history import Step
 from harness.network import LinkEffect
 from harness.network.links import client_link
 from harness.processes.control_line import Claims
 from harness.runner.faults import Effect, Injection, Target
 from harness.runner.member import Member
+from harness.testing.fake_cluster import FakeCluster
 from nemeses import cut_txn_coordinator
 from nemeses.registry import NEMESES
 from tests.support.fake_run import FakeRun, fake_run

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.fake import FakeCluster
 from harness.errors import FaultFailed, WaitTimeout
 from harness.history import Step
 from harness.network import Carried, LinkEffect
-from harness.network.fake import FakeMeter, FakeNetwork
 from harness.network.links import client_link
 from harness.pipeline import TopicFacts
 from harness.record.events import Begun
 from harness.record.journal import Journal
 from harness.runner.carry_out import CarryingOut, Injected
 from harness.runner.faults import Injection, Target
+from harness.testing.fake_cluster import FakeCluster
+from harness.testing.fake_network import FakeMeter, FakeNetwork
 from harness.waiting import wait_for
 from harness.witness.request_log import Heard
 from nemeses import brokers, cuts, failover, instances, kill_worker, pause_instance, pause_worker, targets

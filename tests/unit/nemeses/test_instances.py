@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from harness.cluster import TransactionView
-from harness.cluster.fake import FakeCluster
 from harness.programs import Manners
 from harness.runner.faults import (
     Injection,
     Target,
 )
 from harness.runner.member import Member
+from harness.testing.fake_cluster import FakeCluster
 from harness.witness.request_log import Heard
 from nemeses import instances
 from nemeses.in_transaction import GOAL as STATE

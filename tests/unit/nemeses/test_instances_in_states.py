@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from harness.cluster import TransactionView
-from harness.cluster.fake import FakeCluster
 from harness.errors import FaultFailed, WaitTimeout
 from harness.network import LinkEffect
 from harness.network.links import peer_link
+from harness.testing.fake_cluster import FakeCluster
 from harness.witness.request_log import Heard
 from nemeses import stopped
 from nemeses.in_transaction import GOAL as STATE

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.fake import FakeCluster
 from harness.errors import WaitTimeout
 from harness.network.links import client_link
 from harness.processes.child import Child
@@ -14,6 +13,7 @@ from harness.runner.faults import (
     Injection,
     Target,
 )
+from harness.testing.fake_cluster import FakeCluster
 from harness.witness.request_log import Heard
 from nemeses import pause_instance
 from nemeses.pause_worker import GOAL as ZOMBIE

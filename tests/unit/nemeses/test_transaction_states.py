@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from harness.cluster import TransactionView
-from harness.cluster.fake import FakeCluster
 from harness.network import LinkEffect
 from harness.network.links import peer_link
 from harness.pipeline import StageFacts
 from harness.runner.faults import Effect, Injection, Target
+from harness.testing.fake_cluster import FakeCluster
 from nemeses import around_markers, failover, in_transaction, transaction_states
 from nemeses.registry import NEMESES
 from tests.support.fake_run import IDLE, PIPELINE, FakeRun, Script, fake_run

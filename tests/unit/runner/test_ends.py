@@ -2,11 +2,11 @@
 
 import pytest
 
-from harness.cluster.fake import FakeCluster
 from harness.errors import WaitTimeout
 from harness.pipeline import Place, StageFacts
 from harness.runner import ends as ends_module
 from harness.runner.ends import OffsetEnds
+from harness.testing.fake_cluster import FakeCluster
 
 ALONE = StageFacts("s", ("in",), None, writes=("out",), journaled=False, idle_s=4.0)
 GROUPED = StageFacts("s", ("in",), "g", writes=("out",), journaled=False)

@@ -11,10 +11,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from harness.cluster.fake import FakeCluster
 from harness.errors import EnvironmentFailure, FaultFailed, UsageError
 from harness.history import Role
-from harness.network.fake import FakeNetwork
 from harness.processes.spawn import Supervisor
 from harness.runner.faults import FaultContext, Injection, Target
 from harness.runner.interrupt import Interrupt
@@ -24,6 +22,8 @@ from harness.runner.run import Ahead, Running, perform
 from harness.runner.run import Test as Planned
 from harness.runner.run_log import RunLog
 from harness.settings.options import Options
+from harness.testing.fake_cluster import FakeCluster
+from harness.testing.fake_network import FakeNetwork
 from nemeses.registry import NEMESES
 from tests.support.fake_run import DIES, DIES_LATER, PIPELINE, WORKS, FakeEnds, Script, Silent
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.fake import FakeCluster
 from harness.history import Role
-from harness.network.fake import FakeNetwork
 from harness.runner.quiescence import Patience, Quiet, quiesce
+from harness.testing.fake_cluster import FakeCluster
+from harness.testing.fake_network import FakeNetwork
 from tests.support.fake_run import (
     DIES,
     DIES_LATER,

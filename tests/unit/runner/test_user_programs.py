@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from harness.cluster.fake import FakeCluster
 from harness.errors import PipelineFailed, StartFailed, WaitTimeout
 from harness.processes.spawn import Supervisor
 from harness.programs import Manners
@@ -23,6 +22,7 @@ from harness.runner.run import Ahead, Running, perform
 from harness.runner.run import Test as Planned
 from harness.runner.run_log import RunLog
 from harness.settings.options import Options
+from harness.testing.fake_cluster import FakeCluster
 from harness.waiting import wait_for
 from tests.support.fake_run import USERS, FakeEnds, FakeRun, Plain, Silent, fake_run
 

@@ -1,7 +1,7 @@
-"""A cluster without Kafka, for unit tests and for whoever writes a fault.
+"""`FakeCluster`: a `Cluster` in memory, for tests of faults.
 
-Leaders move when a broker goes, and come back in sync when it returns, at once and in memory. What a real cluster
-does wrong can be asked for: leaders that stay, heals that fail, brokers that do not come back.
+When a broker stops, its roles pass to another broker at once. When it returns, it is in sync at once. The fields of
+`FakeCluster` ask for what a real cluster does wrong: leaders that do not move, brokers that do not come back.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -9,12 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
+from typing import Any, cast
 
 from harness.cluster import Ability, PartitionView, TransactionView
 from harness.errors import FaultFailed, WaitTimeout
-from harness.network.fake import FakeNetwork
 from harness.network.links import between, client_link
 from harness.pipeline import Place, TopicFacts
+from harness.runner.faults import FaultContext
+from harness.runner.processes import Processes
+from harness.testing.fake_network import FakeNetwork
 from harness.witness.request_log import Heard, Spoken
 
 
@@ -34,31 +37,31 @@ class FakeBroker:
         return self.state == "up"
 
     def log_bytes(self, place: Place) -> int:
-        """The leader's is longer, unless the cluster is idle."""
+        """Return 150 for the leader of a busy cluster, else 100."""
         return 100 + 50 * (self.cluster.busy and self.cluster.leader_of(f"{place[0]}/{place[1]}") == self.id)
 
     def kill(self) -> str:
-        """It is gone, and its roles pass to others."""
+        """Stop it; its roles pass to other brokers."""
         self._leave("dead")
         return f"process {self.pid} ended by SIGKILL"
 
     def stop(self) -> str:
-        """As `kill`, in order."""
+        """Stop it as `kill` does; the words differ."""
         self._leave("dead")
         return f"process {self.pid} ended with status 0"
 
     def pause(self) -> str:
-        """It stands still, and its roles pass to others."""
+        """Pause it; its roles pass to other brokers."""
         self._leave("paused")
         return f"process {self.pid} stopped by SIGSTOP"
 
     def resume(self) -> str:
-        """It goes on; raises `FaultFailed` where healing is to fail."""
+        """Let it run again. Raises `FaultFailed` if the cluster has `heal_fails`."""
         self._return()
         return f"process {self.pid} continued by SIGCONT"
 
     def start(self) -> None:
-        """It is up again; raises `FaultFailed` where healing is to fail."""
+        """Start it again. Raises `FaultFailed` if the cluster has `heal_fails`."""
         self._return()
 
     def _leave(self, state: str) -> None:
@@ -82,28 +85,28 @@ class FakeCluster:
     """A `Cluster` in memory."""
 
     size: int = 3
-    moves: bool = True  # roles pass to another broker when theirs goes
-    heal_fails: bool = False
-    stays_out_of_sync: bool = False
-    busy: bool = True  # leaders take records that followers do not have
+    moves: bool = True  # the roles of a broker that stops pass to another
+    heal_fails: bool = False  # a broker that stopped does not start again
+    stays_out_of_sync: bool = False  # `await_in_sync` raises `WaitTimeout`
+    busy: bool = True  # the log of a leader is longer than those of its followers
     can: frozenset[Ability] = frozenset(Ability)
     network: FakeNetwork = field(default_factory=FakeNetwork)
     bootstrap: str = "nowhere:9092"
     created: list[TopicFacts] = field(default_factory=list)
     transactions: dict[str, list[TransactionView]] = field(
         default_factory=dict
-    )  # by id, what is said of it at each look, the last of them for ever
-    offsets: dict[str, dict[Place, int]] = field(default_factory=dict)  # committed, by group
-    soon: dict[str, dict[Place, int]] = field(default_factory=dict)  # the same, after the next question
+    )  # by transactional id: one answer for each call of `transaction`; the last one repeats
+    offsets: dict[str, dict[Place, int]] = field(default_factory=dict)  # by group: its committed offsets
+    soon: dict[str, dict[Place, int]] = field(default_factory=dict)  # what replaces them after the next call
     groups: dict[str, list[tuple[str, ...] | None]] = field(
         default_factory=dict
-    )  # who is in it at each look, the last of them for ever
-    asked: dict[str, Heard] = field(default_factory=dict)  # by client slot, what it is heard to ask
-    records_on: bool = False  # brokers do not stop to record requests
-    recording: list[bool] = field(default_factory=list)  # each time that it was turned on or off
+    )  # by group: its members for each call of `members`; the last one repeats
+    asked: dict[str, Heard] = field(default_factory=dict)  # by client slot: what `heard` returns
+    records_on: bool = False  # `record_requests(False)` raises `WaitTimeout`
+    recording: list[bool] = field(default_factory=list)  # the argument of each call of `record_requests`
     ends: dict[Place, tuple[int, int, int]] = field(
         default_factory=dict
-    )  # start, last stable, high watermark
+    )  # log start, last stable offset, high watermark
 
     def __post_init__(self) -> None:
         self.brokers = [FakeBroker(number, self, 4700 + number) for number in range(1, self.size + 1)]
@@ -112,14 +115,14 @@ class FakeCluster:
         self.network.links = self.network.links or [*around_all(self.size), *clients]
 
     def bootstrap_for(self, slot: str) -> str:
-        """One address for all."""
+        """Return `bootstrap`."""
         return self.bootstrap
 
     def witness(self) -> None:
-        """There are no logs."""
+        """Return None: there are no logs."""
 
     def create_topics(self, topics: Sequence[TopicFacts], timeout_s: float) -> None:
-        """Note them."""
+        """Add them to `created`."""
         self.created += topics
 
     def describe(self, topic: str) -> Mapping[int, PartitionView]:
@@ -134,92 +137,108 @@ class FakeCluster:
         }
 
     def leader_of(self, role: str) -> int:
-        """Who fills a role."""
+        """Return the broker with a role: `controller`, `out/0`, `txn shop-1`, `group shop`."""
         return self._leader.setdefault(role, 1)
 
     def move_from(self, broker: int) -> None:
-        """Give every role of a broker to the next one that is up; -1 if there is none."""
+        """Give every role of a broker to the first one that is up; -1 if there is none."""
         up = [one.id for one in self.brokers if one.running]
         for role, leader in self._leader.items():
             if leader == broker:
                 self._leader[role] = up[0] if up else -1
 
     def controller(self) -> int:
-        """Who leads the quorum."""
+        """Return the broker with the role `controller`."""
         return self.leader_of("controller")
 
     def txn_coordinator(self, transactional_id: str) -> int:
-        """Who coordinates an id."""
+        """Return the broker with the role `txn ID`."""
         return self.leader_of(f"txn {transactional_id}")
 
     def transaction(self, transactional_id: str) -> TransactionView | None:
-        """As it was set."""
+        """Return the next of `transactions`."""
         told = self.transactions.get(transactional_id, [])
         return told.pop(0) if len(told) > 1 else next(iter(told), None)
 
     def group_coordinator(self, group: str) -> int:
-        """Who coordinates a group."""
+        """Return the broker with the role `group NAME`."""
         return self.leader_of(f"group {group}")
 
     def offsets_place(self, group: str) -> Place:
-        """Where a group's offsets stand."""
+        """Return partition 0."""
         return "__consumer_offsets", 0
 
     def out_of_sync(self, topics: Collection[str] | None = None) -> list[str]:
-        """What is not up."""
+        """Name the brokers that are not up."""
         down = [f"broker {broker.id} is not running" for broker in self.brokers if not broker.running]
         return down + (["x/0 lacks broker 1"] if self.stays_out_of_sync else [])
 
     def await_in_sync(self, timeout_s: float, topics: Collection[str] | None = None) -> None:
-        """At once, or never."""
+        """Return at once, or raise `WaitTimeout` at once."""
         if missing := self.out_of_sync(topics):
             raise WaitTimeout("every ISR to be full", timeout_s, "; ".join(missing))
 
     def last_stable(self, topics: Sequence[str]) -> Mapping[Place, tuple[int, int, int]]:
-        """As it was set."""
+        """Return what `ends` says."""
         return {place: ends for place, ends in self.ends.items() if place[0] in topics}
 
     def compacted(self, topics: Sequence[str]) -> Mapping[str, bool]:
-        """None is."""
+        """Return false for each topic."""
         return dict.fromkeys(topics, False)
 
     def committed(self, group: str) -> Mapping[Place, int]:
-        """As it was set."""
+        """Return what `offsets` says, and put `soon` in its place."""
         told = self.offsets.get(group, {})
         self.offsets[group] = self.soon.pop(group, told)
         return told
 
     def topics(self) -> tuple[str, ...]:
-        """None that nobody knows."""
+        """Return no topic."""
         return ()
 
     def members(self, group: str) -> tuple[str, ...] | None:
-        """As it was set; nobody, where nothing was."""
+        """Return the next of `groups`; nobody if the test has set nothing."""
         told = self.groups.get(group, [()])
         return told.pop(0) if len(told) > 1 else told[0]
 
     def finalized(self) -> Mapping[str, int]:
-        """That of a new cluster."""
+        """Return the features of a new cluster."""
         return {"metadata.version": 1, "transaction.version": 2}
 
     def heard(self, slot: str) -> Heard:
-        """As it was set, while it records."""
+        """Return what `asked` says while requests are recorded."""
         return self.asked.get(slot, Heard()) if self.recording[-1:] == [True] else Heard()
 
     def record_requests(self, on: bool, whose: str = "the run's") -> None:
-        """Note it, or refuse to stop."""
+        """Add the argument to `recording`."""
         self.recording.append(on)
         if not on and self.records_on:
             raise WaitTimeout("a broker to write no more", 0.0, "")
 
     @contextmanager
     def isolate(self, broker: int, how: Ability) -> Iterator[Callable[[], str]]:
-        """As a pause; the network's `proof` is its proof too."""
+        """Pause the broker for the length of a `with`. The proof is that of the network."""
         one = self.brokers[broker - 1]
         one.pause()
         yield lambda: self.network.proof
         one.resume()
 
     def spoken(self, slots: Sequence[str]) -> Spoken:
-        """One request, once that was recorded."""
+        """Return one request if requests were recorded."""
         return Spoken({"EndTxn": [1]}, ["fake 1"]) if True in self.recording else Spoken()
+
+
+class NoProcesses:
+    """Stands in for `Processes` where a fault looks at no worker."""
+
+    def workers(self, stage: str | None = None) -> list[Any]:
+        """Return no worker."""
+        return []
+
+
+def fault_context(cluster: FakeCluster, **parts: Any) -> FaultContext:
+    """Return what a fault is given: this cluster, and no worker unless `parts` has `processes`.
+
+    `parts` are fields of `FaultContext`.
+    """
+    return FaultContext(cluster, **{"processes": cast(Processes, NoProcesses()), **parts})

@@ -1,4 +1,4 @@
-"""A network without a network, for unit tests and for whoever writes a fault."""
+"""`FakeNetwork`: a `Network` in memory, for tests of faults."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,30 +10,30 @@ from harness.network import Carried, LinkEffect
 
 @dataclass
 class FakeImposed:
-    """An effect on some links; `proof` is what it says of itself."""
+    """An effect on some links. `evidence` returns `proof`."""
 
     links: Sequence[str]
     proof: str
 
     def evidence(self) -> str:
-        """Empty, where the effect is to be one that does nothing."""
+        """Return the proof; empty if the test asks for an effect that cannot be shown to act."""
         return self.proof
 
     @property
     def lacks(self) -> str:
-        """As a real network says it."""
+        """Say it as a real network does."""
         return "" if self.proof else f"nothing was sent into {', '.join(self.links)} while it was cut"
 
 
 @dataclass
 class FakeMeter:
-    """A `Meter` of a `FakeNetwork`: some bytes on each link that is in use, at every look."""
+    """Counts 100 bytes of requests and 50 of answers on each link that is in use."""
 
     network: "FakeNetwork"
     links: Sequence[str]
 
     def carried(self) -> Mapping[str, Carried] | None:
-        """None, where the network is one whose bytes cannot be counted."""
+        """Return the same bytes at each call; None if the network is not `measured`."""
         if not self.network.measured:
             return None
         used = self.network.connections(self.links)
@@ -42,28 +42,28 @@ class FakeMeter:
 
 @dataclass
 class FakeNetwork:
-    """A `Network` that notes what is imposed. Set `proof` to "" for an effect that cannot be shown to act."""
+    """A `Network` that remembers what was imposed. Set `proof` to "" for an effect that cannot be shown to act."""
 
     links: Sequence[str] = ()
     proof: str = "nothing passes"
     heal_fails: bool = False
     alive: bool = True
-    idle: Collection[str] = ()  # links on which no connection stands
+    idle: Collection[str] = ()  # links without a connection
     measured: bool = True  # the bytes on links can be counted
-    on: list[str] = field(default_factory=list)  # the links that are struck now
+    on: list[str] = field(default_factory=list)  # the links that have an effect on them now
     imposed: list[tuple[str, LinkEffect]] = field(default_factory=list)  # all that ever were
 
     def connections(self, links: Iterable[str]) -> Mapping[str, int]:
-        """One on each link, but for those that are idle."""
+        """Return one connection for each link, and none for those that are idle."""
         return {link: int(link not in self.idle) for link in links}
 
     def meter(self, links: Iterable[str]) -> FakeMeter:
-        """Count from now."""
+        """Return a meter of these links."""
         return FakeMeter(self, tuple(links))
 
     @contextmanager
     def impose(self, links: Sequence[str], effect: LinkEffect) -> Iterator[FakeImposed]:
-        """Note it; raises `FaultFailed` at the end if healing is to fail."""
+        """Remember it. Raises `FaultFailed` at the end if `heal_fails`."""
         self.on += links
         self.imposed += [(link, effect) for link in links]
         yield FakeImposed(links, self.proof)
@@ -72,7 +72,7 @@ class FakeNetwork:
         self.on = [link for link in self.on if link not in links]
 
     def heal(self) -> None:
-        """Nothing is struck any more."""
+        """Remove every effect. Raises `FaultFailed` if `heal_fails`."""
         if self.heal_fails:
             raise FaultFailed("the links could not be healed")
         self.on = []

@@ -1,0 +1,33 @@
+"""A cluster and a network in memory, for tests of faults: no Kafka runs, and a test takes milliseconds.
+
+`fake_cluster.FakeCluster` implements `harness.cluster.Cluster`, and its field `network` is a
+`fake_network.FakeNetwork`, which implements `harness.network.Network`. `fake_cluster.fault_context` makes of a cluster
+what a fault is given. A whole test, of the fault that docs/add-a-fault.md adds:
+
+    import pytest
+
+    from harness.errors import FaultFailed
+    from harness.runner.faults import Injection, Target
+    from harness.testing.fake_cluster import FakeCluster, fault_context
+    from nemeses.pause_first import NEMESIS
+
+    PLANNED = Injection("pause-first", Target("broker", "1"), start_s=0.0, hold_s=9.0)
+
+
+    def test_it_pauses_the_first_broker_and_resumes_it() -> None:
+        cluster = FakeCluster()
+        with NEMESIS.strike(fault_context(cluster), PLANNED) as effect:
+            assert [broker.running for broker in cluster.brokers] == [False, True, True]
+        assert effect.acted and effect.target == "broker 1"
+        assert all(broker.running for broker in cluster.brokers)
+
+
+    def test_a_broker_that_does_not_come_back_fails_the_run() -> None:
+        cluster = FakeCluster(heal_fails=True)
+        with pytest.raises(FaultFailed), NEMESIS.strike(fault_context(cluster), PLANNED):
+            pass
+
+A fault that has nothing to show must not count: `FakeCluster(moves=False)` keeps the roles of a broker where they are,
+and `FakeCluster(network=FakeNetwork(proof=""))` has cuts that cannot be proved. A fault that strikes workers needs
+real processes as well: tests/unit/nemeses/test_faults.py has them.
+"""
