@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cluster import OF_CONTAINERS, Ability, Cluster, ClusterSpec
+from harness.cluster import EVERYTHING, OF_PROCESSES, Cluster, ClusterSpec, Need
+from harness.network.toxics import EFFECTS
 from harness.settings.clusters import LINKS
 from harness.settings.options import Options
 
@@ -33,12 +34,12 @@ class ClusterKind:
 
     name: str
     summary: str
-    can: frozenset[Ability]
+    can: frozenset[Need]
     one_clock: bool  # brokers and clients run on one machine
     open: Callable[[ClusterParts], AbstractContextManager[Cluster]]
     shared: bool = False  # with others: what a run makes there bears a tag
     brokers: Callable[[Options], int] | None = None  # asks how many it has; None: as many as the options say
-    permitted: Mapping[str, frozenset[Ability]] = field(
+    permitted: Mapping[str, frozenset[Need]] = field(
         default_factory=dict
     )  # what each of `permits` adds to `can`
 
@@ -74,14 +75,14 @@ _ALL = (
     ClusterKind(
         name="local",
         summary="Kafka nodes as processes of this machine, three or --brokers, no root and no Docker",
-        can=frozenset(Ability) - OF_CONTAINERS,
+        can=OF_PROCESSES,
         one_clock=True,
         open=_local,
     ),
     ClusterKind(
         name="docker",
         summary="Kafka nodes as containers of this machine's Docker: --set image=auto|bundled|NAME",
-        can=frozenset(Ability),
+        can=EVERYTHING,
         one_clock=sys.platform == "linux",  # elsewhere Docker runs in a virtual machine
         open=_docker,
     ),
@@ -93,12 +94,12 @@ _ALL = (
         open=_external,
         shared=True,
         brokers=_look,
-        permitted={LINKS: frozenset({Ability.LINKS})},
+        permitted={LINKS: EFFECTS},
     ),
 )
 
 
-def can(options: Options) -> frozenset[Ability]:
+def can(options: Options) -> frozenset[Need]:
     """What can be done to the cluster of these options, as far as the user permits it."""
     kind = CLUSTERS[options.cluster]
     return kind.can.union(*(kind.permitted.get(one, frozenset()) for one in options.permits or ()))

@@ -7,10 +7,9 @@ somebody answers, or asks the group where it stands; one that takes silence for 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from harness.cluster import Ability
 from harness.errors import FaultFailed, WaitTimeout
 from harness.history import Step
-from harness.network import LinkEffect
+from harness.network import Cut
 from harness.network.links import client_link
 from harness.pipeline import StageFacts
 from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
@@ -49,7 +48,7 @@ def cut_txn_coordinator(context: FaultContext, injection: Injection) -> Iterator
         effect.target = f"{who} from {effect.other}"
         effect.details["broker"] = str(broker)
         effect.strikes()
-        with context.cluster.network.impose([client_link(member.slot, broker)], LinkEffect.SILENT) as cut:
+        with context.cluster.network.impose([client_link(member.slot, broker)], Cut()) as cut:
             member.send(go=True)
             effect.proof.append(f"{member.journal} stood at {step.value}")
             if broker != foreseen:
@@ -112,7 +111,7 @@ NEMESIS = Nemesis(
     name="cut-txn-coordinator",
     summary="cut a worker that is about to commit off from the coordinator of its transactional id",
     past_tense="was cut off",
-    needs=frozenset({Ability.LINKS}),
+    needs=frozenset({Cut}),
     occupies=brokers_and_a_worker,
     hold_s=5.0,
     recovery_s=6.0,

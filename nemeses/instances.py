@@ -6,6 +6,7 @@ from random import Random
 
 from harness.cluster import Ability, TransactionView
 from harness.errors import WaitTimeout
+from harness.network import Cut
 from harness.runner.at_state import AtState
 from harness.runner.faults import (
     Drawn,
@@ -29,7 +30,7 @@ from nemeses.targets import worker_in_role
 STATES = frozenset({ONGOING, OFFSETS_ADDED, PREPARE_COMMIT})
 """Where a transaction can be caught: it is open, its offsets are in it as well, or it is decided and not all of its
 markers are written."""
-MORE_IN = {PREPARE_COMMIT: AtState(PREPARES_S, frozenset({Ability.PEER_LINKS}), least_brokers=2)}
+MORE_IN = {PREPARE_COMMIT: AtState(PREPARES_S, frozenset({Ability.PEER_LINKS, Cut}), least_brokers=2)}
 """Markers are held back on the links between brokers."""
 PREFERS_OPEN = 2 / 3
 """How often one that is not aimed waits for an open transaction. Most programs have one for a small part of the time

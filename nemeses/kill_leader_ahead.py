@@ -12,7 +12,7 @@ from random import Random
 
 from harness.cluster import Ability, Broker
 from harness.errors import FaultFailed, WaitTimeout
-from harness.network import LinkEffect
+from harness.network import Cut
 from harness.network.links import peer_link
 from harness.pipeline import Place
 from harness.runner.faults import Drawn, Effect, FaultContext, FaultTargets, Injection, Nemesis, Target
@@ -45,7 +45,7 @@ def kill_leader_ahead(context: FaultContext, injection: Injection) -> Iterator[E
     links = [peer_link(follower.id, first, "int") for follower in followers]
     effect.strikes()
     try:
-        with cluster.network.impose(links, LinkEffect.SILENT):
+        with cluster.network.impose(links, Cut()):
             try:
                 ahead = _ahead(leader, followers, (topic, int(number)))
             except WaitTimeout as error:  # nobody wrote there meanwhile
@@ -109,7 +109,7 @@ NEMESIS = Nemesis(
     name="kill-leader-ahead",
     summary="kill -9 a partition's leader while it holds records that no follower has fetched",
     past_tense="was killed ahead of its followers",
-    needs=frozenset({Ability.KILL, Ability.LINKS, Ability.SEGMENTS}),
+    needs=frozenset({Ability.KILL, Ability.PEER_LINKS, Ability.SEGMENTS, Cut}),
     occupies=all_brokers,
     hold_s=4.0,
     recovery_s=12.0,

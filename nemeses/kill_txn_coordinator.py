@@ -6,12 +6,14 @@ It can be aimed at a step of a worker's loop, and at a state of its transaction:
 from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
+from harness.network import Cut
+from harness.runner.at_state import AtState
 from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
 from harness.runner.occupied import all_brokers
 from nemeses.brokers import kill, restart, struck
 from nemeses.failover import FAILOVER_BROKERS
 from nemeses.targets import any_txn_coordinator
-from nemeses.transaction_states import AIMS, kill_in_state
+from nemeses.transaction_states import AIMS, HELD_BACK, kill_in_state
 
 
 def kill_txn_coordinator(context: FaultContext, injection: Injection) -> AbstractContextManager[Effect]:
@@ -32,6 +34,7 @@ NEMESIS = Nemesis(
     draw=any_txn_coordinator,
     aimable=True,
     states=frozenset(AIMS),
+    more_in=dict.fromkeys(HELD_BACK, AtState(needs=frozenset({Ability.PEER_LINKS, Cut}))),
     least_brokers=FAILOVER_BROKERS,
     strike=kill_txn_coordinator,
 )

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
-from harness.cluster import Ability
-from harness.network import LinkEffect
+from harness.network import DropResponses
 from harness.network.links import client_link
 from harness.runner.faults import Drawn, Effect, FaultContext, FaultTargets, Injection, Nemesis, Target
 from harness.runner.occupied import all_brokers
@@ -35,7 +34,7 @@ def lose_answers(context: FaultContext, injection: Injection) -> Iterator[Effect
     effect.details |= {"worker": member.journal, "broker": str(broker)}
     effect.strikes()
     links = [client_link(member.slot, broker)]
-    with context.cluster.network.impose(links, LinkEffect.ANSWERS_LOST) as cut:
+    with context.cluster.network.impose(links, DropResponses()) as cut:
         yield effect
         prove(effect, cut)
 
@@ -44,7 +43,7 @@ NEMESIS = Nemesis(
     name="lose-answers",
     summary="lose what a broker answers a worker: its requests are carried out, and it cannot know",
     past_tense="were lost",
-    needs=frozenset({Ability.LINKS}),
+    needs=frozenset({DropResponses}),
     occupies=all_brokers,
     hold_s=4.0,
     recovery_s=4.0,

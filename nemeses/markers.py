@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from harness.cluster import TransactionView
-from harness.network import LinkEffect
+from harness.network import Cut
 from harness.network.links import peer_link
 from harness.runner.faults import FaultContext
 from nemeses.in_transaction import leader_of
@@ -30,7 +30,7 @@ def held_back(context: FaultContext, coordinator: int, leaders: Collection[int])
     they have noticed (`replica.lag.time.max.ms`).
     """
     links = [peer_link(coordinator, leader, "int") for leader in sorted(leaders)]
-    with context.cluster.network.impose(links, LinkEffect.SILENT):
+    with context.cluster.network.impose(links, Cut()):
         yield
 
 

@@ -11,7 +11,7 @@ from random import Random
 
 from harness.cluster import Ability
 from harness.errors import FaultFailed
-from harness.network import LinkEffect
+from harness.network import Cut
 from harness.network.links import around, between, client_link
 from harness.runner.faults import Drawn, Effect, FaultContext, FaultTargets, Injection, Nemesis, Target
 from harness.runner.occupied import all_brokers
@@ -41,7 +41,7 @@ def partition(context: FaultContext, injection: Injection) -> Iterator[Effect]:
     links, who, other = _links(context, injection.target)
     effect = Effect(target=f"{who} from {other}", who=who, other=other)
     effect.strikes()
-    with context.cluster.network.impose(links, LinkEffect.SILENT) as cut:
+    with context.cluster.network.impose(links, Cut()) as cut:
         yield effect
         prove(effect, cut)
     context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
@@ -69,7 +69,7 @@ NEMESIS = Nemesis(
     name="partition",
     summary="cut a broker from its peers, or a client from a broker, losing what is in flight",
     past_tense="was cut off",
-    needs=frozenset({Ability.LINKS}),
+    needs=frozenset({Cut}),
     occupies=all_brokers,
     hold_s=10.0,
     recovery_s=5.0,

@@ -37,6 +37,8 @@ AIMS: Mapping[str, Aim] = {
     "prepare-commit": Aim("PrepareCommit", "commit", (Step.BEFORE_COMMIT,)),
     "prepare-abort": Aim("PrepareAbort", "abort", (Step.AFTER_SEND, Step.AFTER_OFFSETS)),
 }
+HELD_BACK = frozenset(AIMS) - {"ongoing"}
+"""The states in which markers are held back, by cuts between brokers."""
 
 
 @contextmanager

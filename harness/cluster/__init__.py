@@ -12,28 +12,48 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from harness.network import Network
+from harness.network import LinkEffect, Network
+from harness.network.toxics import EFFECTS
 from harness.pipeline import TopicFacts
 from harness.promises import SEGMENTS
+from harness.telling.words import listed
 from harness.witness import Witness
 from harness.witness.request_log import Heard, Spoken
 
 
 class Ability(StrEnum):
-    """What can be done to a cluster; a fault is drawn only where its needs are met."""
+    """What can be done to a cluster, beside the effects that its links can have.
 
-    KILL = "kill"  # end a broker at once, and start it again
-    PAUSE = "pause"  # stop a broker in its tracks, and let it go on
-    LINKS = "links"  # every link of a client can be struck alone
-    PEER_LINKS = "peer-links"  # and every one between two brokers
-    SEGMENTS = "segments"  # the segment files of every replica can be read
-    PACKETS = "drop packets"  # a broker's packets can be dropped, connection requests among them
-    DISCONNECT = "disconnect"  # a broker can be taken from the network
-    REQUESTS = "requests"  # brokers can write down what they are asked
+    The value completes "a cluster on which one can ...".
+    """
+
+    KILL = "kill brokers"  # and start them again
+    PAUSE = "pause brokers"  # and let them go on
+    PEER_LINKS = (
+        "cut brokers from each other"  # links between brokers can have effects, not those of clients alone
+    )
+    SEGMENTS = "read the segment files"  # of every replica
+    PACKETS = "drop packets"  # of a broker, connection requests among them
+    DISCONNECT = "disconnect brokers"  # from the network
+    REQUESTS = "record what brokers are asked"
 
 
-OF_CONTAINERS = frozenset({Ability.PACKETS, Ability.DISCONNECT})
+Need = Ability | type[LinkEffect]
+"""What a fault may need of a cluster: an ability, or an effect on links."""
+
+
+def in_words(needs: Collection[Need]) -> str:
+    """Name needs in words that complete "a cluster on which one can ..."."""
+    return listed(
+        sorted(one.value if isinstance(one, Ability) else one.does for one in needs), most=len(needs)
+    )
+
+
+EVERYTHING: frozenset[Need] = frozenset({*Ability, *EFFECTS})
+OF_CONTAINERS: frozenset[Need] = frozenset({Ability.PACKETS, Ability.DISCONNECT})
 """What needs a network of its own for each broker."""
+OF_PROCESSES = EVERYTHING - OF_CONTAINERS
+"""What can be done to brokers that are processes of this machine."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +151,8 @@ class Cluster(Protocol):
     """A running Kafka cluster."""
 
     @property
-    def can(self) -> frozenset[Ability]:
-        """What can be done to it."""
+    def can(self) -> frozenset[Need]:
+        """What can be done to it, and the effects that its links can have."""
         ...
 
     @property

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
-from harness.cluster import Ability, ClusterSpec
+from harness.cluster import EVERYTHING, Ability, ClusterSpec, Need
 from harness.cluster.config import Hosts, properties
 from harness.cluster.docker_broker import DATA, HOME, DockerBroker
 from harness.cluster.proxies import filled
@@ -84,9 +84,9 @@ class DockerCluster(StartedCluster[DockerBroker]):
         self._registered = False
 
     @property
-    def can(self) -> frozenset[Ability]:
-        """All of it; without iptables in the image no packets can be dropped."""
-        return frozenset(Ability) - (frozenset() if self._image.drops_packets else {Ability.PACKETS})
+    def can(self) -> frozenset[Need]:
+        """Everything; without iptables in the image no packets can be dropped."""
+        return EVERYTHING - (frozenset() if self._image.drops_packets else {Ability.PACKETS})
 
     def __enter__(self) -> "DockerCluster":
         super().__enter__()

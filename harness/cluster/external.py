@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from harness.clients.wire import Target, WireError
-from harness.cluster import Ability, Broker, ClusterSpec, PartitionView, admin, topics
+from harness.cluster import Broker, ClusterSpec, Need, PartitionView, admin, topics
 from harness.cluster.admin import NONE
 from harness.cluster.client_links import ClientLinks
 from harness.cluster.connecting import (
@@ -28,6 +28,7 @@ from harness.cluster.questions import CONSUMER_OFFSETS, TRANSACTION_STATE, Quest
 from harness.errors import EnvironmentFailure
 from harness.network import Network
 from harness.network.none import NoNetwork
+from harness.network.toxics import EFFECTS
 from harness.pipeline import Place, TopicFacts
 from harness.settings.clusters import prefix_of
 from harness.witness.fetch_witness import FetchWitness
@@ -50,7 +51,7 @@ class ExternalCluster(Questions):
         self._spec = spec
         self._links = links
         self.network: Network = NoNetwork()
-        self.can: frozenset[Ability] = frozenset({Ability.LINKS} if links else ())
+        self.can: frozenset[Need] = EFFECTS if links else frozenset()
         self._made: list[str] = []
         self._since: dict[Place, int] = {}  # where the internal topics ended before the run
         self._refused: dict[str, str] = {}

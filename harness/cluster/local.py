@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from harness.cluster import OF_CONTAINERS, Ability
+from harness.cluster import OF_PROCESSES
 from harness.cluster.config import properties
 from harness.cluster.node import LocalBroker
 from harness.cluster.proxies import ToxiproxyServer
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 class LocalCluster(StartedCluster[LocalBroker]):
     """A cluster in a folder of its own, of processes that a supervisor guards."""
 
-    can = frozenset(Ability) - OF_CONTAINERS
+    can = OF_PROCESSES
     _toxiproxy: ToxiproxyServer | None = None
 
     def spoken(self, slots: Sequence[str]) -> Spoken:

@@ -192,7 +192,7 @@ class Questions:
 
     def isolate(self, broker: int, how: Ability) -> AbstractContextManager[Callable[[], str]]:
         """Raises `FaultFailed`: brokers can be isolated where they are containers."""
-        raise FaultFailed(f"one cannot {how} broker {broker} of this cluster")
+        raise FaultFailed(f"one cannot {how} on this cluster, so broker {broker} stays on its network")
 
     def finalized(self) -> Mapping[str, int]:
         """The features that are in force, and at which level; those at level 0 are left out."""

@@ -6,15 +6,34 @@ around a broker, is worked out in `harness.network.links`; a network only impose
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from enum import StrEnum
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Protocol
 
 
-class LinkEffect(StrEnum):
-    """What happens to bytes on a link."""
+@dataclass(frozen=True)
+class LinkEffect:
+    """What happens to the bytes on a link: a frozen dataclass, whose fields are its parameters.
 
-    SILENT = "silent"  # nothing passes in either direction; what was in flight is lost, never delivered late
-    ANSWERS_LOST = "answers-lost"  # what is asked arrives and is carried out; no answer comes back
+    A new effect derives from this class, and has a line in the table of each network that can make it:
+    `harness.network.toxics.TOXICS` for toxiproxy. A fault that imposes it names its class in `Nemesis.needs`. The fault
+    is then refused before the run starts if the cluster cannot make the effect.
+    """
+
+    does: ClassVar[str] = ""  # completes "needs a cluster on which one can ..."
+
+
+@dataclass(frozen=True)
+class Cut(LinkEffect):
+    """Nothing passes in either direction. Bytes in flight are lost, never delivered late."""
+
+    does: ClassVar[str] = "cut links"
+
+
+@dataclass(frozen=True)
+class DropResponses(LinkEffect):
+    """Requests arrive and take effect. No response comes back."""
+
+    does: ClassVar[str] = "drop responses"
 
 
 class Carried(NamedTuple):
@@ -76,7 +95,10 @@ class Network(Protocol):
         ...
 
     def impose(self, links: Sequence[str], effect: LinkEffect) -> AbstractContextManager[Imposed]:
-        """Put an effect on links for the length of a `with`. Raises `FaultFailed`."""
+        """Put an effect on links for the length of a `with`.
+
+        Raises `UsageError` for a link or an effect that this network does not have, `FaultFailed` if it fails.
+        """
         ...
 
     def heal(self) -> None:

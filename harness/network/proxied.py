@@ -1,8 +1,8 @@
 """Links that are proxies of one toxiproxy server: cuts between processes, or between containers.
 
-A cut puts `timeout=0` on both streams of every proxy concerned, or on the way back alone where only answers are to
-be lost: connections stay open and silent, new ones are taken and stay silent, and at the heal all of them are
-closed; what was in flight is lost, never delivered late. (A lost SYN cannot be imitated: connecting always succeeds.)
+`harness.network.toxics` says which toxics make an effect. A cut silences both streams of a proxy, or the responses
+alone: connections stay open and silent, new ones are accepted and stay silent, and the heal closes all of them.
+Bytes in flight are lost, never delivered late. (A lost SYN cannot be imitated: connecting always succeeds.)
 """
 
 import logging
@@ -18,12 +18,12 @@ from harness.clients.wire import answers
 from harness.errors import FencepostError, UsageError
 from harness.network import Carried, LinkEffect
 from harness.network.links import proxy_name
+from harness.network.toxics import Toxic, toxics_of
 from harness.network.toxiproxy import Proxy, Toxiproxy, ToxiproxyError
 from harness.network.traffic import Ports, Received, SocketMeter
 from harness.telling.words import several
 
 PROBE_TIMEOUT_S = 0.4
-_STREAMS = {LinkEffect.SILENT: ("upstream", "downstream"), LinkEffect.ANSWERS_LOST: ("downstream",)}
 _SILENT = "a request through it stays unanswered, and a connection that bypasses it is answered"
 _log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class ProxiedNetwork:
         self._server = server
         self._links = links
         self._probe_timeout_s = probe_timeout_s
-        self._cuts: Counter[tuple[str, str]] = Counter()  # how many cuts are on a stream of a link
+        self._on: Counter[tuple[str, Toxic]] = Counter()  # how many effects have put a toxic on a link
         self._lock = Lock()
 
     @property
@@ -73,13 +73,13 @@ class ProxiedNetwork:
         return tuple(self._links)
 
     def heal(self) -> None:
-        """Remove every cut; idempotent. Raises `FaultFailed` if one stays."""
+        """Remove every effect; idempotent. Raises `FaultFailed` if one stays."""
         with self._lock:
-            self._cuts.clear()
+            self._on.clear()
             self._toxiproxy.reset()
             left = [proxy for proxy, toxics in self._toxiproxy.toxics().items() if toxics]
         if left:
-            raise ToxiproxyError(f"these links are still cut after the heal: {', '.join(left)}")
+            raise ToxiproxyError(f"these links still have a toxic after the heal: {', '.join(left)}")
 
     def connections(self, links: Iterable[str]) -> Mapping[str, int]:
         """How many connections stand on each link, from whoever dials it."""
@@ -103,42 +103,42 @@ class ProxiedNetwork:
 
     @contextmanager
     def impose(self, links: Sequence[str], effect: LinkEffect) -> Iterator["LinkCut"]:
-        """Silence links, both ways or only the way back; what is in flight there is lost."""
-        streams = _STREAMS.get(effect)
-        if streams is None:
-            raise UsageError(f"these links cannot be made {effect.value}")
+        """Put an effect on links for the length of a `with`. Two effects that share a toxic may overlap."""
+        toxics = toxics_of(effect)
         for link in links:
             if link not in self._links:
                 raise UsageError(f"there is no link {link} in this cluster")
         stood = self.connections(links)
-        on: list[tuple[str, str]] = []
+        on: list[tuple[str, Toxic]] = []
         try:
-            for cut in product(links, streams):
-                on.append(cut)
-                self._break(*cut)
-            yield LinkCut(self, tuple(links), stood, self.meter(links), effect)
+            for each in product(links, toxics):
+                on.append(each)
+                self._add(*each)
+            yield LinkCut(self, tuple(links), stood, self.meter(links), toxics)
         except BaseException:
-            self._mend(on, quietly=True)
+            self._remove(on, quietly=True)
             raise
-        self._mend(on)
+        self._remove(on)
 
-    def _break(self, link: str, stream: str) -> None:
+    def _add(self, link: str, toxic: Toxic) -> None:
         with self._lock:
-            self._cuts[link, stream] += 1
-            if self._cuts[link, stream] == 1:
-                self._toxiproxy.add_toxic(proxy_name(link), f"cut-{stream}", "timeout", stream, timeout=0)
+            self._on[link, toxic] += 1
+            if self._on[link, toxic] == 1:
+                self._toxiproxy.add_toxic(
+                    proxy_name(link), toxic.name, toxic.kind, toxic.stream, **dict(toxic.attributes)
+                )
 
-    def _mend(self, cuts: Sequence[tuple[str, str]], *, quietly: bool = False) -> None:
-        """End one cut on each stream; one that was healed meanwhile is left alone."""
-        for link, stream in cuts:
+    def _remove(self, added: Sequence[tuple[str, Toxic]], *, quietly: bool = False) -> None:
+        """Remove each toxic that no other effect has put there too. One that `heal` has removed is left alone."""
+        for link, toxic in added:
             with self._lock:
-                if not self._cuts[link, stream]:
+                if not self._on[link, toxic]:
                     continue
-                self._cuts[link, stream] -= 1
-                if self._cuts[link, stream]:
+                self._on[link, toxic] -= 1
+                if self._on[link, toxic]:
                     continue
                 try:
-                    self._toxiproxy.remove_toxic(proxy_name(link), f"cut-{stream}")
+                    self._toxiproxy.remove_toxic(proxy_name(link), toxic.name)
                 except FencepostError as error:
                     if not quietly:
                         raise
@@ -162,7 +162,7 @@ class Probes(Protocol):
 
 
 class LinkCut:
-    """Some links that are cut, or were."""
+    """Some links on which a stream is silent, or was."""
 
     def __init__(
         self,
@@ -170,13 +170,13 @@ class LinkCut:
         links: Sequence[str],
         stood: Mapping[str, int],
         meter: SocketMeter,
-        effect: LinkEffect = LinkEffect.SILENT,
+        toxics: Sequence[Toxic],
     ) -> None:
         self._network = network
         self._links = links
         self._stood = stood
         self._meter = meter
-        self._effect = effect
+        self._answers_alone = all(toxic.stream == "downstream" for toxic in toxics)
         self._lacks = ""
 
     @property
@@ -224,7 +224,7 @@ class LinkCut:
             words = _in_use(self._stood[link], stands)
             return words and f"{words} (bytes on it cannot be counted here)"
         requests, answers = carried[link]
-        lost = answers if self._effect is LinkEffect.ANSWERS_LOST else requests + answers
+        lost = answers if self._answers_alone else requests + answers
         if not lost:
             return ""
         return (
@@ -235,7 +235,7 @@ class LinkCut:
         """In words, that no link is in use."""
         if carried is None:
             return f"no connection was on {', '.join(self._links)} while it was cut"
-        kind = "answers" if self._effect is LinkEffect.ANSWERS_LOST else "bytes"
+        kind = "answers" if self._answers_alone else "bytes"
         return f"no {kind} were sent into {', '.join(self._links)} while it was cut"
 
 

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from harness.cluster import Ability
+from harness.cluster import Need
 
 
 @dataclass(frozen=True)
 class AtState:
-    """Seconds, abilities of the cluster, and brokers."""
+    """Seconds, what the cluster must be able to do, and brokers."""
 
     slower_s: float = 0.0
-    needs: frozenset[Ability] = frozenset()
+    needs: frozenset[Need] = frozenset()
     least_brokers: int = 1

@@ -12,7 +12,7 @@ from enum import StrEnum
 from random import Random
 from typing import Any
 
-from harness.cluster import Ability, Cluster
+from harness.cluster import EVERYTHING, Cluster, Need
 from harness.errors import UnreadableInput
 from harness.history import TAKEN, Premise
 from harness.pipeline import Place, StageFacts
@@ -124,7 +124,7 @@ class FaultTargets:
     transactional_ids: Mapping[str, tuple[str, ...]]  # by stage
     slots: tuple[str, ...]  # the client slots that workers begin in
     writes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by stage: the topics of its outputs
-    can: frozenset[Ability] = frozenset(Ability)
+    can: frozenset[Need] = EVERYTHING
     stage: str | None = None  # strike workers of this stage only
     step: str | None = None  # and at this step
     services: tuple[str, ...] = ()  # the servers of the pipeline's stores, by name
@@ -233,7 +233,7 @@ class Nemesis:
     draw: Callable[[Random, FaultTargets], Drawn]
     strike: Callable[[FaultContext, Injection], AbstractContextManager[Effect]]
     occupies: Callable[[Injection], frozenset[Resource]]
-    needs: frozenset[Ability] = frozenset()
+    needs: frozenset[Need] = frozenset()  # abilities of the cluster, and the effects that it imposes on links
     breaks: frozenset[Premise] = frozenset()
     by_default: bool = True  # drawn where nobody asked for faults by name
     aimable: bool = False  # it can be aimed at a step of a worker's loop

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from harness.cluster import Ability
+from harness.cluster import in_words
 from harness.errors import UsageError
 from harness.runner.churn import LEAD_S, Turn
 from harness.runner.faults import (
@@ -24,16 +24,6 @@ from harness.runner.faults import (
 )
 
 MOST_SLACK_S = 2.0
-_DONE = {
-    Ability.KILL: "kill brokers",
-    Ability.PAUSE: "pause brokers",
-    Ability.LINKS: "cut links (on an external one: --set permits=workers,links)",
-    Ability.PEER_LINKS: "cut brokers from each other",
-    Ability.SEGMENTS: "read the segment files",
-    Ability.PACKETS: "drop packets (--cluster docker)",
-    Ability.DISCONNECT: "disconnect brokers (--cluster docker)",
-    Ability.REQUESTS: "record what brokers are asked",
-}
 
 
 @dataclass(frozen=True)
@@ -110,8 +100,7 @@ def _lacks(nemesis: Nemesis, targets: FaultTargets) -> str | None:
     """What a fault needs and the run has not; None: nothing."""
     needs = nemesis.needs | nemesis.beyond.needs
     if not needs <= targets.can:
-        missing = " and ".join(_DONE[one] for one in sorted(needs - targets.can))
-        return f"needs a cluster on which one can {missing}"
+        return f"needs a cluster on which one can {in_words(needs - targets.can)}"
     try:
         nemesis.drawn(Random(0), targets)
     except NothingToStrike as error:

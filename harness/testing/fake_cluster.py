@@ -11,7 +11,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, cast
 
-from harness.cluster import Ability, PartitionView, TransactionView
+from harness.cluster import EVERYTHING, Ability, Need, PartitionView, TransactionView
 from harness.errors import FaultFailed, WaitTimeout
 from harness.network.links import between, client_link
 from harness.pipeline import Place, TopicFacts
@@ -89,7 +89,7 @@ class FakeCluster:
     heal_fails: bool = False  # a broker that stopped does not start again
     stays_out_of_sync: bool = False  # `await_in_sync` raises `WaitTimeout`
     busy: bool = True  # the log of a leader is longer than those of its followers
-    can: frozenset[Ability] = frozenset(Ability)
+    can: frozenset[Need] = EVERYTHING
     network: FakeNetwork = field(default_factory=FakeNetwork)
     bootstrap: str = "nowhere:9092"
     created: list[TopicFacts] = field(default_factory=list)

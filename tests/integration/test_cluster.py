@@ -26,7 +26,7 @@ from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.errors import StartFailed, UsageError
 from harness.history import Isolation
-from harness.network import LinkEffect
+from harness.network import Cut
 from harness.network.links import around, between, client_link
 from harness.network.proxied import LinkCut, ProxiedNetwork
 from harness.processes.marks import marked, start_time
@@ -98,7 +98,7 @@ def checked(cluster: LocalCluster) -> Iterator[LocalCluster]:
 
 
 def cut_off(cluster: LocalCluster, links: Sequence[str]) -> AbstractContextManager[LinkCut]:
-    return cluster.network.impose(links, LinkEffect.SILENT)
+    return cluster.network.impose(links, Cut())
 
 
 def test_it_keeps_to_the_interface(shared: LocalCluster) -> None:

@@ -16,7 +16,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from harness.clients import librdkafka
 from harness.clients.wire import ask, decoded, encoded
-from harness.cluster import Ability, ClusterSpec
+from harness.cluster import ClusterSpec
 from harness.cluster.client_links import ClientLinks
 from harness.cluster.external import ExternalCluster
 from harness.cluster.local import LocalCluster
@@ -26,7 +26,7 @@ from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.errors import StartFailed, UsageError
 from harness.history import Isolation
-from harness.network import Imposed, LinkEffect
+from harness.network import Cut, DropResponses, Imposed
 from harness.network.kafka_answers import concerns
 from harness.network.kafka_apis import DESCRIBE_QUORUM, HARMLESS, UNSPOKEN, newest
 from harness.network.links import client_link
@@ -150,7 +150,7 @@ def test_a_client_goes_through_the_proxies_alone_and_a_cut_is_proven(
     clusters: tuple[LocalCluster, ExternalCluster],
 ) -> None:
     theirs, ours = clusters
-    assert ours.can == {Ability.LINKS}
+    assert ours.can == {Cut, DropResponses}
     assert sorted(ours.network.links) == sorted(client_link(slot, n) for slot in SLOTS for n in (1, 2, 3))
     producer = Producer({"bootstrap.servers": ours.bootstrap_for("w0"), "transactional.id": f"{TAG}-x"})
     consumer = Consumer(
@@ -175,7 +175,7 @@ def test_a_client_goes_through_the_proxies_alone_and_a_cut_is_proven(
         dialed = {one.raddr.port for one in psutil.Process().net_connections("tcp") if one.raddr}
         assert set(ports_of(ours.bootstrap_for("w0"))) <= dialed
         assert not dialed & {*ports_of(theirs.bootstrap), *ports_of(theirs.bootstrap_for("any"))}
-        for effect in (LinkEffect.SILENT, LinkEffect.ANSWERS_LOST):
+        for effect in (Cut(), DropResponses()):
             wait_for(lambda: all(stand(ours).values()), "connections to all brokers", WITHIN_S)
             links = [client_link("w0", n) for n in (1, 2, 3)]
             with ExitStack() as opened:

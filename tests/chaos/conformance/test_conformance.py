@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.cluster import Ability
+from harness.network import Cut
 from tests.support.cluster_kinds import Subject, Version, every
 from tests.support.conformance import brokers, links, means, requests, told, witness
 from tests.support.needs import lacking
@@ -72,7 +72,7 @@ def test_brokers_are_struck_and_come_back(subject: Subject, check: brokers.OfBro
 
 
 def test_a_clients_link_is_cut_and_healed(subject: Subject) -> None:
-    if Ability.LINKS not in subject.cluster.can:
+    if Cut not in subject.cluster.can:
         links.check_links_are_not_to_be_struck(subject.cluster)
         return
     links.check_bytes_are_counted(subject.cluster, subject.footing)
@@ -81,7 +81,7 @@ def test_a_clients_link_is_cut_and_healed(subject: Subject) -> None:
 
 
 def test_a_broker_is_cut_off_from_its_peers_and_healed(subject: Subject) -> None:
-    if Ability.LINKS not in subject.cluster.can or not links.peer_links(subject.cluster):
+    if Cut not in subject.cluster.can or not links.peer_links(subject.cluster):
         return  # the test before this one says whether that is right
     links.check_a_broker_that_is_cut_off(subject.cluster, subject.footing)
 

@@ -7,7 +7,7 @@ import pytest
 
 from harness.cluster import Broker, Cluster
 from harness.errors import FaultFailed
-from harness.network import Imposed, LinkEffect
+from harness.network import Cut, DropResponses, Imposed
 from harness.network.links import around, client_link, peer_link
 from harness.waiting import wait_for
 from tests.support.conformance.means import (
@@ -31,7 +31,7 @@ def check_links_are_not_to_be_struck(cluster: Cluster) -> None:
     assert not cluster.network.links
     with (
         pytest.raises(FaultFailed),
-        cluster.network.impose([client_link(SLOT, 1)], LinkEffect.SILENT),
+        cluster.network.impose([client_link(SLOT, 1)], Cut()),
     ):
         pass
     cluster.network.heal()  # nothing to heal is no error
@@ -66,7 +66,7 @@ def check_a_cut_client_link(cluster: Cluster, footing: Footing = HOST) -> None:
         broker, led, others = _one_leader(cluster, topic)
         link = client_link(SLOT, broker)
         wait_for(lambda: cluster.network.connections([link])[link], "a connection on the link", WITHIN_S)
-        with cluster.network.impose([link], LinkEffect.SILENT) as cut:
+        with cluster.network.impose([link], Cut()) as cut:
             assert list(cut.links) == [link]
             assert _proof(cut), "a cut that stands cannot be shown to act"
             # What a busy broker had taken before is still written; twenty records a second would never be still.
@@ -88,7 +88,7 @@ def check_lost_answers(cluster: Cluster, footing: Footing = HOST) -> None:
         broker, led, others = _one_leader(cluster, topic)
         link = client_link(SLOT, broker)
         wait_for(lambda: cluster.network.connections([link])[link], "a connection on the link", WITHIN_S)
-        with cluster.network.impose([link], LinkEffect.ANSWERS_LOST) as cut:
+        with cluster.network.impose([link], DropResponses()) as cut:
             assert _proof(cut), "answers that are lost cannot be shown to be"
             _acknowledged_since(last, others, time.monotonic())
             before, high = dict(last), highs(cluster, topic, led)
@@ -110,7 +110,7 @@ def check_a_broker_that_is_cut_off(cluster: Cluster, footing: Footing = HOST) ->
     with load(cluster, footing):
         broker = of(cluster, cluster.describe(topic)[0].leader)
         links = [link for link in around(broker.id, ids) if link in cluster.network.links]
-        with cluster.network.impose(links, LinkEffect.SILENT) as cut:
+        with cluster.network.impose(links, Cut()) as cut:
             assert sorted(cut.links) == sorted(links)
             evidence = _proof(cut)
             proven = {part.partition(": ")[0] for part in evidence.split("; ")}

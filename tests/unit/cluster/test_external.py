@@ -10,7 +10,7 @@ from harness.cluster.connecting import addresses_of
 from harness.cluster.external import ExternalCluster
 from harness.cluster.forbidden import explained
 from harness.errors import FaultFailed, UsageError
-from harness.network import LinkEffect
+from harness.network import Cut
 from harness.settings.clusters import check_external, check_given, check_guest
 
 
@@ -151,7 +151,7 @@ def test_nothing_of_it_can_be_struck(guest: ExternalCluster) -> None:
         assert guest.network.alive
         guest.network.heal()
         with pytest.raises(FaultFailed, match="cannot be struck"):
-            guest.network.impose(["a"], LinkEffect.SILENT)
+            guest.network.impose(["a"], Cut())
         guest.record_requests(True)
         assert not guest.spoken(["w0"]).versions
         assert guest.compacted(["fencepost-a-in", "__consumer_offsets"]) == {

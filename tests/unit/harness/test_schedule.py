@@ -1,5 +1,6 @@
 """A schedule is the same for the same seed, and leaves every fault its room."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from harness.cluster import Ability
 from harness.errors import UsageError
 from harness.history import Step
+from harness.network import Cut, LinkEffect
 from harness.runner.faults import FaultTargets, Injection, Resource, Target
 from harness.runner.schedule import LEAD_S, draw, sequences, too_short
 from nemeses.registry import NEMESES
@@ -86,6 +88,15 @@ def test_a_fault_that_the_cluster_cannot_take_is_told_and_refused_where_it_was_n
     assert set(schedule.unscheduled) == set(NEMESES) - possible
     with pytest.raises(UsageError, match="partition needs a cluster on which one can cut links"):
         draw([NEMESES["partition"]], weak, 120, Random(1), named=True)
+
+
+def test_a_fault_whose_effect_no_link_can_have_is_refused_before_the_run() -> None:
+    class Latency(LinkEffect):
+        does = "delay bytes"
+
+    slow = replace(NEMESES["partition"], needs=frozenset({Cut, Latency}))
+    with pytest.raises(UsageError, match="partition needs a cluster on which one can delay bytes"):
+        draw([slow], GROUNDS, 120, Random(1), named=True)
 
 
 NOTHING = {

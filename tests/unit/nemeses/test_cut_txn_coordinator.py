@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.history import Step
-from harness.network import LinkEffect
+from harness.network import Cut
 from harness.network.links import client_link
 from harness.processes.control_line import Claims
 from harness.runner.faults import Effect, Injection, Target
@@ -46,7 +46,7 @@ def test_a_coordinator_that_moves_while_the_worker_is_awaited_is_cut_where_it_is
     cluster = Moves()
     with fake_run(tmp_path, cluster=cluster) as run:
         effect = struck(run, cluster, 3, monkeypatch)
-    assert cluster.network.imposed == [(client_link("w0", 3), LinkEffect.SILENT)]
+    assert cluster.network.imposed == [(client_link("w0", 3), Cut())]
     assert effect.acted and effect.details["broker"] == "3"
     assert effect.target == "worker s-1.0 from its transaction coordinator, broker 3"
     assert effect.told("was cut off") == "worker s-1.0 was cut off from its transaction coordinator, broker 3"

@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import FaultFailed, WaitTimeout
 from harness.history import Step
-from harness.network import Carried, LinkEffect
+from harness.network import Carried, Cut
 from harness.network.links import client_link
 from harness.pipeline import TopicFacts
 from harness.record.events import Begun
@@ -115,6 +115,7 @@ def test_a_fault_that_acts_says_how_it_is_known(fault: str, tmp_path: Path) -> N
         assert report.evidence and NEMESES[fault].past_tense in report.struck and report.end_s is not None
         assert all(broker.running for broker in run.cluster.brokers)
         assert run.cluster.network.on == []
+        assert {type(effect) for _, effect in run.cluster.network.imposed} <= NEMESES[fault].needs
 
 
 @pytest.mark.parametrize("fault", (*OF_BROKERS, *ISOLATING))
@@ -166,7 +167,7 @@ def test_a_worker_is_cut_from_a_broker_that_it_talks_to(
     network = FakeNetwork(idle=idle, measured=measured)
     with fake_run(tmp_path, cluster=FakeCluster(network=network)) as run:
         (report,) = carried_out(run, "partition").reports
-        assert run.cluster.network.imposed == [(client_link("w0", broker), LinkEffect.SILENT)]
+        assert run.cluster.network.imposed == [(client_link("w0", broker), Cut())]
         assert report.struck == f"worker s-1.0 was cut off from broker {broker}"
 
 
@@ -180,7 +181,7 @@ def test_a_worker_is_cut_from_the_broker_to_which_it_sends_and_not_from_one_that
             FakeMeter, "carried", lambda meter: {link: Carried(sent[link], 0) for link in meter.links}
         )
         carried_out(run, "partition")
-        assert run.cluster.network.imposed == [(client_link("w0", 3), LinkEffect.SILENT)]
+        assert run.cluster.network.imposed == [(client_link("w0", 3), Cut())]
 
 
 def test_a_worker_that_starts_is_cut_off_once_it_talks_to_a_broker(
@@ -196,7 +197,7 @@ def test_a_worker_that_starts_is_cut_off_once_it_talks_to_a_broker(
             lambda links: {one: looks.pop(0) if one == link else 0 for one in links},
         )
         carried_out(run, "partition")
-        assert run.cluster.network.imposed == [(link, LinkEffect.SILENT)] and looks == []
+        assert run.cluster.network.imposed == [(link, Cut())] and looks == []
 
 
 def test_a_cut_that_cannot_be_healed_is_an_error_of_the_run(tmp_path: Path) -> None:

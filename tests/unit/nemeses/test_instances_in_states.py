@@ -8,7 +8,7 @@ import pytest
 
 from harness.cluster import TransactionView
 from harness.errors import FaultFailed, WaitTimeout
-from harness.network import LinkEffect
+from harness.network import Cut
 from harness.network.links import peer_link
 from harness.testing.fake_cluster import FakeCluster
 from harness.witness.request_log import Heard
@@ -103,7 +103,7 @@ def test_one_is_struck_while_its_markers_are_held_back(
             "s-1.0 was stopped while s-1 was PrepareCommit with out: broker 1 said that s-1 was in PrepareCommit, "
             "with no marker yet in out/0"
         )
-        assert set(cluster.network.imposed) == {(peer_link(1, 2, "int"), LinkEffect.SILENT)}
+        assert set(cluster.network.imposed) == {(peer_link(1, 2, "int"), Cut())}
         assert cluster.network.on == [] and member.alive == (fault == "pause-instance")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster import TransactionView
-from harness.network import LinkEffect
+from harness.network import Cut
 from harness.network.links import peer_link
 from harness.pipeline import StageFacts
 from harness.runner.faults import Effect, Injection, Target
@@ -63,7 +63,7 @@ def test_a_coordinator_dies_with_a_transaction_that_it_has_prepared(tmp_path: Pa
     with fake_run(tmp_path, cluster=cluster(ONGOING, PREPARED, PREPARED, DONE)) as run:
         effect = struck(run, "prepare-commit")
         assert effect.acted and effect.lacking == {}
-        assert run.cluster.network.imposed == [(peer_link(1, 2, "int"), LinkEffect.SILENT)]
+        assert run.cluster.network.imposed == [(peer_link(1, 2, "int"), Cut())]
         assert effect.target == "broker 1, transaction coordinator of s-1, in PrepareCommit"
         assert "s-1 was in PrepareCommit, with no marker yet in out/0" in effect.proof[0]
         assert effect.proof[-1].endswith("s-1 went on to CompleteCommit")
@@ -115,7 +115,7 @@ def test_a_worker_whose_markers_could_not_be_held_back_is_passed_over(tmp_path: 
         effect = struck(run, "prepare-commit", stages=(two,))
         assert effect.acted and effect.lacking == {}
         assert effect.details["transactional_id"] == "s-2"
-        assert made.network.imposed == [(peer_link(1, 3, "int"), LinkEffect.SILENT)]
+        assert made.network.imposed == [(peer_link(1, 3, "int"), Cut())]
 
 
 def test_a_worker_that_ends_no_transaction_leaves_nothing_to_strike(tmp_path: Path) -> None:

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from harness.network import LinkEffect
+from harness.network import Cut, DropResponses, LinkEffect
 from harness.network.proxied import LinkCut
+from harness.network.toxics import toxics_of
 from harness.network.traffic import Connection, Ports, Received, SocketMeter
 
-SILENT, ANSWERS_LOST = LinkEffect.SILENT, LinkEffect.ANSWERS_LOST
+SILENT, ANSWERS_LOST = Cut(), DropResponses()
 PORTS = {"a": Ports(1001, 2001), "b": Ports(1002, 2002)}
 CLIENT, BROKER = Connection(1001, 5001), Connection(6001, 2001)  # the two connections of the proxy of link a
 
@@ -40,7 +41,7 @@ class Links:
 
 
 def cut(links: Links, stood: dict[str, int], effect: LinkEffect = SILENT) -> LinkCut:
-    return LinkCut(links, ["a", "b"], stood, SocketMeter(links.received, PORTS), effect)
+    return LinkCut(links, ["a", "b"], stood, SocketMeter(links.received, PORTS), toxics_of(effect))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ def test_a_cut_that_is_not_proven_says_what_was_seen_instead() -> None:
 def test_what_the_harness_itself_sends_through_a_link_is_not_counted() -> None:
     links = Links(answering={"a"}, sockets={}, probes={Connection(1002, 5009): 20, Connection(6009, 2002): 9})
     meter = SocketMeter(links.received, PORTS)
-    one = LinkCut(links, ["a", "b"], {"a": 0, "b": 0}, meter)
+    one = LinkCut(links, ["a", "b"], {"a": 0, "b": 0}, meter, toxics_of(SILENT))
     links.sockets = {CLIENT: 10}
     assert one.evidence()
     links.sockets |= {Connection(6009, 2002): 400}  # its answer comes late

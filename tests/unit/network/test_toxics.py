@@ -1,0 +1,87 @@
+"""Effects with parameters become toxics: those that are equal are shared, and those that differ stand side by side."""
+
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from harness.errors import UsageError
+from harness.network import Cut, DropResponses, LinkEffect
+from harness.network.proxied import ProxiedNetwork
+from harness.network.toxics import TOXICS, Toxic, toxics_of
+from harness.network.toxiproxy import Proxy
+
+
+@dataclass(frozen=True)
+class Latency(LinkEffect):
+    does: ClassVar[str] = "delay bytes"
+    delay_s: float = 0.0
+
+
+class Api:
+    """The toxics that are on, by proxy, stream and name."""
+
+    def __init__(self) -> None:
+        self.on: dict[tuple[str, str], tuple[str, str, dict[str, int]]] = {}
+
+    def add_toxic(self, proxy: str, name: str, kind: str, stream: str, **attributes: int) -> None:
+        assert (proxy, name) not in self.on, "toxiproxy refuses a toxic whose name is taken"
+        self.on[proxy, name] = (kind, stream, attributes)
+
+    def remove_toxic(self, proxy: str, name: str) -> None:
+        del self.on[proxy, name]
+
+
+class Server:
+    alive = True
+
+    def established(self) -> Counter[int]:
+        return Counter()
+
+    def received(self) -> None:
+        return None
+
+
+@pytest.fixture
+def api() -> Api:
+    return Api()
+
+
+@pytest.fixture
+def network(api: Api, monkeypatch: pytest.MonkeyPatch) -> ProxiedNetwork:
+    """The network with an effect more."""
+    delayed = {
+        Latency: lambda effect: (
+            Toxic("latency", "downstream", (("latency", round(effect.delay_s * 1000)),)),
+        )
+    }
+    monkeypatch.setattr("harness.network.toxics.TOXICS", {**TOXICS, **delayed})
+    return ProxiedNetwork(api, Server(), {"a": Proxy("a", 1, 2)})  # type: ignore[arg-type]
+
+
+def test_parameters_of_an_effect_are_those_of_its_toxic(network: ProxiedNetwork, api: Api) -> None:
+    with network.impose(["a"], Latency(delay_s=0.25)):
+        assert list(api.on.values()) == [("latency", "downstream", {"latency": 250})]
+    assert not api.on
+
+
+def test_effects_that_differ_in_a_parameter_stand_side_by_side(network: ProxiedNetwork, api: Api) -> None:
+    with network.impose(["a"], Latency(0.25)), network.impose(["a"], Latency(0.5)):
+        assert [toxic[2]["latency"] for toxic in api.on.values()] == [250, 500]
+    assert not api.on
+
+
+def test_a_toxic_that_two_effects_share_stays_until_both_are_over(network: ProxiedNetwork, api: Api) -> None:
+    with ExitStack() as both:
+        with network.impose(["a"], Cut()):
+            both.enter_context(network.impose(["a"], DropResponses()))
+            assert [toxic[1] for toxic in api.on.values()] == ["upstream", "downstream"]
+        assert [toxic[1] for toxic in api.on.values()] == ["downstream"]
+    assert not api.on
+
+
+def test_an_effect_that_toxiproxy_cannot_make_is_refused() -> None:
+    with pytest.raises(UsageError, match="toxiproxy cannot delay bytes"):
+        toxics_of(Latency())
