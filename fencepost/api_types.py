@@ -30,7 +30,7 @@ class RunOptions(TypedDict, total=False):
     client: str | None
     group_protocol: Literal["classic", "consumer"] | None
     assignor: Literal["eager", "cooperative"] | None
-    cluster: Literal["local", "docker", "external"] | None
+    cluster: str | None
     brokers: int | None
     kafka: str | None
     defect: str | None

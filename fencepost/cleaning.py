@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fencepost.command_line import command_line
 from harness.clients.wire import Target
 from harness.cluster.connecting import reached, servers_of
 from harness.cluster.left_behind import Idle, LeftBehind, Removed, found, remove
@@ -13,9 +14,8 @@ from harness.containers.leftovers import remove_abandoned
 from harness.environment.cache import cache_folder
 from harness.errors import EnvironmentFailure, ExitStatus, UsageError
 from harness.processes.guardian import sweep_leftovers
-from harness.settings.clusters import IDLE
-from harness.settings.command_line import command_line
 from harness.settings.options import Options
+from harness.settings.tags import IDLE
 from harness.telling.words import several
 
 Told = list[dict[str, Any]]

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from fencepost import registry
 from fencepost.aims import aimed, expand
-from fencepost.clusters import CLUSTERS, can
 from fencepost.programs import programs_of
 from fencepost.shapes import draw_churn, shaped, txn_timeout_ms
 from harness.clients.interface import SESSION_TIMEOUT_MS
 from harness.cluster import Ability
 from harness.cluster.config import ports_of
+from harness.cluster.kinds.registry import CLUSTERS, can
 from harness.environment.ports import SIZE
 from harness.errors import UsageError
 from harness.pipeline import PipelineFacts
@@ -35,9 +35,9 @@ from harness.runner.processes import Clock
 from harness.runner.run import Test
 from harness.runner.schedule import Schedule
 from harness.settings.client_choice import ClientChoice
-from harness.settings.clusters import new_tag
 from harness.settings.groups import session_timeout_ms
 from harness.settings.options import Options
+from harness.settings.tags import new_tag
 from harness.settings.test_toml import Plan
 from harness.stores.registry import STORES
 from pipelines.command import require_executable

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cluster import Ability
+from harness.cluster.kinds.registry import CLUSTERS
 from harness.errors import EnvironmentFailure
 from harness.settings.client_choice import ClientChoice
 from harness.settings.options import Options
@@ -41,7 +42,7 @@ def prepare_cluster(
         *(options.kafka, options.java, options.toxiproxy, cache, say),
         mirror=options.mirror,
         postgres_choice=options.postgres if "postgres" in stores else None,
-        image_choice=image_choice(options, say) if options.cluster == "docker" else None,
+        image_choice=image_choice(options, say) if CLUSTERS[options.cluster].image else None,
     )
     if ready.image and not ready.image.drops_packets and _drops_packets(options):
         raise EnvironmentFailure(

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fencepost.shapes import empty_share, txn_timeout_ms
+from harness.cluster.kinds.registry import clients_are_proxied
 from harness.pipeline import PipelineFacts
 from harness.programs import Program
 from harness.settings.client_choice import ClientChoice
-from harness.settings.clusters import LINKS
 from harness.settings.options import Options
 from harness.stores.registry import STORES
 from pipelines.command import Command
@@ -51,7 +51,7 @@ def _for_all(options: Options) -> dict[str, Any]:
         "client_config": str(Path(options.client_config).expanduser().resolve())
         if options.client_config
         else None,
-        "proxied": LINKS in (options.permits or ()),
+        "proxied": clients_are_proxied(options),
     }
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from harness.settings.known import Known
+from harness.settings.options import Known
 
 if TYPE_CHECKING:
     from harness.runner.faults import Nemesis
@@ -60,10 +60,12 @@ def kafka_versions() -> tuple[str, ...]:
 def known() -> Known:
     """All names that options may hold."""
     from fencepost.aims import require_known
+    from harness.cluster.kinds.registry import require_options
 
     return Known(
         workloads=workloads(),
         require_fault=lambda asked: require_known(asked, nemeses()),
+        require_cluster=require_options,
         defects=defects(),
         kafka=kafka_versions(),
     )

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fencepost import registry
-from fencepost.clusters import CLUSTERS, ClusterParts, kafka_of, sized
 from fencepost.judges.for_a_run import Judge, JudgedLater, is_large, judge_for
 from fencepost.planning import draw, facts_of, plan_run, plan_test, require_ready, tag_for, witness_of
 from fencepost.preparing import end_what_is_left, planned_mb, prepare_cluster
 from harness.cluster import ClusterSpec
+from harness.cluster.kinds.kind import ClusterParts
+from harness.cluster.kinds.registry import CLUSTERS, kafka_of, sized
 from harness.errors import FencepostError
 from harness.facts import Facts
 from harness.processes.spawn import Supervisor

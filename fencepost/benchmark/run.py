@@ -21,11 +21,12 @@ from fencepost.benchmark.inputs import PARTITIONS, VALUE_BYTES
 from fencepost.benchmark.measure import LATENCY_SHARE, Bench, CutShort, Site
 from fencepost.benchmark.plan import Asked, Kind, in_order, place
 from fencepost.benchmark.told import as_json
-from fencepost.clusters import CLUSTERS, ClusterParts
 from fencepost.preparing import prepare_cluster
 from fencepost.programs import jvm_spec
 from harness.cluster import ClusterSpec
 from harness.cluster.config import SETTINGS, replication
+from harness.cluster.kinds.kind import ClusterParts
+from harness.cluster.kinds.registry import CLUSTERS
 from harness.processes.spawn import Supervisor
 from harness.record import store
 from harness.runner.interrupt import Interrupt, Stage

@@ -6,13 +6,13 @@ import sys
 import click
 
 from fencepost import registry
-from fencepost.clusters import CLUSTERS
 from fencepost.commands import options as asking
+from harness.cluster.kinds.registry import CLUSTERS
 from harness.errors import ExitStatus, UsageError
 from harness.names import on_one_line
-from harness.settings.clusters import IDLE, tag_of
 from harness.settings.kinds import Length
 from harness.settings.options import Options, parse_set
+from harness.settings.tags import IDLE, tag_of
 
 TAKEN = ("cluster", "bootstrap", "client-config", "prefix")
 """The options of a run that say on which cluster it left something, and with which names."""

@@ -120,7 +120,7 @@ def _entries(kind: str) -> Sequence[Entry]:
 
 
 def _clusters() -> Mapping[str, str]:
-    from fencepost.clusters import CLUSTERS
+    from harness.cluster.kinds.registry import CLUSTERS
 
     return {kind.name: kind.summary for kind in CLUSTERS.values()}
 

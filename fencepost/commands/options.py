@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import click
 
 from fencepost import registry
+from harness.cluster.kinds.registry import require_given
 from harness.errors import UsageError
-from harness.settings.clusters import check_given
 from harness.settings.options import FIELDS, Options, parse, parse_set
 from harness.settings.test_toml import Plan
 
@@ -64,7 +64,7 @@ def options_from(given: Mapping[str, Any], sets: Sequence[str], config: str | No
     for values in [*from_sets, *flags]:
         options = options.updated(values)
     written = () if plan.run else _changed(options)  # what a run stored, nobody wrote
-    check_given(options.cluster, {*written, *(key for values in [*from_sets, *flags] for key in values)})
+    require_given(options.cluster, {*written, *(key for values in [*from_sets, *flags] for key in values)})
     return options
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
+from fencepost.command_line import command_line
 from fencepost.commands import options as asking
 from fencepost.commands import output as telling
 from fencepost.progress import progress_for
 from harness.errors import ExitStatus
-from harness.settings.command_line import command_line
 from harness.settings.options import FIELDS
 
 OTHERS = "\b\nOptions without a flag; set them with --set KEY=VALUE:\n" + "\n".join(

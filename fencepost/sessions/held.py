@@ -6,10 +6,12 @@ import shlex
 from dataclasses import replace
 from typing import Any
 
-from fencepost.clusters import CLUSTERS, ClusterParts
+from fencepost.command_line import command_line
 from fencepost.lifeline import await_the_end
 from fencepost.preparing import prepare_cluster
 from harness.cluster import ClusterSpec
+from harness.cluster.kinds.kind import ClusterParts
+from harness.cluster.kinds.registry import CLUSTERS
 from harness.environment.cache import cache_folder
 from harness.environment.doctor import DISK_MB, memory_mb
 from harness.environment.ports import PortBlock
@@ -18,7 +20,6 @@ from harness.errors import UsageError
 from harness.processes.guardian import sweep_leftovers
 from harness.processes.spawn import Supervisor
 from harness.runner.progress import Progress
-from harness.settings.command_line import command_line
 from harness.settings.options import FIELDS, Options
 
 KEYS = (
@@ -26,7 +27,7 @@ KEYS = (
     *("java", "toxiproxy", "mirror", "first-port"),
 )
 """What says what a cluster is; everything else is a run's."""
-OF_RUNS = ("image", "brokers", "broker", "heap-mb", "transaction-version")
+OF_RUNS = ("cluster", "image", "brokers", "broker", "heap-mb", "transaction-version")
 """Of these, what a run on a cluster of its own would have to be given as well."""
 READY_TIMEOUT_S = 60.0
 
@@ -71,7 +72,7 @@ def hold(options: Options, progress: Progress) -> None:
 
 
 def more_of(options: Options) -> list[str]:
-    """What says what the cluster is, but for its kind and version, as words of a command; without secrets."""
+    """Return the options that say what the cluster is, but for its version, as words of a command without secrets."""
     default = Options()
     named = (FIELDS[key].name for key in OF_RUNS)
     kept = replace(default, **{name: getattr(options, name) for name in named})

@@ -74,9 +74,7 @@ def own_cluster(told: str, shared: SharedCluster, struck: Sequence[str] = ()) ->
                 break
     if struck and "--nemesis" not in words:
         words += ["--nemesis", ",".join(struck)]
-    words += shared.more
-    words += [*(["--cluster", shared.cluster] if shared.cluster != "local" else []), "--kafka", shared.kafka]
-    return shlex.join(words)
+    return shlex.join([*words, *shared.more, "--kafka", shared.kafka])
 
 
 @contextmanager

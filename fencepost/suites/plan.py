@@ -15,17 +15,16 @@ from random import Random
 from typing import Any
 
 from fencepost import registry
-from fencepost.clusters import kafka_of
+from fencepost.command_line import command_line
 from fencepost.planning import draw
 from fencepost.suites import failures
 from fencepost.suites.failures import ListedFailures
 from fencepost.suites.matrix import DRAWN, Row, matches, nemesis_text, rows, set_options, sets_as_toml
 from harness.clients.client_properties import ClientProperties
+from harness.cluster.kinds.registry import kafka_of, require_given
 from harness.errors import UsageError
 from harness.names import on_one_line, unknown
 from harness.secrets import REDACTED
-from harness.settings.clusters import check_given
-from harness.settings.command_line import command_line
 from harness.settings.options import FIELDS, Options, from_toml, to_toml
 from harness.suite import Cell, Suite
 
@@ -137,7 +136,7 @@ def _cells(seed: int, document: Mapping[str, Any], request: SuiteRequest) -> lis
         if values.get("nemesis") == DRAWN:
             values.pop("nemesis")
         written = Options().updated(values)
-        check_given(written.cluster, values)
+        require_given(written.cluster, values)
         name = _name(row, written)
         actual = {**to_toml(written), "nemesis": nemesis_text("nemesis", written.nemesis)}
         matching = [one for one in exclude if matches(one.where, one.options, actual)]

@@ -30,7 +30,7 @@ from harness.network import Network
 from harness.network.none import NoNetwork
 from harness.network.toxics import EFFECTS
 from harness.pipeline import Place, TopicFacts
-from harness.settings.clusters import prefix_of
+from harness.settings.tags import prefix_of
 from harness.witness.fetch_witness import FetchWitness
 from harness.witness.own_batches import OwnBatches
 from harness.witness.request_log import Heard, Spoken

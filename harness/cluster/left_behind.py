@@ -16,7 +16,7 @@ from harness.cluster.connecting import ANSWER_TIMEOUT_S, CLEAN_UP_TIMEOUT_S, all
 from harness.cluster.group_members import NO_SUCH_GROUP
 from harness.cluster.questions import persist
 from harness.errors import EnvironmentFailure
-from harness.settings.clusters import longest_prefix, prefix_of, tag_of
+from harness.settings.tags import longest_prefix, prefix_of, tag_of
 from harness.telling.words import length, printable, several
 
 WITHOUT_MEMBERS = ("Empty", NO_SUCH_GROUP)

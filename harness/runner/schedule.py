@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from harness.cluster import in_words
+from harness.cluster.kinds.registry import where
 from harness.errors import UsageError
 from harness.runner.churn import LEAD_S, Turn
 from harness.runner.faults import (
@@ -100,7 +101,8 @@ def _lacks(nemesis: Nemesis, targets: FaultTargets) -> str | None:
     """What a fault needs and the run has not; None: nothing."""
     needs = nemesis.needs | nemesis.beyond.needs
     if not needs <= targets.can:
-        return f"needs a cluster on which one can {in_words(needs - targets.can)}"
+        able = f" ({words})" if (words := where(needs)) else ""
+        return f"needs a cluster on which one can {in_words(needs - targets.can)}{able}"
     try:
         nemesis.drawn(Random(0), targets)
     except NothingToStrike as error:

@@ -5,7 +5,7 @@ A key is a field's name with hyphens and without its unit: `time_limit_s` is `ti
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,21 @@ from harness.errors import UsageError
 from harness.names import check_name, unknown
 from harness.secrets import REDACTED, redact_setting
 from harness.settings.client_choice import ClientChoice, ClientKind
-from harness.settings.clusters import PREFIX, check_external, check_guest
 from harness.settings.groups import ASSIGNORS, PROTOCOLS, check_group
 from harness.settings.kinds import Kind, Names, Number, OneOf, Switch, Text, Whole, refuse
-from harness.settings.known import Known
 from harness.settings.option_field import BROKER, COMPRESSIONS, PATH, SPARK, TOOL, option
+from harness.settings.tags import PREFIX
+
+
+@dataclass(frozen=True)
+class Known:
+    """What options may name. The caller of `Options.validated` gives it: this room knows no registry."""
+
+    workloads: Collection[str]
+    require_fault: Callable[[str], None]  # raises `UsageError` for what no fault is called
+    require_cluster: Callable[["Options"], None]  # and for options that the kind of cluster does not take
+    defects: Collection[str]
+    kafka: Collection[str]
 
 
 @dataclass(frozen=True)
@@ -62,9 +72,9 @@ class Options:
         flag=True,
     )
     cluster: str = option(
-        OneOf(("local", "docker", "external")),
+        Text("a kind of cluster"),
         "local",
-        "the kind of cluster: local, docker or external",
+        "the kind of cluster: `fencepost list clusters` has them",
         flag=True,
     )
     brokers: int = option(Whole(1, 7), 3, "how many brokers the cluster has, 1 to 7", flag=True)
@@ -204,8 +214,7 @@ class Options:
         _ = ClientChoice.of(self.client).pinned  # there is such a version
         kafka_version(self.kafka).require(self.transaction_version, self.group_protocol)
         check_group(self.group_protocol, self.assignor)
-        check_external(self.cluster, self.bootstrap, self.client_config, self.keep, self.settings)
-        check_guest(self.cluster, self.permits, self.prefix)
+        known.require_cluster(self)
         if self.run_name == "latest":
             raise UsageError('a run cannot be named "latest": the link to the newest run has that name')
         for key, tool in (("java", self.java), ("toxiproxy", self.toxiproxy), ("postgres", self.postgres)):

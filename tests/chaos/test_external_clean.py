@@ -22,7 +22,7 @@ from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.pipeline import TopicFacts
 from harness.processes.spawn import Supervisor
-from harness.settings.clusters import tag_of
+from harness.settings.tags import tag_of
 from harness.waiting import wait_for
 from tests.support.secured_cluster import OWN, PASSWORD, SecuredCluster
 from tests.support.started_runs import COMMAND, started, working

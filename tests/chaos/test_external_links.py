@@ -110,6 +110,6 @@ def test_a_defect_that_lost_answers_bring_to_light_is_caught(
 
 
 def test_links_that_are_not_permitted_are_not_cut(theirs: SecuredCluster, tmp_path: Path) -> None:
-    with pytest.raises(fencepost.FencepostFailed, match="--set permits=workers,links") as failed:
+    with pytest.raises(fencepost.FencepostFailed, match="external --set permits=links") as failed:
         run(tmp_path, theirs, permits=None, nemesis="partition")
     assert failed.value.exit_status == 2

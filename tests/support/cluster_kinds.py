@@ -8,9 +8,10 @@ from pathlib import Path
 
 from confluent_kafka.admin import AclOperation, AdminClient, ResourcePatternType, ResourceType
 
-from fencepost.clusters import CLUSTERS, ClusterKind, ClusterParts
 from harness.clients.client_properties import ClientProperties, connect_with
 from harness.cluster import Cluster, ClusterSpec
+from harness.cluster.kinds.kind import ClusterKind, ClusterParts
+from harness.cluster.kinds.registry import CLUSTERS
 from harness.environment import Prepared
 from harness.environment.cache import cache_folder
 from harness.environment.kafka import versions
@@ -69,15 +70,14 @@ class Version:
     @property
     def missing(self) -> str | None:
         """Why this machine cannot have one; None: it can."""
-        why = _NEEDS.get(self.kind)
-        return why() if why else None
+        return docker_engine.why_not() if CLUSTERS[self.kind].image else None
 
     @contextmanager
     def opened(self, folder: Path) -> Iterator[Subject]:
         """One that is up, in a folder of its own."""
-        image = "bundled" if self.kind == "docker" else None
-        prepared = prepare(self.kafka, "auto", "auto", cache_folder(), lambda words: None, image_choice=image)
         kind = CLUSTERS[self.kind]
+        image = "bundled" if kind.image else None
+        prepared = prepare(self.kafka, "auto", "auto", cache_folder(), lambda words: None, image_choice=image)
         with Supervisor() as supervisor, PortBlock(prepared.cache) as ports, ExitStack() as up:
             parts = Parts(folder, prepared, supervisor, ports)
             yield up.enter_context((_as_guest if kind.shared else _of_ones_own)(kind, self.kafka, parts))
@@ -91,15 +91,9 @@ def every() -> list[Version]:
     return found
 
 
-_NEEDS: dict[str, Callable[[], str | None]] = {"docker": docker_engine.why_not}
-"""By kind, what not every machine has."""
-_LEAVES: dict[str, Callable[[], set[str]]] = {"docker": docker_engine.things_of_ours}
-"""By kind, what is there of ours beside processes and folders."""
-
-
 @contextmanager
 def _of_ones_own(kind: ClusterKind, kafka: str, parts: Parts) -> Iterator[Subject]:
-    aside = _LEAVES.get(kind.name, set)
+    aside: Callable[[], set[str]] = docker_engine.things_of_ours if kind.image else set
     before = aside()
     spec = ClusterSpec(slots=(SLOT, "w0"), kafka=kafka)
     opened = _opened(kind, spec, parts)

@@ -88,8 +88,8 @@ FLOORS = {
         "examine templates",
     ),
     "fencepost": (
-        "aims api_types clusters evidence lifeline live preparing process shapes spark stores your_pipeline",
-        "api",
+        "aims api_types evidence lifeline live preparing process shapes spark stores your_pipeline",
+        "api command_line",
         "programs",
         "progress registry verdict_rules",
         "histories",

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fencepost.command_line import command_line
+from harness.cluster.kinds.registry import require_options
 from harness.errors import UnreadableInput, UsageError
 from harness.names import check_name
-from harness.settings.command_line import command_line
 from harness.settings.kinds import Length
 from harness.settings.options import (
     FIELDS,
@@ -27,6 +28,7 @@ from harness.settings.test_toml import Plan
 KNOWN = Known(
     workloads=["shop"],
     require_fault=lambda asked: check_name("fault", asked, ["kill-broker", "kill-worker", "none"]),
+    require_cluster=require_options,
     defects=["no-rewind"],
     kafka=["4.3.1"],
 )

@@ -5,12 +5,12 @@ from importlib import import_module
 import pytest
 
 from fencepost import registry
+from fencepost.command_line import command_line
 from fencepost.commands import replay
 from fencepost.stores import expand
 from harness.environment import kafka
 from harness.errors import FetchFailed, UnreadableInput, UsageError
 from harness.secrets import REDACTED, is_secret, redact_setting, redact_text
-from harness.settings.command_line import command_line
 from harness.settings.options import Options, from_toml, parse_set
 from harness.settings.test_toml import Plan
 

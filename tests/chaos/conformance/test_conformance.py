@@ -1,6 +1,7 @@
 """What a cluster promises, held against a real one of every kind and version, by what each says that it can.
 
-One of them: `pytest tests/chaos/conformance -k local-4.3.1`. A new kind joins by its entry in `fencepost.clusters`.
+One of them: `pytest tests/chaos/conformance -k local-4.3.1`. A new kind joins by its line in
+`harness.cluster.kinds.registry`.
 """
 
 from collections.abc import Iterator

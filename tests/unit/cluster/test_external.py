@@ -11,7 +11,6 @@ from harness.cluster.external import ExternalCluster
 from harness.cluster.forbidden import explained
 from harness.errors import FaultFailed, UsageError
 from harness.network import Cut
-from harness.settings.clusters import check_external, check_given, check_guest
 
 
 def test_servers_are_read_with_their_ports() -> None:
@@ -27,45 +26,6 @@ def test_servers_are_read_with_their_ports() -> None:
 def test_what_names_no_server_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="bootstrap must be HOST:PORT"):
         addresses_of(text, Security())
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        (("external", None, None, "none", {}), "needs --set bootstrap=HOST:PORT"),
-        (("external", "a:1", None, "none", {"x": "1"}), "has its own broker settings"),
-        (("external", "a:1", None, "logs", {}), "leave out --keep logs"),
-        (("local", "a:1", None, "none", {}), "--set bootstrap needs --cluster external"),
-        (("local", None, "file", "none", {}), "--set client-config needs --cluster external"),
-        (("local", None, None, "topics", {}), "--keep topics needs --cluster external"),
-    ],
-)
-def test_options_that_do_not_go_together_are_refused(given: tuple[object, ...], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        check_external(*given)  # type: ignore[arg-type]
-
-
-def test_what_cannot_be_permitted_is_refused() -> None:
-    with pytest.raises(UsageError, match="--set permits needs --cluster external"):
-        check_guest("local", ("workers",), "fencepost")
-    with pytest.raises(UsageError, match="cannot strike brokers of an external cluster"):
-        check_guest("external", ("workers", "brokers"), "fencepost")
-    check_guest("external", ("workers", "links"), "team-x")
-    check_guest("local", None, "fencepost")
-    with pytest.raises(UsageError, match="--set prefix needs --cluster external"):
-        check_guest("local", None, "team-x")
-
-
-def test_how_many_brokers_an_external_cluster_has_is_not_to_be_said() -> None:
-    with pytest.raises(UsageError, match="leave out --brokers"):
-        check_given("external", {"brokers", "seed"})
-    check_given("local", {"brokers"})
-    check_given("external", {"seed"})
-
-
-def test_options_that_go_together_pass() -> None:
-    check_external("external", None, "file", "topics", {})
-    check_external("local", None, None, "logs", {"x": "1"})
 
 
 @pytest.mark.parametrize(

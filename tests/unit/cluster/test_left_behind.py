@@ -5,7 +5,7 @@ import pytest
 from harness.clients.wire import WireError
 from harness.cluster import left_behind
 from harness.cluster.left_behind import Group, Idle, LeftBehind, found, remove
-from harness.settings.clusters import longest_prefix, new_tag, prefix_of, tag_of
+from harness.settings.tags import longest_prefix, new_tag, prefix_of, tag_of
 from tests.support.guest_cluster import GuestCluster
 
 TAG, OTHER = "fencepost-3fa91c", "fencepost-0b1c2d"

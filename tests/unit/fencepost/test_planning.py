@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from fencepost import planning, registry
-from fencepost.clusters import CLUSTERS
+from fencepost.command_line import command_line
 from fencepost.commands.options import options_from
 from fencepost.shapes import shaped
+from harness.cluster.kinds.registry import CLUSTERS
 from harness.environment.client_parts import ClientParts
 from harness.environment.client_versions import client_version
 from harness.errors import UsageError
@@ -21,7 +22,6 @@ from harness.pipeline import PipelineFacts
 from harness.programs import Seat
 from harness.promises import Promises
 from harness.runner.schedule import Schedule
-from harness.settings.command_line import command_line
 from harness.settings.options import Options
 from harness.settings.test_toml import Plan
 from pipelines.pipeline import UserPipeline

@@ -105,7 +105,8 @@ def test_a_guest_is_told_the_tag_and_its_programs_the_properties_that_they_need(
     permits: tuple[str, ...], config: str | None, tmp_path: Path
 ) -> None:
     text = GROUPED.replace('["true"]', '["true", "{prefix}", "{client_config}"]')
-    asked = replace(OPTIONS, client_config=str(tmp_path / "c.properties"), permits=permits)
+    config_file = str(tmp_path / "c.properties")
+    asked = replace(OPTIONS, cluster="external", client_config=config_file, permits=permits)
     test = planning.plan_test(asked, pipeline(tmp_path, text), Schedule(()), tmp_path / "run", tag="run-7")
     launch = test.own.launch(Seat(Role.FEEDER, "f", tmp_path / "f.jsonl", "kafka:9092", 0, 0))
     assert json.loads(launch.argv[-1])["tag"] == "run-7"

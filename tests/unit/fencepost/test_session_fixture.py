@@ -107,13 +107,14 @@ def test_a_command_for_a_cluster_of_its_own_has_nothing_that_only_a_guest_is_giv
 def test_what_a_session_holds_is_told_without_secrets() -> None:
     settings = {"log.segment.bytes": "1048576", "ssl.keystore.password": "hush-4711"}
     told = more_of(Options(brokers=5, kafka="4.2.1", java="bundled", settings=settings))
+    assert more_of(Options(cluster="docker")) == ["--cluster", "docker"]
     assert told[:2] == ["--brokers", "5"] and "broker.log.segment.bytes=1048576" in told
     assert not any("hush" in word or "4.2.1" in word or "bundled" in word for word in told)
 
 
 def test_a_command_for_a_cluster_of_its_own_keeps_all_else() -> None:
     told = "fencepost run --set bootstrap=a:1,b:2 --cluster external --set broker.x=1 --nemesis kill-worker"
-    there = SharedCluster("a:1", "docker", "4.3.1")
+    there = SharedCluster("a:1", "docker", "4.3.1", ["--cluster", "docker"])
     assert own_cluster(told, there) == (
         "fencepost run --set broker.x=1 --nemesis kill-worker --cluster docker --kafka 4.3.1"
     )

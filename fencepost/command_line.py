@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Mapping
 
+from harness.cluster.kinds.registry import CLUSTERS
 from harness.settings.options import FIELDS, Options
 
 
@@ -12,11 +13,12 @@ def command_line(options: Options, command: str = "run") -> str:
     A placeholder stands for each secret: the user has to fill it in.
     """
     options = options.redacted()
+    has_own_number = CLUSTERS[options.cluster].brokers is not None
     words = ["fencepost", command]
     for key, option in FIELDS.items():
         value = getattr(options, option.name)
         default = getattr(Options(), option.name)
-        if value == default or (key == "brokers" and options.cluster == "external"):
+        if value == default or (key == "brokers" and has_own_number):
             continue
         if isinstance(value, Mapping):
             prefix, flag = ("", "--spark-conf") if key == "spark-conf" else (f"{key}.", "--set")

@@ -1,0 +1,21 @@
+"""`local`: Kafka nodes as processes of this machine."""
+
+from contextlib import AbstractContextManager
+
+from harness.cluster import OF_PROCESSES, Cluster
+from harness.cluster.kinds.kind import ClusterKind, ClusterParts
+
+
+def _open(parts: ClusterParts) -> AbstractContextManager[Cluster]:
+    from harness.cluster.local import LocalCluster
+
+    return LocalCluster(parts.spec, parts.folder, parts.prepared, parts.supervisor, parts.next_port)
+
+
+LOCAL = ClusterKind(
+    name="local",
+    summary="Kafka nodes as processes of this machine, three or --brokers, no root and no Docker",
+    can=OF_PROCESSES,
+    one_clock=True,
+    open=_open,
+)
