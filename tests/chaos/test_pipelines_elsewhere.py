@@ -85,7 +85,7 @@ def test_a_wrong_program_is_caught_on_a_cluster_that_others_use(theirs: LocalClu
         nemesis="kill-instance",
     )
     assert result.valid is False, result.explain()
-    found = {name for name, one in result.verdict["anomalies"].items() if not one["allowed"]}
+    found = result.anomalies
     assert "offset-output-mismatch" in found, result.explain()
     assert found <= {"offset-output-mismatch", "reprocessed-input"}, result.explain()
 

@@ -35,7 +35,7 @@ def test_a_right_program_is_never_invalid(nemesis: list[str] | None, seed: int, 
         store=str(tmp_path),
     )
     assert result.valid is not False, result.explain()
-    reasons = {reason["code"] for reason in result.verdict.get("unknown_because", ())}
+    reasons = result.reasons
     assert reasons <= {"fault-did-not-act", "goal-not-met"}, result.explain()
 
 
@@ -50,5 +50,5 @@ def test_a_wrong_program_is_caught(example: str, seed: int, tmp_path: Path) -> N
         store=str(tmp_path),
     )
     assert result.valid is False, result.explain()
-    found = {name for name, one in result.verdict["anomalies"].items() if not one["allowed"]}
+    found = result.anomalies
     assert found <= WRONG[example], result.explain()
