@@ -19,6 +19,7 @@ from confluent_kafka import Producer
 
 from fencepost.planning import plan_test
 from fencepost.programs import PROCESS
+from harness.clients.interface import TRANSACTION_TIMEOUT_MS
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.environment.cache import cache_folder
@@ -26,6 +27,14 @@ from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.facts import Facts
 from harness.processes.spawn import Supervisor
+from harness.processes.specs import (
+    ClientSpec,
+    ConnectionSpec,
+    MembershipSpec,
+    RunSpec,
+    TransactionsSpec,
+    WorkloadSpec,
+)
 from harness.runner.processes import Clock, Processes
 from harness.runner.schedule import Schedule
 from harness.settings.options import Options
@@ -79,15 +88,24 @@ class Bench:
         folder.mkdir()
         tag = f"bench-{self._round}"
         facts = workload.facts(Options(workers=1), tag)
-        told = {
-            "workload": "shop",
-            "tag": tag,
-            "txn_size": txn_size,
-            "abort_share": 0.0,
-            "seed": self._round,
-            "record": record,
-        }
-        program = PythonProgram(PROCESS, told)
+        spec = RunSpec(
+            seed=self._round,
+            compression="none",
+            record_bytes=0,
+            journaled=record,
+            connection=ConnectionSpec(None, proxied=False),
+            pipeline=WorkloadSpec(
+                "shop",
+                tag,
+                defect=None,
+                topic_partitions=0,
+                stores={},
+                client=ClientSpec(),
+                membership=MembershipSpec(),
+                transactions=TransactionsSpec(txn_size, abort_share=0.0, timeout_ms=TRANSACTION_TIMEOUT_MS),
+            ),
+        )
+        program = PythonProgram(PROCESS, spec)
         processes = Processes(
             self._supervisor,
             folder,
@@ -102,7 +120,7 @@ class Bench:
         first: list[tuple[float, int]] = []
 
         def done() -> float | None:
-            taken = worker.heard.counts.get("inputs", 0)
+            taken = worker.heard.counts.inputs
             if taken and not first:
                 first.append((time.monotonic(), taken))
             return time.monotonic() if taken >= inputs else None
@@ -150,7 +168,7 @@ def ready(folder: Path, rounds: int = 3) -> None:
     """From nothing to a cluster in which every broker sees every other."""
     cache = cache_folder()
     prepared = prepare(Options().kafka, "auto", "auto", cache, say)
-    test = plan_test(Options(), SHOP, Schedule(), folder)
+    test = plan_test(Options(seed=1), SHOP, Schedule(), folder)
     times = []
     for n in range(rounds):
         spec = ClusterSpec(slots=("aside", *test.worker_slots))

@@ -1,30 +1,43 @@
-"""The entry of every process of a run that speaks Kafka; the run hands it a specification.
+"""The entry of every process of a run that speaks Kafka; the run hands it a `ProcessSpec` and a `RunSpec`.
 
 A user's workload is loaded here, in a worker, and never in the command's own process.
 """
 
 import atexit
-import json
 import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from harness.clients.call_watch import CallWatch
 from harness.clients.client_properties import connect_with
 from harness.clients.control import Control
 from harness.clients.feeder import Feeder
 from harness.clients.final_reader import FinalReader, Foreign
-from harness.clients.interface import TRANSACTION_TIMEOUT_MS, Client, GroupSettings, ProducerSettings
+from harness.clients.interface import Client, GroupSettings, ProducerSettings
 from harness.clients.librdkafka_client import LibrdkafkaClient
 from harness.clients.readers import Observer
 from harness.clients.running import RunningClient, running_java, running_librdkafka
 from harness.errors import ExitStatus, UsageError
-from harness.history import Isolation, Role
+from harness.expectation import Expectation
+from harness.history import Role
+from harness.processes.encoding import decode
+from harness.processes.specs import (
+    ClientSpec,
+    CustomPipelineSpec,
+    FeederSpec,
+    FinalReaderSpec,
+    MembershipSpec,
+    ObserverSpec,
+    ProcessSpec,
+    RunSpec,
+    TableReaderSpec,
+    WorkerSpec,
+    WorkloadSpec,
+)
 from harness.record.events import Begun
 from harness.record.journal import Journal, NoJournal
 from harness.record.parts import PartWriter, folder_of, start_over
@@ -47,80 +60,85 @@ LOOPS: Mapping[Delivery, type[Worker] | type[MixedWorker]] = {Delivery.MIXED: Mi
 """The loop of a stage, by how it delivers; all others are the one that takes inputs and makes outputs of them."""
 
 
-def client_of(spec: Mapping[str, Any]) -> Client:
+def client_of(spec: ClientSpec) -> Client:
     """The client that a worker is told to use."""
-    if spec.get("client") != "java":
+    if spec.name != "java":
         return LibrdkafkaClient()
     from harness.clients.java_client import JavaClient
-    from harness.clients.jvm import JvmParts
 
-    return JavaClient(JvmParts.from_spec(spec["jvm"]))
+    assert spec.jvm is not None, "who uses the Java client is told of a JVM"
+    return JavaClient(spec.jvm)
 
 
-def running_client(spec: Mapping[str, Any]) -> RunningClient:
+def running_client(role: Role, asked: ClientSpec | None) -> RunningClient:
     """The client that this process runs: a worker that of the pipeline, and all others librdkafka."""
-    if spec["role"] != Role.WORKER.value or spec.get("client") != "java":
+    if role is not Role.WORKER or asked is None or asked.name != "java":
         return running_librdkafka()
-    client_of(spec)
+    client_of(asked)
     return running_java()
 
 
-def require_client(spec: Mapping[str, Any], running: RunningClient) -> None:
+def require_client(asked: ClientSpec | None, running: RunningClient) -> None:
     """End the process where it runs another version of the pipeline's client than was asked for."""
-    if running.name == spec.get("client"):
-        running.require(spec.get("client_version"))
+    if asked is not None and running.name == asked.name:
+        running.require(asked.version)
 
 
-def member_of(spec: Mapping[str, Any]) -> GroupSettings:
+def member_of(spec: MembershipSpec, worker: str) -> GroupSettings:
     """How a worker belongs to its group: a static member goes by the worker's name, which its replacement has too."""
-    told: dict[str, Any] = spec.get("membership", {})
-    instance = spec.get("worker") if told.get("static") else None
-    return GroupSettings(told.get("protocol", "classic"), told.get("assignor"), instance)
+    return GroupSettings(spec.protocol, spec.assignor, worker if spec.static else None)
 
 
-def store_of(spec: Mapping[str, Any]) -> Store | None:
+def store_of(spec: WorkloadSpec) -> Store | None:
     """The store that the pipeline writes, if it has one."""
-    return next((STORES[kind].connect(address) for kind, address in spec.get("stores", {}).items()), None)
+    return next((STORES[kind].connect(address) for kind, address in spec.stores.items()), None)
 
 
-def inputs_of(spec: Mapping[str, Any], workload: Workload, table: str) -> Inputs:
+def inputs_of(spec: WorkloadSpec, workload: Workload, table: str) -> Inputs:
     """A table whose rows are inputs."""
     kind = workload.tables[table]
-    return STORES[kind].inputs(spec["stores"][kind])
+    return STORES[kind].inputs(spec.stores[kind])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Be what the specification says until told to stop."""
-    spec: dict[str, Any] = json.loads((argv or sys.argv[1:])[0])
+    """Be what the two specs say until told to stop."""
+    process_text, run_text = argv or sys.argv[1:]
+    process, run = decode(ProcessSpec, process_text), decode(RunSpec, run_text)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which then says stop
-    behind_proxies = spec.get("proxied") and spec["role"] != Role.FINAL.value  # which speak plaintext
-    connect_with(None if behind_proxies else spec.get("client_config"))
-    channel = spec.get("channel")
-    control = Control(socket.socket(fileno=channel) if channel is not None else None)
-    if spec["role"] == Role.FINAL.value:
-        start_over(Path(spec["path"]))
-    running = running_client(spec)
-    require_client(spec, running)
-    if spec.get("record", True):
-        told = {key: spec[key] for key in ("role", "stage", "worker", "process", "bootstrap") if key in spec}
-        begun = Begun(
-            spec["journal"],
-            **told,
-            client=running.name,
-            client_version=running.version,
-            library_version=running.library,
-        )
-        journal = Journal(Path(spec["path"]), spec["zero_ns"], begun)
-    else:
-        journal = NoJournal()
-        journal.name = spec["journal"]
+    behind_proxies = run.connection.proxied and process.role is not Role.FINAL  # which speak plaintext
+    connect_with(None if behind_proxies else run.connection.client_config)
+    control = Control(None if process.control_fd is None else socket.socket(fileno=process.control_fd))
+    if process.role is Role.FINAL:
+        start_over(process.journal.path)
+    running = running_client(process.role, run.client)
+    require_client(run.client, running)
+    journal = journal_of(process, running) if run.journaled else NoJournal(process.journal.name)
     with journal, CallWatch(control, journal).watching():
         try:
-            make = build_for_users if "pipeline" in spec else build
-            make(spec, journal, control).run()
+            if isinstance(run.pipeline, WorkloadSpec):
+                build(process, run, run.pipeline, journal, control).run()
+            else:
+                build_for_users(process, run, run.pipeline, journal, control).run()
         except UsageError as error:  # of the user's functions, and of what they give
             print(error, file=sys.stderr)  # the last line of its log: it is told to whoever started the run
             sys.exit(ExitStatus.USAGE)
+
+
+def journal_of(process: ProcessSpec, running: RunningClient) -> Journal:
+    """Begin the journal of this process."""
+    worker = process.worker
+    begun = Begun(
+        process.journal.name,
+        role=process.role.value,
+        stage=worker.stage if worker else None,
+        worker=worker.worker if worker else None,
+        process=worker.process if worker else 0,
+        bootstrap=process.bootstrap,
+        client=running.name,
+        client_version=running.version,
+        library_version=running.library,
+    )
+    return Journal(process.journal.path, process.journal.zero_ns, begun)
 
 
 def end_at_once() -> NoReturn:
@@ -134,106 +152,114 @@ def end_at_once() -> NoReturn:
 
 
 def build(
-    spec: dict[str, Any], journal: Journal, control: Control
+    process: ProcessSpec, run: RunSpec, pipeline: WorkloadSpec, journal: Journal, control: Control
 ) -> Worker | MixedWorker | Relay | Feeder | TableFeeder | Observer | FinalReader | StoreReader:
-    """The object that does the work of a role."""
-    tag = spec.get("tag", "")
-    record_bytes = spec.get("record_bytes", 0)
-    workload = padded(WORKLOADS[spec["workload"]].tagged(tag), record_bytes)
-    compression, limit = spec.get("compression", "none"), largest_bytes(record_bytes)
-    places = [(topic, partition) for topic, partition in spec.get("places", ())]
-    match Role(spec["role"]):
-        case Role.WORKER:
-            return worker_of(spec, workload, journal, control)
-        case Role.FEEDER if workload.fed_table:
+    """The object that does the task of a process of a built-in pipeline."""
+    workload = padded(WORKLOADS[pipeline.name].tagged(pipeline.tag), run.record_bytes)
+    match process.task:
+        case WorkerSpec() as task:
+            return worker_of(process, task, run, pipeline, workload, journal, control)
+        case FeederSpec(inputs_per_s=rate) if workload.fed_table:
             (feed,) = workload.feeds()
-            connect = partial(inputs_of, spec, workload, feed.topic)
+            connect = partial(inputs_of, pipeline, workload, feed.topic)
             return TableFeeder(
-                connect, feed, spec["rate"], spec["abort_share"], spec["seed"], journal, control
+                connect, feed, rate, pipeline.transactions.abort_share, run.seed, journal, control
             )
-        case Role.FEEDER:
-            told = ProducerSettings(spec["bootstrap"], largest_bytes=limit, compression=compression)
-            return Feeder(told, workload.feeds(), spec["rate"], spec["seed"], journal, control)
-        case Role.OBSERVER:
-            return Observer(spec["bootstrap"], places, journal, control)
-        case Role.FINAL if "tables" in spec:
-            store = store_of(spec)
+        case FeederSpec(inputs_per_s=rate):
+            limit = largest_bytes(run.record_bytes)
+            settings = ProducerSettings(process.bootstrap, largest_bytes=limit, compression=run.compression)
+            return Feeder(settings, workload.feeds(), rate, run.seed, journal, control)
+        case ObserverSpec() as task:
+            return Observer(process.bootstrap, task.partitions, journal, control)
+        case TableReaderSpec(tables=tables):
+            store = store_of(pipeline)
             assert store is not None, "who reads tables is told of the store"
-            parts = PartWriter(journal, folder_of(Path(spec["path"])))
+            parts = PartWriter(journal, folder_of(process.journal.path))
+            inputs_by = {
+                table: inputs_of(pipeline, workload, table)
+                for table in tables
+                if table in workload.read_tables
+            }
             expect, stated = workload.expectation(), stated_topics(workload)
-            read = {table for table in spec["tables"] if table in workload.read_tables}
-            inputs_by = {table: inputs_of(spec, workload, table) for table in read}
-            return StoreReader(store, spec["tables"], journal, parts, control, expect, stated, inputs_by)
-        case Role.FINAL:
-            isolation = Isolation(spec["isolation"])
-            parts = PartWriter(journal, folder_of(Path(spec["path"])))
-            return FinalReader(
-                spec["bootstrap"],
-                places,
-                isolation,
-                journal,
-                parts,
-                control,
-                workload.expectation(),
-                stated_topics(workload),
+            return StoreReader(store, tables, journal, parts, control, expect, stated, inputs_by)
+        case FinalReaderSpec() as task:
+            return final_reader_of(
+                process, task, journal, control, workload.expectation(), stated_topics(workload)
             )
 
 
 def build_for_users(
-    spec: Mapping[str, Any], journal: Journal, control: Control
+    process: ProcessSpec, run: RunSpec, pipeline: CustomPipelineSpec, journal: Journal, control: Control
 ) -> Feeder | Observer | FinalReader:
     """The same around a user's pipeline, whose workers are commands."""
-    pipeline = UserPipeline.load(spec["pipeline"]).tagged(spec["tag"])
-    places = [(topic, partition) for topic, partition in spec.get("places", ())]
-    match Role(spec["role"]):
-        case Role.FEEDER:
-            told = ProducerSettings(spec["bootstrap"], compression=spec["compression"])
-            return Feeder(told, pipeline.feeds(), spec["rate"], spec["seed"], journal, control)
-        case Role.OBSERVER:
-            return Observer(spec["bootstrap"], places, journal, control)
-        case _:
-            return FinalReader(
-                spec["bootstrap"],
-                places,
-                Isolation(spec["isolation"]),
-                journal,
-                PartWriter(journal, folder_of(Path(spec["path"]))),
-                control,
-                pipeline.expectation(),
-                pipeline.read,
-                Foreign(pipeline.written, dict(zip(places, spec.get("until", ()), strict=False))),
+    described = UserPipeline.load(str(pipeline.file)).tagged(pipeline.tag)
+    match process.task:
+        case FeederSpec(inputs_per_s=rate):
+            settings = ProducerSettings(process.bootstrap, compression=run.compression)
+            return Feeder(settings, described.feeds(), rate, run.seed, journal, control)
+        case ObserverSpec() as task:
+            return Observer(process.bootstrap, task.partitions, journal, control)
+        case FinalReaderSpec() as task:
+            ends = dict(zip(task.partitions, task.end_offsets or (), strict=task.end_offsets is not None))
+            foreign = Foreign(described.written, ends)
+            return final_reader_of(
+                process, task, journal, control, described.expectation(), described.read, foreign
             )
+        case WorkerSpec() | TableReaderSpec():
+            raise ValueError(f"a user's pipeline has no process of ours as {process.task.kind}")
+
+
+def final_reader_of(
+    process: ProcessSpec,
+    task: FinalReaderSpec,
+    journal: Journal,
+    control: Control,
+    expect: Expectation,
+    stated: Collection[str],
+    foreign: Foreign | None = None,
+) -> FinalReader:
+    """A final reader of partitions."""
+    parts = PartWriter(journal, folder_of(process.journal.path))
+    return FinalReader(
+        process.bootstrap, task.partitions, task.isolation, journal, parts, control, expect, stated, foreign
+    )
 
 
 def worker_of(
-    spec: Mapping[str, Any], workload: Workload, journal: Journal, control: Control
+    process: ProcessSpec,
+    task: WorkerSpec,
+    run: RunSpec,
+    pipeline: WorkloadSpec,
+    workload: Workload,
+    journal: Journal,
+    control: Control,
 ) -> Worker | MixedWorker | Relay:
     """A worker of a stage."""
-    record_bytes = spec.get("record_bytes", 0)
+    stage, transactions = workload.stage(task.stage), pipeline.transactions
     settings = Settings(
-        bootstrap=spec["bootstrap"],
-        group=spec.get("group"),
-        transactional_id=spec.get("transactional_id"),
-        process=spec["process"],
-        txn_size=spec["txn_size"],
-        abort_share=spec["abort_share"],
-        seed=spec["seed"],
-        policy=policy_of(spec.get("defect")),
-        delivery=workload.delivery_of(workload.stage(spec["stage"])),
-        place=workload.place_of(spec["stage"]),
-        partitions=spec.get("partitions", 0),
-        compression=spec.get("compression", "none"),
-        largest_bytes=largest_bytes(record_bytes),
-        txn_timeout_ms=spec.get("txn_timeout_ms", TRANSACTION_TIMEOUT_MS),
-        shares=Shares(spec.get("empty_share", 0.0), spec.get("overrun_share", 0.0)),
-        as_member=member_of(spec),
+        bootstrap=process.bootstrap,
+        group=task.group,
+        transactional_id=task.transactional_id,
+        process=task.process,
+        txn_size=transactions.txn_size,
+        abort_share=transactions.abort_share,
+        seed=run.seed,
+        policy=policy_of(pipeline.defect),
+        delivery=workload.delivery_of(stage),
+        place=workload.place_of(task.stage),
+        partitions=pipeline.topic_partitions,
+        compression=run.compression,
+        largest_bytes=largest_bytes(run.record_bytes),
+        txn_timeout_ms=transactions.timeout_ms,
+        shares=Shares(transactions.empty_share, transactions.overrun_share),
+        as_member=member_of(pipeline.membership, task.worker),
     )
-    stage = workload.stage(spec["stage"])
+    client = client_of(pipeline.client)
     if settings.delivery is Delivery.RELAYED:
-        inputs = inputs_of(spec, workload, stage.reads[0])
-        return Relay(stage, settings, client_of(spec), journal, control, inputs)
+        inputs = inputs_of(pipeline, workload, stage.reads[0])
+        return Relay(stage, settings, client, journal, control, inputs)
     kind = LOOPS.get(settings.delivery, Worker)
-    return kind(stage, settings, client_of(spec), journal, control, store_of(spec))
+    return kind(stage, settings, client, journal, control, store_of(pipeline))
 
 
 def stated_topics(workload: Workload) -> frozenset[str]:

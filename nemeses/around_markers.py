@@ -13,6 +13,7 @@ from harness.cluster import TransactionView
 from harness.errors import WaitTimeout
 from harness.history import Step
 from harness.pipeline import Place
+from harness.processes.control_line import Command
 from harness.runner.faults import Effect, FaultContext, Injection
 from harness.waiting import wait_for
 from nemeses.failover import another, await_failover
@@ -33,7 +34,7 @@ def kill_around_markers(context: FaultContext, injection: Injection) -> Iterator
         yield effect
         return
     with ExitStack() as stack:
-        stack.callback(held.member.send, go=True)
+        stack.callback(held.member.send, Command(go=True))
         place = _output(held, effect)
         words = _state(context, held, injection.state or BEFORE, place, effect) if place is not None else None
         if place is None or words is None:
@@ -51,7 +52,7 @@ def kill_around_markers(context: FaultContext, injection: Injection) -> Iterator
         stack.callback(broker.start)
         effect.strikes()
         ending = broker.kill()
-        held.member.send(go=True)
+        held.member.send(Command(go=True))
         effect.proof += [words, ending]
         moved = await_failover(
             effect,

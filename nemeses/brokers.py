@@ -8,6 +8,7 @@ from functools import partial
 from harness.cluster import Broker
 from harness.errors import FaultFailed, WaitTimeout
 from harness.history import Step
+from harness.processes.control_line import Command
 from harness.runner.faults import Effect, FaultContext, Injection
 from harness.runner.member import Member
 from nemeses.failover import another, await_failover, first_in_role
@@ -50,7 +51,7 @@ def struck(
             proof = hit(broker)
         finally:
             if held is not None:
-                held.send(go=True)
+                held.send(Command(go=True))
         moved = await_failover(
             effect, proof, partial(another, who, first), f"{injection.target} to leave broker {first}"
         )

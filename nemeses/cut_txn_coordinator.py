@@ -12,6 +12,7 @@ from harness.history import Step
 from harness.network import Cut
 from harness.network.links import client_link
 from harness.pipeline import StageFacts
+from harness.processes.control_line import Command
 from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
 from harness.runner.member import Member
 from harness.runner.occupied import brokers_and_a_worker
@@ -49,7 +50,7 @@ def cut_txn_coordinator(context: FaultContext, injection: Injection) -> Iterator
         effect.details["broker"] = str(broker)
         effect.strikes()
         with context.cluster.network.impose([client_link(member.slot, broker)], Cut()) as cut:
-            member.send(go=True)
+            member.send(Command(go=True))
             effect.proof.append(f"{member.journal} stood at {step.value}")
             if broker != foreseen:
                 effect.proof.append(
@@ -59,7 +60,7 @@ def cut_txn_coordinator(context: FaultContext, injection: Injection) -> Iterator
             yield effect
             prove(effect, cut)
     finally:
-        member.send(go=True)
+        member.send(Command(go=True))
 
 
 def _coordinator_now(context: FaultContext, own: str, effect: Effect) -> int | None:
@@ -93,7 +94,7 @@ def _whom(context: FaultContext, injection: Injection) -> tuple[Member, str, int
             broker = cluster.txn_coordinator(own) if own is not None else -1
             if own is not None and broker >= 0:
                 alone = stage.group is None or cluster.group_coordinator(stage.group) != broker
-                busy = bool(member.heard.counts.get("inputs"))
+                busy = bool(member.heard.counts.inputs)
                 found.append((alone, busy, own == named, member, own, broker))
     if not found:
         raise FaultFailed(f"no worker with a transactional id is alive, or nobody coordinates {named}")

@@ -7,6 +7,7 @@ from harness.cluster import Broker, TransactionView
 from harness.errors import FaultFailed, WaitTimeout
 from harness.history import Step
 from harness.pipeline import Place, StageFacts
+from harness.processes.control_line import Command
 from harness.record.naming import split_partition
 from harness.runner.faults import Effect, FaultContext, Injection
 from harness.runner.member import Member
@@ -59,7 +60,7 @@ def hold(
         why = unfit(held)
         if why is None:
             return held
-        member.send(go=True)
+        member.send(Command(go=True))
     effect.lacking[GOAL] = why or f"no worker of {injection.target} is alive"
     return None
 
@@ -82,7 +83,7 @@ def _hold(
     own = stage.id_of(member.worker or "", map(split_partition, claims))
     view = context.cluster.transaction(own) if own is not None else None
     if own is None or view is None or view.state != "Ongoing":
-        member.send(go=True)
+        member.send(Command(go=True))
         effect.lacking[GOAL] = (
             f"{member.journal} stood in a transaction of {own}, of which its coordinator says {view}"
         )

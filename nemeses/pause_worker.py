@@ -5,13 +5,13 @@ effect.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
 from harness.errors import WaitTimeout
 from harness.history import Positions, Step
-from harness.processes.control_line import Claims
+from harness.processes.control_line import Claims, Command, Counts
 from harness.record.naming import split_partition
 from harness.runner.faults import Drawn, Effect, FaultContext, FaultTargets, Injection, Nemesis
 from harness.runner.member import Member
@@ -53,7 +53,7 @@ def pause_worker(context: FaultContext, injection: Injection) -> Iterator[Effect
         effect.lacking[GOAL] = str(error)
         yield effect
         return
-    before = dict(member.heard.counts)
+    before = member.heard.counts
     begun_s = time.monotonic()
     effect.strikes()
     stopped = member.child.pause()
@@ -69,7 +69,7 @@ def pause_worker(context: FaultContext, injection: Injection) -> Iterator[Effect
         waited_s = time.monotonic() - begun_s
         yield effect
     finally:
-        member.send(replaced=True, go=True)
+        member.send(Command(replaced=True, go=True))
         member.child.resume()
     came_back = _came_back(member, before)
     if not taken:
@@ -87,7 +87,7 @@ def _await_going_on(replacement: Member) -> str:
     """Wait until who took the place has committed, where no group tells who has what; empty: it never did."""
 
     def gone_on() -> str | None:
-        if replacement.heard.counts.get("committed", 0):
+        if replacement.heard.counts.committed:
             return f"{replacement.journal} had committed in its place"
         return None
 
@@ -137,7 +137,7 @@ def _await_done(context: FaultContext, member: Member, claims: Claims) -> str:
         return ""
 
 
-def _came_back(member: Member, before: Mapping[str, int]) -> str:
+def _came_back(member: Member, before: Counts) -> str:
     """What the zombie met when it went on; empty: it never ended the transaction that it was in.
 
     Each end of a transaction is counted, so a zombie that dies at once, before it has asked a broker for anything,
@@ -146,10 +146,11 @@ def _came_back(member: Member, before: Mapping[str, int]) -> str:
 
     def ended() -> str | None:
         counts = member.heard.counts
-        if counts.get("fenced", 0) > before.get("fenced", 0):
+        if counts.fenced > before.fenced:
             return f"{member.journal} came back and was fenced"
         if any(
-            counts.get(name, 0) > before.get(name, 0) for name in ("committed", "failed", "aborted", "info")
+            getattr(counts, name) > getattr(before, name)
+            for name in ("committed", "failed", "aborted", "info")
         ):
             return f"{member.journal} came back and went on with what it had in hand, having met no fence"
         return "" if member.alive else "nothing"

@@ -138,9 +138,7 @@ def workers_behind(context: FaultContext, injection: Injection) -> Iterator[Memb
     others = [stage for stage in able if stage not in stages and stage.transactional_ids]
     workers += [member for stage in others for member in context.processes.workers(stage.name)]
     yield from (
-        member
-        for member in workers
-        if member is not first and member.alive and member.heard.counts.get("inputs")
+        member for member in workers if member is not first and member.alive and member.heard.counts.inputs
     )
 
 
@@ -197,4 +195,4 @@ def _busiest(living: list[Member], named: Callable[[Member], bool], none: str) -
     """The one that is named, if it has work to do; else one that has; else the one that is named, or any."""
     if not living:
         raise FaultFailed(none)
-    return min(living, key=lambda member: (not member.heard.counts.get("inputs"), not named(member)))
+    return min(living, key=lambda member: (not member.heard.counts.inputs, not named(member)))

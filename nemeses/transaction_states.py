@@ -13,6 +13,7 @@ from functools import partial
 from harness.cluster import TransactionView
 from harness.errors import WaitTimeout
 from harness.history import Step
+from harness.processes.control_line import Command
 from harness.runner.faults import Effect, FaultContext, Injection
 from harness.waiting import wait_for
 from nemeses.failover import another, await_failover
@@ -58,7 +59,7 @@ def kill_in_state(context: FaultContext, injection: Injection) -> Iterator[Effec
     effect.details |= {"broker": str(broker.id), "state": aim.state, **held.details}
     with ExitStack() as stack:
         stack.callback(broker.start)
-        stack.callback(held.member.send, go=True)
+        stack.callback(held.member.send, Command(go=True))
         with ExitStack() as cut:
             view = held.view if aim.state == "Ongoing" else _prepared(context, held, aim, effect, cut)
             if view is None:
@@ -66,7 +67,7 @@ def kill_in_state(context: FaultContext, injection: Injection) -> Iterator[Effec
                 return
             effect.strikes()
             ending = broker.kill()
-        held.member.send(go=True)
+        held.member.send(Command(go=True))
         effect.proof += [described(held.coordinator, own, view), ending]
         done = partial(await_failover, effect, ending)
         coordinates = partial(cluster.txn_coordinator, own)
@@ -90,7 +91,7 @@ def _prepared(
     """Let the transaction come into Prepare and no further; None, and a note, where it does not."""
     cluster, leaders = context.cluster, others(context, held.coordinator, held.view)
     cut.enter_context(held_back(context, held.coordinator, leaders))
-    held.member.send(go=True)
+    held.member.send(Command(go=True))
     seen: list[TransactionView | None] = [None]
 
     def prepared() -> TransactionView | None:

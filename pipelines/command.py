@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import UsageError
-from harness.programs import Launch, Seat
+from harness.processes.program import CommandLine
+from harness.processes.specs import ProcessSpec, WorkerSpec
 from pipelines.description import Stage
 from pipelines.placeholders import filled
 
@@ -22,7 +23,7 @@ SCRIPTS = {
 
 
 @dataclass(frozen=True)
-class Command:
+class ExternalProgram:
     """A `Program` that says nothing: it is known by its process, its group and its log."""
 
     stage: Stage
@@ -30,31 +31,30 @@ class Command:
     run_folder: Path
     told: Mapping[str, str] = field(default_factory=dict)  # placeholders that are the same for all instances
 
-    def launch(self, seat: Seat) -> Launch:
-        """The command with its placeholders filled in, in its folder."""
-        assert seat.worker is not None, "only workers run commands"
-        values = self._values(seat)
+    def command_line(self, spec: ProcessSpec) -> CommandLine:
+        """Return the command with its placeholders filled in, in its folder."""
+        assert spec.worker is not None, "only workers run commands"
+        values = self._values(spec.worker, spec.bootstrap)
         argv = [filled(word, values) for word in self.stage.command]
         env = {name: filled(text, values) for name, text in self.stage.env.items()}
         env = {"PYTHONPATH": _own_path(os.environ.get("PYTHONPATH", "")), **env}
-        return Launch(
-            [executable(argv[0], self._cwd), *argv[1:]], env=env, cwd=self._cwd, manners=self.stage.manners
+        return CommandLine(
+            [executable(argv[0], self._cwd), *argv[1:]], env=env, cwd=self._cwd, rules=self.stage.rules
         )
 
     @property
     def _cwd(self) -> Path:
         return self.folder / (self.stage.cwd or ".")
 
-    def _values(self, seat: Seat) -> Mapping[str, str]:
-        assert seat.worker is not None
-        data = self.run_folder / "data" / seat.worker
+    def _values(self, task: WorkerSpec, bootstrap: str) -> Mapping[str, str]:
+        data = self.run_folder / "data" / task.worker
         data.mkdir(parents=True, exist_ok=True)
         return {
             **self.told,
-            "group": seat.group or "",
-            "transactional_id": seat.transactional_id or "",
-            "bootstrap": seat.bootstrap,
-            "instance": instance_of(seat.worker),
+            "group": task.group or "",
+            "transactional_id": task.transactional_id or "",
+            "bootstrap": bootstrap,
+            "instance": instance_of(task.worker),
             "run": self.run_folder.name,
             "data": str(data),
         }

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.history import Guarantee
-from harness.programs import Manners
+from harness.processes.program import ProgramRules
 
 CONTENT = "content"
 """Outputs are joined to inputs by all that they hold."""
@@ -67,7 +67,7 @@ class Stage:
     idle_s: float = 15.0  # without a group: it has nothing left to do once it has written nothing for so long
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None
-    manners: Manners = field(default_factory=Manners)
+    rules: ProgramRules = field(default_factory=ProgramRules)
 
 
 @dataclass(frozen=True)

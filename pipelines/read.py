@@ -9,7 +9,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.history import Guarantee
 from harness.names import nearest, unknown
-from harness.programs import Manners
+from harness.processes.program import ProgramRules
 from pipelines.description import CONTENT, Description, Expect, Function, Inputs, Stage, Topic
 from pipelines.placeholders import require_known, topics_in
 from pipelines.table import Table
@@ -112,13 +112,13 @@ def _stage(file: Path, n: int, row: Any) -> Stage:
         idle_s=table.number("idle_s", 1, 300, 15.0),
         env=env,
         cwd=table.text("cwd"),
-        manners=_manners(table),
+        rules=_rules(table),
     )
     table.done()
     return stage
 
 
-def _manners(table: Table) -> Manners:
+def _rules(table: Table) -> ProgramRules:
     """How it says that it is ready, and how it is stopped."""
     ready = table.text("ready")
     if ready is not None and not ready.startswith("line:"):
@@ -131,7 +131,7 @@ def _manners(table: Table) -> Manners:
     stop = table.text("stop") or "SIGTERM"
     if stop not in Signals.__members__:
         raise table.error(f"must be the name of a signal, as SIGTERM, not {stop!r}", "stop")
-    return Manners(
+    return ProgramRules(
         ready=pattern,
         ready_within_s=table.number("ready_within_s", 1, 600, 60.0),
         stop_signal=stop,

@@ -3,21 +3,22 @@
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fencepost.benchmark.figures import Measured
 from fencepost.benchmark.inputs import PARTITIONS, EvenFeed, begin_at_end, fill
 from fencepost.benchmark.plan import Asked, Kind, Point, place
-from fencepost.benchmark.shifts import STAGE, Shift
+from fencepost.benchmark.shifts import STAGE, BenchSpec, Shift
 from fencepost.benchmark.sight import seen
 from harness.cluster import Cluster
 from harness.errors import EnvironmentFailure
-from harness.history import Role
 from harness.pipeline import StageFacts, TopicFacts
+from harness.processes.control_line import Command, Counts
+from harness.processes.program import Program
 from harness.processes.spawn import Supervisor
-from harness.programs import Program
+from harness.processes.specs import ClientSpec, JvmSpec, ObserverSpec
 from harness.runner.interrupt import Interrupt
 from harness.runner.member import Member
 from harness.runner.processes import Clock, Processes
@@ -65,7 +66,7 @@ class Site:
     supervisor: Supervisor
     interrupt: Interrupt
     folder: Path  # takes what the processes write, and goes with the bench
-    jvm: Mapping[str, Any] = field(default_factory=dict)  # what a JVM in a worker is started from
+    jvm: JvmSpec | None = None  # what the JVM in a worker of the Java client is started from
 
 
 def output_topic(partitions: int) -> str:
@@ -92,7 +93,7 @@ class Bench:
             [f"s{n}" for n in range(len(asked.clients) * asked.most_workers)],
             [StageFacts(f"{STAGE}-{client}", (FILLED,)) for client in asked.clients],
             {f"{STAGE}-{client}": self._program(client) for client in asked.clients},
-            PythonProgram(PROCESS),
+            PythonProgram(PROCESS, BenchSpec(ClientSpec(), site.folder / "steps", ())),
         )
 
     def open(self) -> None:
@@ -111,8 +112,8 @@ class Bench:
                 self._processes.start_worker(f"{STAGE}-{client}", f"{client}-{n}")
                 for n in range(self._asked.most_workers)
             ]
-        places = [(SEEN, n) for n in range(self._asked.partitions[0])]
-        self._reader = self._processes.start_other(Role.OBSERVER, "reader", "reader", places=places)
+        seen_partitions = tuple((SEEN, n) for n in range(self._asked.partitions[0]))
+        self._reader = self._processes.start_other("reader", "reader", ObserverSpec(seen_partitions))
         self._processes.await_ready([member for own in self._members.values() for member in own])
         self._processes.await_ready([self._reader])
         self._inputs = EvenFeed(self._site.cluster.bootstrap, LIVE, self._check_cut)
@@ -130,8 +131,8 @@ class Bench:
                 self._site.cluster.bootstrap, self._shift(self._done, point).group, LIVE, LIVE_PARTITIONS
             )
         for member in workers:
-            member.heard.counts = {}
-            member.send(go=True)
+            member.heard.counts = Counts()
+            member.send(Command(go=True))
         try:
             own = (
                 self._latency(point, workers)
@@ -140,7 +141,7 @@ class Bench:
             )
         finally:
             for member in workers:
-                member.send(replaced=True)
+                member.send(Command(replaced=True))
         self._until(
             lambda: all(member.heard.reached >= self._done for member in workers),
             "the workers to be relieved",
@@ -150,7 +151,8 @@ class Bench:
             (self._site.folder / "steps" / f"{self._done}-{workers[0].journal}.json").read_text()
         )
         failed = sum(
-            member.heard.counts.get(name, 0) for member in workers for name in ("aborted", "failed", "info")
+            counts.aborted + counts.failed + counts.info
+            for counts in (member.heard.counts for member in workers)
         )
         measured = Measured(point, number_of_round or 0, failed=failed, steps_ms=steps, **own)
         if number_of_round is not None:
@@ -230,16 +232,10 @@ class Bench:
 
     def _program(self, client: str) -> Program:
         """What runs in the workers of a client."""
+        shifts = tuple(self._shift(n, p) for n, p in enumerate(self._order, 1) if p.client == client)
+        jvm = self._site.jvm if client == "java" else None
         return PythonProgram(
-            PROCESS,
-            {
-                "client": client,
-                "steps": str(self._site.folder / "steps"),
-                "shifts": [
-                    self._shift(n, p).as_spec() for n, p in enumerate(self._order, 1) if p.client == client
-                ],
-                **self._site.jvm,
-            },
+            PROCESS, BenchSpec(ClientSpec(client, jvm=jvm), self._site.folder / "steps", shifts)
         )
 
     def _shift(self, number: int, point: Point) -> Shift:
@@ -269,7 +265,7 @@ class Bench:
             return holds()
 
         def progress() -> object:
-            return [(dict(member.heard.counts), member.heard.given) for member in members]
+            return [(member.heard.counts, member.heard.given) for member in members]
 
         def seen() -> list[str]:
             return [f"{member.journal}: {member.heard}" for member in members]
@@ -286,7 +282,7 @@ class Bench:
 
 def _done(member: Member) -> tuple[int, int]:
     """Inputs and batches that a worker has committed in this shift."""
-    return member.heard.counts.get("inputs", 0), member.heard.counts.get("committed", 0)
+    return member.heard.counts.inputs, member.heard.counts.committed
 
 
 def _sum(members: Sequence[Member]) -> tuple[int, int]:

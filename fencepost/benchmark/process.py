@@ -1,34 +1,34 @@
-"""The entry of every process of a bench; the bench hands it a specification."""
+"""The entry of every process of a bench; the bench hands it a `ProcessSpec` and a `BenchSpec`."""
 
-import json
 import signal
 import socket
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
-from fencepost.benchmark.shifts import Shifts
+from fencepost.benchmark.shifts import BenchSpec, Shifts
 from fencepost.benchmark.sight import Sight
 from fencepost.process import client_of
 from harness.clients.control import Control
-from harness.history import Role
+from harness.processes.encoding import decode
+from harness.processes.specs import ObserverSpec, ProcessSpec
 from harness.record.events import Begun
 from harness.record.journal import Journal
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Be a worker or the reader until told to stop."""
-    spec: dict[str, Any] = json.loads((argv or sys.argv[1:])[0])
+    process_text, bench_text = argv or sys.argv[1:]
+    process, bench = decode(ProcessSpec, process_text), decode(BenchSpec, bench_text)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the bench, which then says stop
-    control = Control(socket.socket(fileno=spec["channel"]))
-    if Role(spec["role"]) is Role.OBSERVER:
-        places = [(topic, partition) for topic, partition in spec["places"]]
-        Sight(spec["bootstrap"], places, Path(spec["path"]), control).run()
+    control = Control(socket.socket(fileno=process.control_fd))
+    path = process.journal.path
+    if isinstance(process.task, ObserverSpec):
+        Sight(process.bootstrap, process.task.partitions, path, control).run()
         return
-    begun = Begun(spec["journal"], role=spec["role"], bootstrap=spec["bootstrap"])
-    with Journal(Path(spec["path"]), spec["zero_ns"], begun) as journal:
-        Shifts(spec, client_of(spec), journal, control).run()
+    assert process.worker is not None, "a bench has workers and an observer"
+    begun = Begun(process.journal.name, role=process.role.value, bootstrap=process.bootstrap)
+    with Journal(path, process.journal.zero_ns, begun) as journal:
+        Shifts(process, bench, client_of(bench.client), journal, control).run()
 
 
 if __name__ == "__main__":

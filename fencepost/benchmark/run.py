@@ -28,6 +28,7 @@ from harness.cluster.config import SETTINGS, replication
 from harness.cluster.kinds.kind import ClusterParts
 from harness.cluster.kinds.registry import CLUSTERS
 from harness.processes.spawn import Supervisor
+from harness.processes.specs import JvmSpec
 from harness.record import store
 from harness.runner.interrupt import Interrupt, Stage
 from harness.runner.processes import OBSERVER_SLOT
@@ -173,8 +174,8 @@ def _spec(options: Options) -> ClusterSpec:
     )
 
 
-def _jvm(asked: Asked, folder: Path, prepared: "Prepared") -> Mapping[str, Any]:
-    return jvm_spec("java", folder, prepared) if "java" in asked.clients else {}
+def _jvm(asked: Asked, folder: Path, prepared: "Prepared") -> JvmSpec | None:
+    return jvm_spec("java", folder, prepared) if "java" in asked.clients else None
 
 
 def _about(options: Options, prepared: "Prepared", started: datetime, command: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ a measurement does not begin with the start of an interpreter or of a cold JVM.
 
 import gc
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,8 @@ from harness.clients.control import Control
 from harness.clients.interface import Client, GroupConsumer, ProducerClient
 from harness.clients.records import Record
 from harness.expectation import Input
+from harness.processes.control_line import Report
+from harness.processes.specs import ClientSpec, ProcessSpec
 from harness.record.journal import Journal, NoJournal
 from workloads.loop.worker import Settings, Worker
 from workloads.model.policy import RIGHT, Delivery
@@ -45,14 +47,14 @@ class Shift:
         """Each shift has a consumer group of its own."""
         return f"fencepost-bench-{self.number}"
 
-    def as_spec(self) -> dict[str, Any]:
-        """As a process is told it."""
-        return dict(vars(self))
 
-    @classmethod
-    def from_spec(cls, spec: Mapping[str, Any]) -> "Shift":
-        """The inverse of `as_spec`."""
-        return cls(**{**spec, "delivery": Delivery(spec["delivery"])})
+@dataclass(frozen=True)
+class BenchSpec:
+    """What the processes of a bench are told. The reader needs none of it."""
+
+    client: ClientSpec
+    steps_folder: Path  # takes how long the steps of each shift took
+    shifts: tuple[Shift, ...]
 
 
 def echo(topic: str, record: Input) -> Sequence[Output]:
@@ -128,20 +130,23 @@ def what_is_there(
 class Shifts:
     """The worker's process."""
 
-    def __init__(self, spec: Mapping[str, Any], client: Client, journal: Journal, control: Control) -> None:
-        self._spec = spec
+    def __init__(
+        self, process: ProcessSpec, bench: BenchSpec, client: Client, journal: Journal, control: Control
+    ) -> None:
+        assert process.worker is not None
+        self._worker, self._bootstrap = process.worker.worker, process.bootstrap
+        self._bench = bench
         self._watch = Stopwatch()
         self._timed = Timed(client, self._watch)
         self._journal, self._control = journal, control
-        self._silent = NoJournal()
-        self._silent.name = journal.name
+        self._silent = NoJournal(journal.name)
         self._watch.watch(journal, {"write": "journal"})
 
     def run(self) -> None:
         """Wait for each shift, and work until relieved; end where the bench says stop."""
-        self._control.tell(ready=True)
-        number = int(self._spec["worker"].rpartition("-")[2])  # from 0
-        for shift in map(Shift.from_spec, self._spec["shifts"]):
+        self._control.tell(Report(ready=True))
+        number = int(self._worker.rpartition("-")[2])  # from 0
+        for shift in self._bench.shifts:
             if number >= shift.workers:
                 continue
             self._control.await_go()
@@ -152,15 +157,15 @@ class Shifts:
             self._work(shift)
             self._timed.relieve()
             gc.collect()  # what a shift leaves is a circle, and clients hang in it
-            steps = Path(self._spec["steps"]) / f"{shift.number}-{self._journal.name}.json"
+            steps = self._bench.steps_folder / f"{shift.number}-{self._journal.name}.json"
             steps.write_text(json.dumps(self._watch.per_batch_ms()))
-            self._control.tell(reached=shift.number)
+            self._control.tell(Report(reached=shift.number))
 
     def _work(self, shift: Shift) -> None:
         self._timed.eager = shift.eager
         name = self._journal.name
         settings = Settings(
-            bootstrap=self._spec["bootstrap"],
+            bootstrap=self._bootstrap,
             group=shift.group,
             transactional_id=f"{shift.group}-{name}",
             process=shift.number,

@@ -16,6 +16,7 @@ from harness.clients import librdkafka
 from harness.clients.control import Control
 from harness.clients.records import consume
 from harness.history import Isolation
+from harness.processes.control_line import Report
 
 BATCH = 2_000
 _SEEN = struct.Struct("<qqq")  # measurement, creation, sight: nanoseconds of the monotonic clock
@@ -50,13 +51,13 @@ class Sight:
 
     def run(self) -> None:
         """Read until told to stop; say how much was given."""
-        self._control.tell(ready=True)
+        self._control.tell(Report(ready=True))
         given = 0
         with self._path.open("wb", buffering=0) as file:
             while not self._control.stopping:
                 self._control.listen()
                 given += self._take(file)
-                self._control.tell(given=given)
+                self._control.tell(Report(given=given))
         self._consumer.close()
 
     def _take(self, file: BinaryIO) -> int:

@@ -8,11 +8,10 @@ and told to go on). So no strike is missed, and none hits beside its step.
 import select
 import socket
 import threading
-from typing import Any
 
 from harness.clients.calls import Calls
 from harness.history import Step
-from harness.processes.control_line import Command, Report
+from harness.processes.control_line import Claims, Command, Report
 
 
 class Control:
@@ -32,13 +31,13 @@ class Control:
         if channel is not None:
             self._poll.register(channel, select.POLLIN)
 
-    def tell(self, **message: Any) -> None:
-        """Send a `Report` of these fields; a run that has gone away is no reason to fail."""
+    def tell(self, report: Report) -> None:
+        """Send a report; a run that has gone away is no reason to fail."""
         if self._channel is None:
             return
         try:
             with self._telling:
-                self._channel.sendall(Report(**message).line())
+                self._channel.sendall(report.line())
         except (BrokenPipeError, ConnectionResetError):
             self.stopping = True
 
@@ -55,7 +54,7 @@ class Control:
         self.listen()
         return self._armed == step.value
 
-    def reach(self, step: Step, asked: str | None = None, **seen: Any) -> None:
+    def reach(self, step: Step, asked: str | None = None, claims: Claims | None = None) -> None:
         """Be at a step: if it is armed, tell so and wait there until told to go.
 
         `asked` says how the transaction at hand is to end, for a fault that wants only one kind.
@@ -64,7 +63,7 @@ class Control:
         if self._armed != step.value or (self._asked is not None and asked != self._asked):
             return
         self._armed = None
-        self.tell(at=step.value, **seen)
+        self.tell(Report(at=step.value, claims=claims))
         self._go = False
         while not self._go and self._take():
             pass

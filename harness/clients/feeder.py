@@ -18,6 +18,7 @@ from harness.clients.interface import ProducerSettings
 from harness.errors import UsageError
 from harness.expectation import Fed, Feed
 from harness.history import Outcome
+from harness.processes.control_line import Report
 from harness.record.events import Ack, Completed, Invoked
 from harness.record.journal import Journal
 from harness.record.naming import Headers, digest, input_headers, value_name
@@ -70,7 +71,7 @@ class Feeder:
 
     def run(self) -> None:
         """Once told to go, send what is due, tick by tick, until told to stop; then wait for the answers."""
-        self._control.tell(ready=True)
+        self._control.tell(Report(ready=True))
         self._control.await_go()
         begun = time.monotonic()
         while not self._control.stopping:
@@ -82,9 +83,9 @@ class Feeder:
                     self._send(line, due)
             self._producer.poll(TICK_S)
             self._control.listen()
-            self._control.tell(fed=self.acked)
+            self._control.tell(Report(fed=self.acked))
         self._producer.flush(FLUSH_TIMEOUT_S)
-        self._control.tell(fed=self.acked)
+        self._control.tell(Report(fed=self.acked))
 
     def _send(self, line: Line, count: int) -> None:
         topic = line.feed.topic

@@ -20,6 +20,7 @@ from harness.history import (
     Isolation,
 )
 from harness.pipeline import Place
+from harness.processes.control_line import Report
 from harness.record.events import EndsRead, Polled, ReadEnd
 from harness.record.expected_rows import adds_row, due_row
 from harness.record.garbage import seldom_collected
@@ -100,12 +101,12 @@ class FinalReader:
         """Read until every sentinel was met, or until told to stop; then say from where on and how far. The consumer is
         left to the end of the process, as that of an observer.
         """
-        self._control.tell(ready=True)
+        self._control.tell(Report(ready=True))
         with seldom_collected():
             self._read_all()
         self._parts.finish()
         self._journal.write(EndsRead(self._isolation.value, self._ends()))
-        self._control.tell(reached=len(self._sentinels) - self._sentinels.count(None))
+        self._control.tell(Report(reached=len(self._sentinels) - self._sentinels.count(None)))
 
     def _read_all(self) -> None:
         given = 0
@@ -121,7 +122,7 @@ class FinalReader:
                 else:
                     self._contents(batch)
                 given += len(batch)
-                self._control.tell(given=given)
+                self._control.tell(Report(given=given))
 
     def _came_to(self, place: Place, offset: int) -> None:
         """There is nothing more to read now: markers have offsets, too."""

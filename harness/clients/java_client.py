@@ -14,9 +14,10 @@ from harness.clients.java_assigned import AssignedJava, log_ends
 from harness.clients.java_consumer import JavaConsumer, stable_end, whole_partition
 from harness.clients.java_errors import classify, translated
 from harness.clients.java_producer import JavaProducer, JavaTransactions
-from harness.clients.jvm import JvmParts, java_class, start
+from harness.clients.jvm import java_class, start
 from harness.clients.records import Record
 from harness.history import Isolation
+from harness.processes.specs import JvmSpec
 
 
 def _limits(settings: ProducerSettings) -> dict[str, object]:
@@ -30,8 +31,8 @@ class JavaClient:
 
     name = "java"
 
-    def __init__(self, parts: JvmParts) -> None:
-        start(parts)
+    def __init__(self, spec: JvmSpec) -> None:
+        start(spec)
         for name, value in of_jvm().items():
             java_class("java.lang.System").setProperty(name, value)
 

@@ -4,12 +4,12 @@ SIGSTOP and SIGKILL strike it like any process. `-Xrs` and `interrupt=False` lea
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jpype
+
+from harness.processes.specs import JvmSpec
 
 HEAP_MB = 128
 COMMON: Mapping[str, Any] = {
@@ -24,48 +24,19 @@ BYTE_ARRAY = "org.apache.kafka.common.serialization.ByteArray"
 """Begins the names of the serializer and the deserializer of plain bytes."""
 
 
-@dataclass(frozen=True)
-class JvmParts:
-    """What a JVM is started from."""
-
-    library: Path  # of the JVM
-    class_path: tuple[Path, ...]
-    folder: Path  # takes what it leaves beside: unpacked libraries, the report of a crash
-    flags: tuple[str, ...] = field(default=())
-
-    def as_spec(self) -> dict[str, Any]:
-        """As a process is told it."""
-        return {
-            "library": str(self.library),
-            "class_path": [str(jar) for jar in self.class_path],
-            "folder": str(self.folder),
-            "flags": list(self.flags),
-        }
-
-    @classmethod
-    def from_spec(cls, spec: dict[str, Any]) -> "JvmParts":
-        """The inverse of `as_spec`."""
-        return cls(
-            Path(spec["library"]),
-            tuple(map(Path, spec["class_path"])),
-            Path(spec["folder"]),
-            tuple(spec["flags"]),
-        )
-
-
-def start(parts: JvmParts) -> None:
+def start(spec: JvmSpec) -> None:
     """Start it, unless it runs."""
     if jpype.isJVMStarted():
         return
     jpype.startJVM(
-        str(parts.library),
+        str(spec.library),
         "-Xrs",
         f"-Xmx{HEAP_MB}m",
-        f"-Djava.io.tmpdir={parts.folder}",
-        f"-XX:ErrorFile={parts.folder}/hs_err_%p.log",
+        f"-Djava.io.tmpdir={spec.folder}",
+        f"-XX:ErrorFile={spec.folder}/hs_err_%p.log",
         "-Dlog4j2.level=ERROR",
-        *parts.flags,
-        classpath=[str(jar) for jar in parts.class_path],
+        *spec.flags,
+        classpath=[str(jar) for jar in spec.class_path],
         convertStrings=False,
         interrupt=False,
     )

@@ -11,6 +11,7 @@ from harness.clients.offsets import Positions
 from harness.clients.records import consume
 from harness.clients.tally import Tally
 from harness.history import Isolation
+from harness.processes.control_line import Report
 from harness.record.events import EndsRead, Noted, Polled
 from harness.record.journal import Journal
 from harness.record.naming import partition_key
@@ -41,7 +42,7 @@ class Observer:
 
         The consumer is left to the end of the process: it has no group to leave, and to close it often takes a second.
         """
-        self._control.tell(ready=True)
+        self._control.tell(Report(ready=True))
         deadline: float | None = None
         while self._goes_on(deadline):
             if self._control.stopping:

@@ -14,11 +14,12 @@ from harness.clients.wire import Address, answers
 from harness.cluster.proxies import ToxiproxyServer
 from harness.cluster.start_diagnosis import diagnosis
 from harness.errors import EnvironmentFailure, StartFailed, UsageError
-from harness.network.kafka_proxy import LISTENING, Task
+from harness.network.kafka_proxy import LISTENING, ProxySpec
 from harness.network.links import client_link, proxy_name
 from harness.network.proxied import ProxiedNetwork
 from harness.network.toxiproxy import HOST, Proxy, Toxiproxy
 from harness.processes.child import Child
+from harness.processes.encoding import encode
 from harness.processes.spawn import Supervisor
 from harness.waiting import wait_for
 
@@ -71,8 +72,8 @@ class ClientLinks:
             for broker, port in ports.items()
         }
         self._proxy = self._rewrite(
-            Task(
-                client_config,
+            ProxySpec(
+                Path(client_config) if client_config else None,
                 {broker: (address.host, address.port) for broker, address in brokers.items()},
                 behind,
                 self._ports,
@@ -97,14 +98,14 @@ class ClientLinks:
             except EnvironmentFailure as error:
                 _log.error("a proxy of the run: %s", error)
 
-    def _rewrite(self, task: Task) -> Child:
+    def _rewrite(self, spec: ProxySpec) -> Child:
         """Start the process that rewrites, and wait until it has brought an answer from every broker."""
         log = self.folder / "kafka-proxy.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-P", "-m", PROGRAM, task.line()]
+        command = [sys.executable, "-P", "-m", PROGRAM, encode(spec).decode()]
         child = self.supervisor.spawn(command, name="kafka-proxy", log_file=log)
 
-        (ports, *_) = task.ports.values()
+        (ports, *_) = spec.ports.values()
 
         def reached() -> bool:
             words = log.read_text(errors="replace")

@@ -4,11 +4,10 @@
 that broker as it is; in the answers each broker bears the address of the slot's own proxy for it. To the client it
 speaks plaintext, on this machine alone; to the broker it speaks TLS and SASL as the client-config file says.
 
-It is told what to do by one line of JSON, its only argument, which holds no secret: see `Task`.
+It is told what to do by one line of JSON, its only argument, which holds no secret: see `ProxySpec`.
 """
 
 import asyncio
-import json
 import logging
 import ssl
 import struct
@@ -17,6 +16,7 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from harness.clients.client_properties import connect_with
@@ -24,6 +24,7 @@ from harness.clients.security import exchange, tls_refusal
 from harness.clients.wire import LARGEST_ANSWER, Address, WireError, decoded, encoded
 from harness.errors import EnvironmentFailure
 from harness.network.kafka_answers import HOST, Addresses, concerns, rewritten
+from harness.processes.encoding import decode
 
 CONNECT_TIMEOUT_S = 10.0
 BUFFER_BYTES = 1 << 20
@@ -33,35 +34,16 @@ _log = logging.getLogger("proxy")
 
 
 @dataclass(frozen=True)
-class Task:
+class ProxySpec:
     """What the process is to do."""
 
-    client_config: str | None  # how the brokers are connected to
-    brokers: Mapping[int, tuple[str, int]]  # their own addresses
-    ports: Mapping[str, Mapping[int, int]]  # by slot and broker: where this listens
-    told: Mapping[str, Mapping[int, int]]  # by slot and broker: the port that clients are to dial
-
-    def line(self) -> str:
-        """As the process is given it."""
-        return json.dumps(vars(self))
-
-    @classmethod
-    def parse(cls, line: str) -> "Task":
-        """The inverse of `line`."""
-        told = json.loads(line)
-
-        def numbered(table: Mapping[str, Any]) -> dict[int, Any]:
-            return {int(broker): value for broker, value in table.items()}
-
-        return cls(
-            told["client_config"],
-            {broker: (host, port) for broker, (host, port) in numbered(told["brokers"]).items()},
-            {slot: numbered(ports) for slot, ports in told["ports"].items()},
-            {slot: numbered(ports) for slot, ports in told["told"].items()},
-        )
+    client_config: Path | None  # a file of client properties: how the brokers are connected to
+    brokers: Mapping[int, tuple[str, int]]  # by broker: its own host and port
+    ports: Mapping[str, Mapping[int, int]]  # by slot and broker: where this process listens
+    dial_ports: Mapping[str, Mapping[int, int]]  # by slot and broker: the port that clients are to dial
 
 
-class Post:
+class ProxyPort:
     """One port: what one client slot says to one broker."""
 
     def __init__(self, broker: Address, context: ssl.SSLContext | None, addresses: Addresses) -> None:
@@ -172,16 +154,16 @@ async def _message(reader: asyncio.StreamReader) -> bytes:
     return head + await reader.readexactly(size)
 
 
-async def carry(task: Task) -> None:
+async def carry(spec: ProxySpec) -> None:
     """Listen on every port until the process is ended."""
-    security = connect_with(task.client_config).security
+    security = connect_with(spec.client_config).security
     context = security.context() if security.tls else None
     servers = []  # which must be kept
-    for slot, ports in task.ports.items():
-        told = {broker: (HOST, port) for broker, port in task.told[slot].items()}
+    for slot, ports in spec.ports.items():
+        told = {broker: (HOST, port) for broker, port in spec.dial_ports[slot].items()}
         for broker, port in ports.items():
-            post = Post(Address(*task.brokers[broker], security), context, Addresses(told))
-            servers.append(await asyncio.start_server(post.serve, HOST, port, limit=BUFFER_BYTES))
+            proxy_port = ProxyPort(Address(*spec.brokers[broker], security), context, Addresses(told))
+            servers.append(await asyncio.start_server(proxy_port.serve, HOST, port, limit=BUFFER_BYTES))
     _log.warning(LISTENING)
     await asyncio.gather(*(server.serve_forever() for server in servers))
 
@@ -190,7 +172,7 @@ def main() -> None:
     """Be the proxy. The last line that is printed says why it could not be."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     try:
-        asyncio.run(carry(Task.parse(sys.argv[1])))
+        asyncio.run(carry(decode(ProxySpec, sys.argv[1])))
     except (OSError, EnvironmentFailure) as error:
         sys.exit(str(error))
 

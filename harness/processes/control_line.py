@@ -1,12 +1,14 @@
 """The messages between a run and one of its processes: JSON, one message a line, over a socket pair.
 
-A process *reports*; the run *commands*. Every field of a message may be left out: it then says nothing of that.
+A process sends `Report`s, the run sends `Command`s. A field with its default says nothing.
 """
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Self
+
+from harness.history import Outcome
+from harness.processes.encoding import decode, encode
 
 Claims = Mapping[str, tuple[int, int]]
 """By partition (`topic/number`): the first input in hand, and the offset to commit."""
@@ -24,13 +26,39 @@ class Command:
     stop: bool = False  # end in order
 
     def line(self) -> bytes:
-        """As it is sent."""
-        return _line({name: value for name, value in vars(self).items() if value})
+        """Encode it as it is sent."""
+        return encode(self) + b"\n"
 
     @classmethod
-    def parse(cls, line: bytes) -> "Command":
-        """The inverse; raises ValueError or TypeError where it is no command."""
-        return cls(**json.loads(line))
+    def parse(cls, line: bytes) -> Self:
+        """Decode a line. Raises `DecodeError`."""
+        return decode(cls, line)
+
+
+@dataclass
+class Counts:
+    """Transactions and inputs of a worker so far."""
+
+    inputs: int = 0  # of committed transactions
+    committed: int = 0
+    aborted: int = 0  # on purpose
+    failed: int = 0
+    info: int = 0  # transactions whose outcome is not known
+    fenced: int = 0  # how often it was
+
+    def end(self, outcome: Outcome, asked: str, inputs: int) -> None:
+        """Count a batch with this outcome; `asked`: how its transaction was to end, commit or abort."""
+        if outcome is Outcome.OK:
+            self.committed += 1
+            self.inputs += inputs
+        elif outcome is Outcome.FAIL:
+            self.aborted += asked == "abort"
+            self.failed += asked != "abort"
+        else:
+            self.info += 1
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
 
 
 @dataclass(frozen=True)
@@ -40,7 +68,7 @@ class Report:
     ready: bool = False
     at: str | None = None  # the step at which it waits
     claims: Claims | None = None  # with `at`: the inputs that it has in hand
-    counts: Mapping[str, int] | None = None  # transactions and inputs so far
+    counts: Counts | None = None
     fed: int | None = None  # inputs that were acknowledged to a feeder
     given: int | None = None  # records that a reader was given so far
     reached: int | None = None  # partitions of which a final reader came to the end
@@ -49,13 +77,13 @@ class Report:
     since_ns: int | None = None  # and since when of the run; 0: it has come back
 
     def line(self) -> bytes:
-        """As it is sent."""
-        return _line({name: value for name, value in vars(self).items() if value or value == 0})
+        """Encode it as it is sent."""
+        return encode(self) + b"\n"
 
     @classmethod
-    def parse(cls, line: bytes) -> "Report":
-        """The inverse; raises ValueError or TypeError where it is no report."""
-        return cls(**json.loads(line))
+    def parse(cls, line: bytes) -> Self:
+        """Decode a line. Raises `DecodeError`."""
+        return decode(cls, line)
 
 
 @dataclass
@@ -65,7 +93,7 @@ class Heard:
     ready: bool = False
     at: str | None = None
     claims: Claims = field(default_factory=dict)
-    counts: Mapping[str, int] = field(default_factory=dict)
+    counts: Counts = field(default_factory=Counts)
     fed: int = 0
     given: int = 0
     reached: int = 0
@@ -77,7 +105,7 @@ class Heard:
         """Return what is known of the process, for a message: "it is ready, waits at no step"."""
         step = f"waits at the step {self.at}" if self.at else "waits at no step"
         parts = ["is ready" if self.ready else "is not ready yet", step]
-        parts += [f"has counted {count} {name}" for name, count in self.counts.items() if count]
+        parts += [f"has counted {count} {name}" for name, count in vars(self.counts).items() if count]
         parts += [f"has sent {self.fed} inputs"] if self.fed else []
         parts += [f"was given {self.given} records"] if self.given else []
         parts += [f"has {self.unread} partitions left to read"] if self.unread else []
@@ -85,11 +113,8 @@ class Heard:
         return f"it {', '.join(parts)}"
 
     def take(self, report: Report) -> None:
-        """One more report."""
-        for name, value in vars(report).items():
-            if value is not None and value is not False:
-                setattr(self, name, value)
-
-
-def _line(body: Mapping[str, Any]) -> bytes:
-    return json.dumps({name: value for name, value in body.items() if value is not False}).encode() + b"\n"
+        """Note what a report says."""
+        for one in fields(report):
+            value = getattr(report, one.name)
+            if value is not one.default:
+                setattr(self, one.name, value)

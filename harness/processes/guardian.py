@@ -9,7 +9,6 @@ other end until it has become the new program, and that program carries the mark
 """
 
 import ctypes
-import json
 import logging
 import os
 import shutil
@@ -18,13 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Literal
 
 import harness
 from harness.errors import WaitTimeout
+from harness.processes.encoding import decode, encode
 from harness.processes.marks import VARIABLE, abandoned, end_marked, marked, start_time, words_of_processes
 
 SCRATCH_PREFIX = "fencepost-"
@@ -35,6 +35,53 @@ COMMAND_TIMEOUT_S = 120.0
 _IPC_RMID = 0
 _DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # what ends a terminal or a job
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class FolderLeft:
+    """A folder to remove."""
+
+    path: Path
+    kind: Literal["folder"] = "folder"
+
+
+@dataclass(frozen=True)
+class ProcessLeft:
+    """A process to kill. Its start time tells it from another that has got its number."""
+
+    pid: int
+    start: int | None  # as `marks.start_time` has it; None: it has ended already
+    kind: Literal["process"] = "process"
+
+
+@dataclass(frozen=True)
+class SharedMemoryLeft:
+    """A System V segment of shared memory to remove."""
+
+    number: int
+    kind: Literal["shared-memory"] = "shared-memory"
+
+
+@dataclass(frozen=True)
+class CleanUpCommand:
+    """A command to run once all processes are gone."""
+
+    argv: tuple[str, ...]
+    kind: Literal["command"] = "command"
+
+
+@dataclass(frozen=True)
+class Goodbye:
+    """The run has cleaned up itself."""
+
+    kind: Literal["goodbye"] = "goodbye"
+
+
+@dataclass(frozen=True)
+class GuardianMessage:
+    """A line from the run to the guardian."""
+
+    content: FolderLeft | ProcessLeft | SharedMemoryLeft | CleanUpCommand | Goodbye
 
 
 class Guardian:
@@ -67,23 +114,23 @@ class Guardian:
 
     def register_folder(self, folder: Path) -> None:
         """A folder to remove if the run is killed."""
-        self._tell({"folder": str(folder.resolve())})
+        self._tell(GuardianMessage(FolderLeft(folder.resolve())))
 
     def register_process(self, pid: int) -> None:
         """A process to end if the run is killed, whatever becomes of its environment."""
-        self._tell({"pid": pid, "start": start_time(pid)})
+        self._tell(GuardianMessage(ProcessLeft(pid, start_time(pid))))
 
     def register_shared_memory(self, number: int) -> None:
         """A System V segment of shared memory to remove if the run is killed: it outlives whoever made it."""
-        self._tell({"shared_memory": number})
+        self._tell(GuardianMessage(SharedMemoryLeft(number)))
 
     def register_command(self, command: Sequence[str]) -> None:
         """A command to run if the run is killed, once its processes are gone."""
-        self._tell({"command": list(command)})
+        self._tell(GuardianMessage(CleanUpCommand(tuple(command))))
 
     def goodbye(self) -> None:
         """The run has cleaned up: the guardian leaves without doing anything."""
-        self._tell({"goodbye": True})
+        self._tell(GuardianMessage(Goodbye()))
         assert self._process.stdin is not None
         try:
             self._process.stdin.close()
@@ -91,10 +138,10 @@ class Guardian:
             _log.warning("the guardian process had ended before the run said goodbye")
         self._process.wait()
 
-    def _tell(self, message: dict[str, object]) -> None:
+    def _tell(self, message: GuardianMessage) -> None:
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.write(encode(message) + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             _log.warning("the guardian process has ended; nothing watches over the run")
@@ -143,52 +190,33 @@ def _sweep_unmarked() -> list[str]:
     return gone
 
 
-@dataclass
-class _Registered:
-    """What the run has told, so far."""
-
-    folders: list[Path] = field(default_factory=list)
-    processes: list[tuple[int, int]] = field(default_factory=list)
-    segments: list[int] = field(default_factory=list)
-    commands: list[list[str]] = field(default_factory=list)
-
-    def take(self, message: Mapping[str, Any]) -> None:
-        """One more thing."""
-        if "folder" in message:
-            self.folders.append(Path(message["folder"]))
-        elif "shared_memory" in message:
-            self.segments.append(message["shared_memory"])
-        elif "command" in message:
-            self.commands.append(message["command"])
-        elif message.get("start") is not None:
-            self.processes.append((message["pid"], message["start"]))
-
-
 def watch(mark: str, pipe: IO[bytes]) -> None:
     """Read the pipe to its end, and clean up unless the run said goodbye."""
-    registered = _Registered()
+    left: list[FolderLeft | ProcessLeft | SharedMemoryLeft | CleanUpCommand] = []
     for line in pipe:
         if not line.endswith(b"\n"):
             break  # the run was killed while it wrote
-        message = json.loads(line)
-        if message.get("goodbye"):
+        content = decode(GuardianMessage, line).content
+        if isinstance(content, Goodbye):
             return
-        registered.take(message)
-    for pid, start in registered.processes:
-        if start_time(pid) == start:
-            os.kill(pid, signal.SIGKILL)
+        left.append(content)
+    for one in left:
+        if isinstance(one, ProcessLeft) and one.start is not None and start_time(one.pid) == one.start:
+            os.kill(one.pid, signal.SIGKILL)
     try:
         end_marked([mark])
     except WaitTimeout as error:
         _log.warning("%s", error)  # and still remove the folders
-    for number in registered.segments:
-        remove_shared_memory(number)
-    for folder in registered.folders:
-        shutil.rmtree(folder, ignore_errors=True)
-    for command in registered.commands:
-        subprocess.run(
-            command, stdin=subprocess.DEVNULL, env=_environment(), timeout=COMMAND_TIMEOUT_S, check=False
-        )
+    for one in left:
+        if isinstance(one, SharedMemoryLeft):
+            remove_shared_memory(one.number)
+        elif isinstance(one, FolderLeft):
+            shutil.rmtree(one.path, ignore_errors=True)
+    for one in left:  # last: a command may need that all else is gone
+        if isinstance(one, CleanUpCommand):
+            subprocess.run(
+                one.argv, stdin=subprocess.DEVNULL, env=_environment(), timeout=COMMAND_TIMEOUT_S, check=False
+            )
 
 
 def remove_shared_memory(number: int) -> None:

@@ -97,8 +97,8 @@ class Journal:
 class NoJournal(Journal):
     """Records nothing: the other side of the benchmark of what recording costs."""
 
-    def __init__(self) -> None:
-        self.name = "none"
+    def __init__(self, name: str = "none") -> None:
+        self.name = name
         self.ops = 0
         self._zero_ns = 0
         self._index = 0

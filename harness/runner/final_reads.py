@@ -8,11 +8,11 @@ that matters until it has come to its end, so one that was killed or that failed
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from harness.errors import EnvironmentFailure, FencepostError
-from harness.history import Isolation, Role
+from harness.history import Isolation
 from harness.pipeline import Place
+from harness.processes.specs import FinalReaderSpec, ReaderSpec, TableReaderSpec
 from harness.promises import FINAL_JOURNAL, STORE_READER
 from harness.runner.member import Member
 from harness.runner.processes import Processes, unexpected_end
@@ -43,8 +43,8 @@ def read_all(
     """
     readers: list[_Reader] = []
     try:
-        for journal, spec in dealt_out(places, records, os.cpu_count() or 1, tables, until or {}).items():
-            readers.append(_Reader(processes, journal, spec))
+        for journal, task in dealt_out(places, records, os.cpu_count() or 1, tables, until or {}).items():
+            readers.append(_Reader(processes, journal, task))
         started()
         wait_while_progressing(
             lambda: not [reader for reader in readers if not reader.done()],  # each is looked after
@@ -69,29 +69,29 @@ def dealt_out(
     cpus: int,
     tables: Sequence[str] = (),
     until: Mapping[Place, int] | None = None,
-) -> Mapping[str, Mapping[str, Any]]:
-    """By journal, what each reader is told: its isolation level and its partitions, or the tables of a store."""
+) -> Mapping[str, ReaderSpec]:
+    """Return the task of each reader by the name of its journal."""
     many = min(cpus, MOST_READERS) if records >= MANY_RECORDS else 1
-    dealt: dict[str, dict[str, Any]] = {}
+    dealt: dict[str, ReaderSpec] = {}
     for level in Isolation:
         hands = many if level is Isolation.READ_UNCOMMITTED else 1
         for n in range(min(hands, len(places)) or 1):
             name = f"{FINAL_JOURNAL}{level}" if n == 0 else f"{FINAL_JOURNAL}{level}-{n + 1}"
-            mine = list(places[n::hands])
-            dealt[name] = {"isolation": level.value, "places": mine}
-            if until:
-                dealt[name]["until"] = [until[place] for place in mine]
+            mine = tuple(places[n::hands])
+            dealt[name] = FinalReaderSpec(
+                level, mine, tuple(until[place] for place in mine) if until else None
+            )
     if tables:
-        dealt[STORE_READER] = {"tables": list(tables)}
+        dealt[STORE_READER] = TableReaderSpec(tuple(tables))
     return dealt
 
 
 class _Reader:
     """A reader, however often it was started."""
 
-    def __init__(self, processes: Processes, journal: str, spec: Mapping[str, Any]) -> None:
+    def __init__(self, processes: Processes, journal: str, task: ReaderSpec) -> None:
         self._processes = processes
-        self._start = partial(processes.start_other, Role.FINAL, journal, "harness", **spec)
+        self._start = partial(processes.start_other, journal, "harness", task)
         self.starts = 1
         self.member: Member = self._start()
 

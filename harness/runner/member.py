@@ -3,18 +3,18 @@
 import re
 import socket
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from os import SEEK_END
 from pathlib import Path
 from signal import Signals
-from typing import Any
 
 from harness.history import Role
 from harness.processes.child import Child
 from harness.processes.control_line import Command, Heard
-from harness.programs import Manners
+from harness.processes.program import ProgramRules
+from harness.processes.specs import WorkerSpec
 
 STOP_TIMEOUT_S = 75.0
 """Longer than a client's own patience: whoever is still waiting for a broker may finish."""
@@ -34,33 +34,43 @@ class Member:
     slot: str
     child: Child
     channel: socket.socket | None  # None: it is not ours, and is told nothing
-    stage: str | None = None
-    worker: str | None = None
-    group: str | None = None
+    task: WorkerSpec | None = None  # of a worker
     heard: Heard = field(default_factory=Heard)
     hearing: threading.Thread | None = None
     expected_to_end: bool = False
     held: bool = False  # a fault waits for it to come to a step, or has it there
-    manners: Manners | None = None  # of a program that is not ours
-    seat: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # what it was started with, to start another like it
+    rules: ProgramRules | None = None  # of a program that is not ours
 
-    def send(self, **command: Any) -> None:
-        """Give it a `Command` of these fields; what a dead process does not hear is of no matter."""
+    @property
+    def stage(self) -> str | None:
+        """The stage of a worker."""
+        return self.task.stage if self.task else None
+
+    @property
+    def worker(self) -> str | None:
+        """The name of a worker, which its replacement has too."""
+        return self.task.worker if self.task else None
+
+    @property
+    def group(self) -> str | None:
+        """The consumer group of a worker's stage."""
+        return self.task.group if self.task else None
+
+    def send(self, command: Command) -> None:
+        """Send a command; a process that has ended does not get it, and that is no error."""
         if self.channel is not None:
             with suppress(OSError):
-                self.channel.sendall(Command(**command).line())
-        if command.get("go"):
+                self.channel.sendall(command.line())
+        if command.go:
             self.held = False
 
     def leave(self) -> None:
         """Ask it to end, in the way that it understands."""
         self.child.resume()
-        if self.manners is None:
-            self.send(stop=True, go=True)
+        if self.rules is None:
+            self.send(Command(stop=True, go=True))
         else:
-            self.child.signal(Signals[self.manners.stop_signal])
+            self.child.signal(Signals[self.rules.stop_signal])
 
     @property
     def alive(self) -> bool:
@@ -75,7 +85,7 @@ class Member:
     @property
     def stop_within_s(self) -> float:
         """How long it may take to end once it was asked."""
-        return STOP_TIMEOUT_S if self.manners is None else self.manners.stop_within_s
+        return STOP_TIMEOUT_S if self.rules is None else self.rules.stop_within_s
 
     @property
     def log_file(self) -> Path:
@@ -102,10 +112,10 @@ class Member:
 
 def lacks(member: Member, members_of: Callable[[str], Collection[str] | None]) -> str:
     """In words: one that is not ready, and what it was to be known by."""
-    if member.manners is None:
+    if member.rules is None:
         return f"{member.journal} has said nothing"
-    if member.manners.ready is not None:
-        return f"{member.journal} has printed no line that matches {member.manners.ready!r}"
+    if member.rules.ready is not None:
+        return f"{member.journal} has printed no line that matches {member.rules.ready!r}"
     there = members_of(member.group or "")
     words = "is not stable" if there is None else f"has {len(there)} member{'s' * (len(there) != 1)}"
     return f"{member.journal} is not ready, for its group {member.group} {words}"
@@ -115,10 +125,10 @@ def is_up(
     member: Member, members_of: Callable[[str], Collection[str] | None], workers: Sequence[Member]
 ) -> bool:
     """Whether a program that is not ours is seen to be ready: by what it prints, or because its group has it."""
-    if member.manners is None:
+    if member.rules is None:
         return False
-    if member.manners.ready is not None:
-        return member.has_printed(member.manners.ready)
+    if member.rules.ready is not None:
+        return member.has_printed(member.rules.ready)
     if member.group is None:
         return True
     there = members_of(member.group)

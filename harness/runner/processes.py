@@ -12,14 +12,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.errors import PipelineFailed, StartFailed, WaitTimeout
 from harness.history import Role, Step
 from harness.pipeline import StageFacts
-from harness.processes.control_line import Claims, Report
+from harness.processes.control_line import Claims, Command, Counts, Report
+from harness.processes.program import Program
 from harness.processes.spawn import Supervisor
-from harness.programs import Program, Seat
+from harness.processes.specs import (
+    FeederSpec,
+    JournalSpec,
+    ObserverSpec,
+    ProcessSpec,
+    ReaderSpec,
+    TaskSpec,
+    WorkerSpec,
+)
 from harness.reasons import Reason, ReasonCode
 from harness.runner.member import Member, is_up, lacks
 from harness.waiting import wait_for
@@ -87,50 +95,44 @@ class Processes:
             slot = next((slot for slot in self._worker_slots if slot not in held), None)
             if slot is None:
                 raise StartFailed(f"no client slot is free for {worker}: {len(held)} are held")
-            process = sum(self._incarnations.values()) - 1
             facts = self._stages[stage]
-            seat = {
-                "stage": stage,
-                "worker": worker,
-                "group": facts.group,
-                "transactional_id": facts.transactional_ids.get(worker),
-                "process": process,
-            }
-            return self._start(self._programs[stage], Role.WORKER, f"{worker}.{incarnation}", slot, seat)
+            task = WorkerSpec(
+                stage=stage,
+                worker=worker,
+                process=sum(self._incarnations.values()) - 1,
+                group=facts.group,
+                transactional_id=facts.transactional_ids.get(worker),
+            )
+            return self._start(self._programs[stage], f"{worker}.{incarnation}", slot, task)
 
-    def start_other(self, role: Role, journal: str, slot: str, **more: Any) -> Member:
-        """Start a feeder, an observer or a final reader; `more`: what it alone is told."""
-        return self._start(self._own, role, journal, slot, {"more": more})
+    def start_other(self, journal: str, slot: str, task: FeederSpec | ObserverSpec | ReaderSpec) -> Member:
+        """Start a feeder, an observer or a final reader."""
+        return self._start(self._own, journal, slot, task)
 
-    def _start(
-        self, program: Program, role: Role, journal: str, slot: str, given: Mapping[str, Any]
-    ) -> Member:
+    def _start(self, program: Program, journal: str, slot: str, task: TaskSpec) -> Member:
         ours, theirs = socket.socketpair()
-        seat = Seat(
-            role=role,
-            journal=journal,
-            path=self.folder / "journals" / f"{journal}.jsonl",
+        spec = ProcessSpec(
+            JournalSpec(journal, self.folder / "journals" / f"{journal}.jsonl", self._clock.zero_ns),
             bootstrap=self._bootstrap_for(slot),
-            zero_ns=self._clock.zero_ns,
-            channel=theirs.fileno(),
-            **given,
+            control_fd=theirs.fileno(),
+            task=task,
         )
-        launch = program.launch(seat)
+        command_line = program.command_line(spec)
+        rules = command_line.rules
         child = self._supervisor.spawn(
-            launch.argv,
+            command_line.argv,
             log_file=self.folder / "workers" / f"{journal}.log",
             name=journal,
-            env=launch.env,
-            pass_fds=launch.pass_fds,
-            cwd=launch.cwd,
-            bounded=launch.manners is not None,
+            env=command_line.env,
+            pass_fds=command_line.pass_fds,
+            cwd=command_line.cwd,
+            bounded=rules is not None,
         )
         theirs.close()
-        if launch.manners is not None:
+        if rules is not None:
             ours.close()
-        channel = ours if launch.manners is None else None
-        named = (seat.stage, seat.worker, seat.group)
-        member = Member(journal, role, slot, child, channel, *named, manners=launch.manners, seat=given)
+        channel = ours if rules is None else None
+        member = Member(journal, task.role, slot, child, channel, spec.worker, rules=rules)
         with self._lock:
             self.members.append(member)
         if channel is not None:
@@ -160,7 +162,7 @@ class Processes:
             return self._all_up(members)
 
         waiting = lambda: "; ".join(lacks(m, self._members_of) for m in members if not m.heard.ready)  # noqa: E731
-        within_s = max((m.manners.ready_within_s for m in members if m.manners), default=START_TIMEOUT_S)
+        within_s = max((m.rules.ready_within_s for m in members if m.rules), default=START_TIMEOUT_S)
         wait_for(ready, "all workers to be ready", within_s, last_seen=waiting, tell=tell)
 
     def _all_up(self, members: Sequence[Member]) -> bool:
@@ -187,13 +189,9 @@ class Processes:
         """Whether an incarnation of the stage is not ready yet."""
         return not self._all_up(self.workers(stage))
 
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> Counts:
         """Transactions and inputs of all workers that ever were, summed."""
-        total: dict[str, int] = {}
-        for member in list(self.members):
-            for name, count in member.heard.counts.items():
-                total[name] = total.get(name, 0) + count
-        return total
+        return sum((member.heard.counts for member in list(self.members)), Counts())
 
     def unread(self) -> list[tuple[str, int]]:
         """The journals of workers that have ended, and had partitions left that they were to read to the end."""
@@ -213,7 +211,7 @@ class Processes:
         with self._lock:
             member.held = True
         member.heard.at = None
-        member.send(arm=step.value, asked=asked, go=onward)
+        member.send(Command(arm=step.value, asked=asked, go=onward))
         awaited = f"{member.journal} to come to {step.value}"
 
         def at() -> bool:
@@ -224,7 +222,7 @@ class Processes:
         try:
             wait_for(at, awaited, timeout_s, last_seen=lambda: member.heard)
         except WaitTimeout:
-            member.send(disarm=True, go=True)  # nobody will strike it there any more
+            member.send(Command(disarm=True, go=True))  # nobody will strike it there any more
             raise
         return dict(member.heard.claims)
 
@@ -236,7 +234,7 @@ class Processes:
             if member is not None:
                 member.expected_to_end = True
         if member is not None:
-            member.send(stop=True, go=True)
+            member.send(Command(stop=True, go=True))
         return member
 
     def replace(self, member: Member) -> Member:
@@ -263,10 +261,10 @@ class Processes:
 
     def _require_patience(self, member: Member, words: str) -> None:
         """Raise where processes keep ending by themselves."""
-        if member.manners is None and len(self.unexpected_ends) > MOST_UNEXPECTED_ENDS:
+        if member.rules is None and len(self.unexpected_ends) > MOST_UNEXPECTED_ENDS:
             raise StartFailed(f"workers keep ending by themselves; the last one: {words}")
         exits = sum(one.subject.startswith(f"{member.worker}.") for one in self.unexpected_ends)
-        if member.manners is not None and exits >= MOST_EXITS:
+        if member.rules is not None and exits >= MOST_EXITS:
             raise PipelineFailed(
                 f"{member.worker} keeps exiting ({exits} times); {member.child.ending()}, and its last words were: "
                 f"{member.last_words()}"

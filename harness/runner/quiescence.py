@@ -133,10 +133,10 @@ def _stop(run_log: RunLog, context: FaultContext, *roles: Role) -> None:
     processes = context.processes
     looked = partial(note_stalls, context, run_log)
     for killed in processes.stop(list(processes.others(*roles)), looked):
-        if killed.manners is None:
+        if killed.rules is None:
             run_log.evidence_problems.append(not_ended(killed, context, run_log))
         else:  # all that it had to do was done before: it takes nothing with it
-            signal, within_s = killed.manners.stop_signal, killed.manners.stop_within_s
+            signal, within_s = killed.rules.stop_signal, killed.rules.stop_within_s
             words = f"{killed.journal} did not end within {within_s:g} s of {signal}, and was killed"
             run_log.unexpected_errors.append(Reason(ReasonCode.DID_NOT_STOP, words, killed.journal))
 
@@ -159,7 +159,7 @@ def _drain(context: FaultContext, run_log: RunLog, ends: Ends, stage: StageFacts
 
     def done() -> tuple[int, ...]:
         counts = processes.counts()
-        return (*fewest, counts.get("inputs", 0), counts.get("committed", 0), ends.written(stage))
+        return (*fewest, counts.inputs, counts.committed, ends.written(stage))
 
     wait_while_progressing(
         drained,

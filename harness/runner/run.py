@@ -18,10 +18,11 @@ from harness.errors import (
     UsageError,
     WaitTimeout,
 )
-from harness.history import Role
 from harness.pipeline import PipelineFacts
+from harness.processes.control_line import Command
+from harness.processes.program import Program
 from harness.processes.spawn import Supervisor
-from harness.programs import Program
+from harness.processes.specs import FeederSpec, ObserverSpec
 from harness.reasons import ReasonCode
 from harness.record.events import Begun
 from harness.record.journal import Journal
@@ -112,7 +113,6 @@ def perform(test: Test, running: Running, run_log: RunLog, ahead: Ahead) -> Quie
             ahead.begin()
     quiet = quiesce(test.pipeline, context, running.ends, run_log, test.patience, ahead.at_rest)
     run_log.unexpected_errors += processes.unexpected_ends
-    run_log.counts = processes.counts()
     for error in errors:
         raise error
     return quiet
@@ -137,9 +137,9 @@ def _start_all(test: Test, processes: Processes, run_log: RunLog) -> Member | No
     where a program is not ready.
     """
     written = test.pipeline.written
-    watched = [place for place in test.pipeline.places if place[0] in written]
-    observer = processes.start_other(Role.OBSERVER, "observer-1", OBSERVER_SLOT, places=watched)
-    feeder = processes.start_other(Role.FEEDER, "feeder", OBSERVER_SLOT, rate=test.options.rate)
+    watched = tuple(place for place in test.pipeline.places if place[0] in written)
+    observer = processes.start_other("observer-1", OBSERVER_SLOT, ObserverSpec(watched))
+    feeder = processes.start_other("feeder", OBSERVER_SLOT, FeederSpec(test.options.rate))
     workers: list[Member] = []
     try:
         for stage, named in test.workers.items():
@@ -170,7 +170,7 @@ def _under_faults(
     """Feed, inject, watch and replace, until the time is over and every fault is healed. Gives the errors of faults."""
     processes = context.processes
     begun_s = time.monotonic()
-    feeder.send(go=True)
+    feeder.send(Command(go=True))
     running.interrupt.stage = Stage.UNDER_FAULTS
     carried_out = CarryingOut(test.injections, test.nemeses, context, journal, begun_s)
     churn = Churn(test.churn, processes, journal, carried_out.writing, begun_s)
@@ -197,7 +197,7 @@ def _under_faults(
             processes.replace_dead()
             note_stalls(context, run_log)
             run_log.compare_clocks()
-            recording.tick(time.monotonic() - begun_s, processes.counts().get("committed", 0))
+            recording.tick(time.monotonic() - begun_s, processes.counts().committed)
             run_log.progress.tick(watch.tick(tuple(carried_out.injected.on.values())))
             if advice := watch.advice():
                 run_log.progress.say(advice)

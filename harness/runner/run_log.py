@@ -28,7 +28,6 @@ class RunLog:
     reports: list[FaultReport] = field(default_factory=list)
     stalls: list[Stall] = field(default_factory=list)  # calls of workers that lasted too long
     churn: list[Moved] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
     compacted: Mapping[str, bool] = field(default_factory=dict)
     refused_logs: Mapping[str, str] = field(default_factory=dict)

@@ -33,22 +33,22 @@ class Watch:
     def tick(self, faults: tuple[str, ...]) -> Tick:
         """How it goes now."""
         counts = self._processes.counts()
-        committed = counts.get("committed", 0)
+        committed = counts.committed
         now_s = time.monotonic()
         before_s, before = self._last
         if now_s - before_s >= 1.0:
             self._last = (now_s, committed)
         members = list(self._processes.members)
         fed = max((member.heard.fed for member in members), default=0)
-        done = sum(member.heard.counts.get("inputs", 0) for member in members if member.stage in self._first)
+        done = sum(member.heard.counts.inputs for member in members if member.stage in self._first)
         self._tick = Tick(
             elapsed_s=now_s - self._begun_s,
             left_s=max(0.0, self._begun_s + self._limit_s - now_s),
             inputs=fed,
             committed=committed,
-            aborted=counts.get("aborted", 0) + counts.get("failed", 0),
-            info=counts.get("info", 0),
-            fenced=counts.get("fenced", 0),
+            aborted=counts.aborted + counts.failed,
+            info=counts.info,
+            fenced=counts.fenced,
             rate_tps=(committed - before) / max(now_s - before_s, 0.001),
             lag=max(0, fed - done // self._readers) if self._told else None,
             faults=faults,

@@ -13,6 +13,7 @@ from random import Random
 from harness.clients.control import Control
 from harness.expectation import Feed
 from harness.history import Outcome
+from harness.processes.control_line import Report
 from harness.record.events import Completed, Invoked
 from harness.record.journal import Journal
 from harness.record.naming import digest, value_name
@@ -69,7 +70,7 @@ class TableFeeder:
 
     def run(self) -> None:
         """Once told to go, write what is due, tick by tick, until told to stop; then end what is open."""
-        self._control.tell(ready=True)
+        self._control.tell(Report(ready=True))
         self._control.await_go()
         begun = time.monotonic()
         while not self._control.stopping:
@@ -78,9 +79,9 @@ class TableFeeder:
             while due > 0 and (count := self._write(-(-due // CONNECTIONS))):
                 due -= count
             self._control.listen(TICK_S)
-            self._control.tell(fed=self.acked)
+            self._control.tell(Report(fed=self.acked))
         self._end_due(float("inf"))
-        self._control.tell(fed=self.acked)
+        self._control.tell(Report(fed=self.acked))
         for line in self._lines:
             line.inputs.close()
 

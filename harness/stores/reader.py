@@ -9,6 +9,7 @@ from dataclasses import replace
 from harness.clients.control import Control
 from harness.expectation import Expectation, Input
 from harness.history import Isolation
+from harness.processes.control_line import Report
 from harness.record.events import EndsRead, Polled, ReadEnd
 from harness.record.expected_rows import due_row
 from harness.record.journal import Journal
@@ -44,14 +45,14 @@ class StoreReader:
 
     def run(self) -> None:
         """Read every table, and say how many rows each has."""
-        self._control.tell(ready=True)
+        self._control.tell(Report(ready=True))
         ends = {partition_key(table, 0): self._read(table) for table in self._tables}
         self._parts.finish()
         # A store has no aborted rows, so both levels read the same. One of them states what is expected.
         for level in Isolation:
             said = ends if level is Isolation.READ_UNCOMMITTED else _without_expected(ends)
             self._journal.write(EndsRead(level.value, said))
-        self._control.tell(reached=len(ends))
+        self._control.tell(Report(reached=len(ends)))
         self._store.close()
 
     def _read(self, table: str) -> ReadEnd:
@@ -76,7 +77,7 @@ class StoreReader:
             self._parts.extend("records", count, *columns)
             tps, offsets, values = columns[:3]
             self._parts.extend("polls", count, op, list(range(count)), tps, offsets, values, return_ns)
-        self._control.tell(given=count)
+        self._control.tell(Report(given=count))
         # The end of a table is known without a mark: it is as if one stood behind the last row.
         return ReadEnd(0, end + 1, count, end, due)
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from confluent_kafka import Producer
 
 from harness.clients import librdkafka
 from harness.clients.interface import ProducerSettings
-from harness.clients.jvm import JvmParts
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.environment import Prepared
@@ -27,7 +27,10 @@ from harness.environment.jvm import jvm_flags
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.pipeline import TopicFacts
+from harness.processes.encoding import encode
 from harness.processes.spawn import Supervisor
+from harness.processes.specs import ClientSpec, JvmSpec, MembershipSpec
+from tests.support.member import MemberSpec
 
 GROUPS = (("classic", "eager"), ("classic", "cooperative"), ("consumer", None))
 FENCED = {"abortable", "fenced", "fatal"}
@@ -55,8 +58,8 @@ def cluster(ready: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 class Member:
     """A process of `tests.support.member`."""
 
-    def __init__(self, spec: dict[str, Any]) -> None:
-        command = [sys.executable, "-P", "-m", "tests.support.member", json.dumps(spec)]
+    def __init__(self, spec: MemberSpec) -> None:
+        command = [sys.executable, "-P", "-m", "tests.support.member", encode(spec).decode()]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
         )
@@ -73,7 +76,7 @@ class Member:
 
 
 @contextmanager
-def member(spec: dict[str, Any]) -> Iterator[Member]:
+def member(spec: MemberSpec) -> Iterator[Member]:
     started = Member(spec)
     try:
         yield started
@@ -97,25 +100,25 @@ def test_a_zombie_is_fenced_by_its_group(
     ready: Prepared,
     tmp_path: Path,
 ) -> None:
-    parts = JvmParts(
+    jvm = JvmSpec(
         jvm_library(ready.java), tuple(ready.kafka.class_path), tmp_path, tuple(jvm_flags(ready.java))
     )
     group = f"{client}-{protocol}-{assignor}-{static}-{thinks_s}"
-    spec = {
-        "client": client,
-        "jvm": parts.as_spec(),
-        "bootstrap": cluster.bootstrap,
-        "group": group,
-        "worker": "w-1",
-        "membership": {"protocol": protocol, "assignor": assignor, "static": static},
-        "thinks_s": thinks_s,
-    }
-    with member({**spec, "name": "w-1.0"}) as zombie:
+    spec = MemberSpec(
+        name="w-1.0",
+        worker="w-1",
+        bootstrap=cluster.bootstrap,
+        group=group,
+        client=ClientSpec(client, jvm=jvm),
+        membership=MembershipSpec(protocol, assignor, static),
+        thinks_s=thinks_s,
+    )
+    with member(spec) as zombie:
         held = zombie.does("poll")["claims"]
         assert held == {"in/0": [0, 5]}
         zombie.process.send_signal(signal.SIGSTOP)
         try:
-            with member({**spec, "name": "w-1.1", "thinks_s": 0}) as other:
+            with member(replace(spec, name="w-1.1", thinks_s=0.0)) as other:
                 assert other.does("poll")["claims"] == held
                 assert other.does("send") == {"failure": None}
         finally:

@@ -12,8 +12,9 @@ from harness.cluster import Cluster
 from harness.errors import StartFailed
 from harness.history import Role, Step
 from harness.pipeline import PipelineFacts, Place, StageFacts, TopicFacts
+from harness.processes.program import CommandLine, Program, ProgramRules
 from harness.processes.spawn import Supervisor
-from harness.programs import Launch, Manners, Program, Seat
+from harness.processes.specs import ProcessSpec
 from harness.runner.faults import FaultContext
 from harness.runner.processes import Clock, Processes
 from harness.runner.progress import Tick
@@ -86,12 +87,13 @@ class Script:
     body: str = WORKS
     others: Mapping[Role, str] = field(default_factory=dict)
 
-    def launch(self, seat: Seat) -> Launch:
+    def command_line(self, spec: ProcessSpec) -> CommandLine:
         """In a Python that loads nothing."""
-        own = self.others.get(seat.role, IDLE if seat.role is not Role.FINAL else READS)
-        body = self.body if seat.role is Role.WORKER else own
-        argv = [sys.executable, "-S", "-E", "-c", SCRIPT.replace("{body}", body), str(seat.channel)]
-        return Launch(argv, pass_fds=(seat.channel,))
+        own = self.others.get(spec.role, IDLE if spec.role is not Role.FINAL else READS)
+        body = self.body if spec.role is Role.WORKER else own
+        argv = [sys.executable, "-S", "-E", "-c", SCRIPT.replace("{body}", body), str(spec.control_fd)]
+        assert spec.control_fd is not None
+        return CommandLine(argv, pass_fds=(spec.control_fd,))
 
 
 @dataclass(frozen=True)
@@ -99,14 +101,14 @@ class Plain:
     """A program of a user's, in the words of a shell; whoever is no worker is one of ours."""
 
     body: str
-    manners: Manners = field(default_factory=Manners)
+    rules: ProgramRules = field(default_factory=ProgramRules)
     ours: Script = field(default_factory=Script)
 
-    def launch(self, seat: Seat) -> Launch:
+    def command_line(self, spec: ProcessSpec) -> CommandLine:
         """It knows nothing of a control line."""
-        if seat.role is not Role.WORKER:
-            return self.ours.launch(seat)
-        return Launch(["/bin/sh", "-c", self.body], manners=self.manners)
+        if spec.role is not Role.WORKER:
+            return self.ours.command_line(spec)
+        return CommandLine(["/bin/sh", "-c", self.body], rules=self.rules)
 
 
 class Silent:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.cluster import TransactionView
 from harness.pipeline import CONSUMER_OFFSETS
-from harness.programs import Manners
+from harness.processes.program import ProgramRules
 from harness.runner.faults import (
     Effect,
     Injection,
@@ -18,7 +18,7 @@ from nemeses.registry import NEMESES
 from tests.support.fake_run import USERS, FakeRun, Plain, fake_run
 
 FAULTS = ("kill-instance", "pause-instance")
-STAYS = Plain("echo up; exec sleep 600", Manners("up"))
+STAYS = Plain("echo up; exec sleep 600", ProgramRules("up"))
 ONCE = (("out", 0),)
 DONE, OPEN = TransactionView("CompleteCommit", 7, 0, ()), TransactionView("Ongoing", 7, 0, ONCE)
 WITH_OFFSETS = TransactionView("Ongoing", 7, 0, (*ONCE, (CONSUMER_OFFSETS, 3)))

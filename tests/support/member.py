@@ -9,7 +9,8 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fencepost.process import client_of, member_of
@@ -17,20 +18,35 @@ from harness.clients.interface import ClientError, ConsumerSettings, ProducerSet
 from harness.clients.offsets import Positions
 from harness.history import Isolation
 from harness.pipeline import Place
+from harness.processes.encoding import decode
+from harness.processes.specs import ClientSpec, MembershipSpec
 
 BATCH = 5
 POLL_TIMEOUT_S = 60.0
 
 
-def main(spec: Mapping[str, Any]) -> None:
-    client = client_of(spec)
+@dataclass(frozen=True)
+class MemberSpec:
+    """What such a process is told."""
+
+    name: str
+    worker: str
+    bootstrap: str
+    group: str
+    client: ClientSpec
+    membership: MembershipSpec
+    thinks_s: float  # how long it waits before it sends
+
+
+def main(spec: MemberSpec) -> None:
+    client = client_of(spec.client)
     settings = ConsumerSettings(
-        spec["bootstrap"],
-        spec["group"],
-        spec["name"],
+        spec.bootstrap,
+        spec.group,
+        spec.name,
         Isolation.READ_COMMITTED,
         most=BATCH,
-        as_member=member_of(spec),
+        as_member=member_of(spec.membership, spec.worker),
     )
     met: list[str] = []
 
@@ -51,7 +67,7 @@ def main(spec: Mapping[str, Any]) -> None:
 
     ended: list[bool] = []
     member = consumer()
-    producer = client.producer(ProducerSettings(spec["bootstrap"]), f"own-{spec['name']}-{time.time_ns()}")
+    producer = client.producer(ProducerSettings(spec.bootstrap), f"own-{spec.name}-{time.time_ns()}")
     producer.init(30)
     positions = Positions.of([])
     for command in sys.stdin:
@@ -71,11 +87,11 @@ def main(spec: Mapping[str, Any]) -> None:
             producer.begin()
             answer = {"claims": positions.claims, "met": met}
         else:
-            threading.Event().wait(spec["thinks_s"])  # as a member does that has work to do
+            threading.Event().wait(spec.thinks_s)  # as a member does that has work to do
             try:
                 producer.send("out", b"k", b"v", [], lambda *_: None)
                 producer.flush(30)
-                producer.send_offsets(positions.to_commit(spec["name"]), member.membership(), 10)
+                producer.send_offsets(positions.to_commit(spec.name), member.membership(), 10)
                 producer.commit(30)
                 answer = {"failure": None}
             except ClientError as error:
@@ -84,4 +100,4 @@ def main(spec: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    main(decode(MemberSpec, sys.argv[1]))

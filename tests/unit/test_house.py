@@ -55,7 +55,7 @@ FLOORS = {
         "names secrets errors waiting history moves telling toml_tables",
         "reasons verdict",
         "facts goals suite",
-        "expectation pipeline programs promises history_files",
+        "expectation pipeline promises history_files",
         "record processes containers environment",
         "settings clients witness",
         "network stores",

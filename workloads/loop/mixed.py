@@ -17,6 +17,7 @@ from harness.clients.records import Record
 from harness.clients.transactions import Transaction, TransactionalProducer
 from harness.history import VALUE_HEADER, Outcome, Step
 from harness.pipeline import Place
+from harness.processes.control_line import Counts, Report
 from harness.record.events import Invoked, Noted
 from harness.record.journal import Journal
 from harness.record.naming import digest, partition_key, value_name
@@ -24,7 +25,7 @@ from harness.stores.interface import Store
 from workloads.loop.delivery import PROCESS_STRIDE
 from workloads.loop.keys import Keys
 from workloads.loop.reading import Reading
-from workloads.loop.worker import Counts, Settings
+from workloads.loop.worker import Settings
 from workloads.model.workload import Stage
 
 POLL_SHARE = 0.5
@@ -96,7 +97,7 @@ class MixedWorker:
         """Work until told to stop, or until replaced; then read every key to its end."""
         self._producer.open(self.reading.process)
         self._look_around()
-        self.control.tell(ready=True)
+        self.control.tell(Report(ready=True))
         while not self.control.stopping and not self.control.replaced:
             self.control.listen()
             self.turn()
@@ -144,7 +145,7 @@ class MixedWorker:
         ends: dict[Place, int] | None = None
         wanted: list[Place] = list(self.keys.places)
         behind = wanted
-        self.control.tell(unread=len(behind))  # what is said last stands, also where this ends badly
+        self.control.tell(Report(unread=len(behind)))  # what is said last stands, also where this ends badly
         while behind and time.monotonic() < deadline:
             try:
                 if ends is None:
@@ -161,7 +162,7 @@ class MixedWorker:
         if behind:
             words = f"{len(behind)} keys were not read to their ends within {FINAL_POLLS_S:g} s: {behind[0]} first"
             self.journal.write(Noted(error=words))
-        self.control.tell(unread=len(behind))
+        self.control.tell(Report(unread=len(behind)))
 
     def _draw(self) -> Drawn:
         """The next transaction."""
@@ -211,7 +212,7 @@ class MixedWorker:
         if txn.outcome is Outcome.INFO:
             self.reading.be(self.reading.process + PROCESS_STRIDE)
         self.counts.fenced += txn.fenced
-        self.control.tell(counts=vars(self.counts))
+        self.control.tell(Report(counts=self.counts))
 
     def _look_around(self) -> None:
         """Know how long the keys are: another incarnation may have worked before."""

@@ -1,39 +1,27 @@
 """Our own programs: the loop of a stage, the feeder and the readers, each a Python process of ours."""
 
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
-from harness.programs import Launch, Seat
+from harness.processes.encoding import encode
+from harness.processes.program import CommandLine
+from harness.processes.specs import ProcessSpec
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True)
 class PythonProgram:
-    """A module that is given a specification: what the run tells all, the seat, and what this role alone is told."""
+    """A module that is run with two specs: that of the process, and one for all processes of the program."""
 
     module: str  # handed in by the front door
-    common: Mapping[str, Any] = field(default_factory=dict)
+    common: "DataclassInstance"
     env: Mapping[str, str] = field(default_factory=dict)  # such as where a client of another version lies
 
-    def launch(self, seat: Seat) -> Launch:
-        """`python -P -m MODULE SPECIFICATION`, with its end of the control line."""
-        spec = {
-            **self.common,
-            "role": seat.role.value,
-            "journal": seat.journal,
-            "path": str(seat.path),
-            "bootstrap": seat.bootstrap,
-            "zero_ns": seat.zero_ns,
-            "channel": seat.channel,
-            "stage": seat.stage,
-            "worker": seat.worker,
-            "group": seat.group,
-            "transactional_id": seat.transactional_id,
-            "process": seat.process,
-            **seat.more,
-        }
-        told = {key: value for key, value in spec.items() if value is not None}
-        argv = [sys.executable, "-P", "-m", self.module, json.dumps(told)]
-        return Launch(argv, pass_fds=(seat.channel,), env=self.env)
+    def command_line(self, spec: ProcessSpec) -> CommandLine:
+        """Return `python -P -m MODULE PROCESS_SPEC COMMON_SPEC`, with its end of the control line."""
+        argv = [sys.executable, "-P", "-m", self.module, encode(spec).decode(), encode(self.common).decode()]
+        return CommandLine(argv, pass_fds=() if spec.control_fd is None else (spec.control_fd,), env=self.env)

@@ -14,13 +14,14 @@ from harness.clients.interface import RETRY_S, Client, ConsumerSettings
 from harness.clients.offsets import Positions
 from harness.clients.records import as_input
 from harness.history import VALUE_HEADER, Isolation, Outcome, Step
+from harness.processes.control_line import Counts, Report
 from harness.record.events import Noted, Polled
 from harness.record.journal import Journal
 from harness.record.naming import Headers, partition_key
 from harness.stores.interface import Inputs, Row, StoreError
 from workloads.loop.delivery import PROCESS_STRIDE, Parcel, Planned, Post
 from workloads.loop.transactional import Transactor
-from workloads.loop.worker import Counts, Settings
+from workloads.loop.worker import Settings
 from workloads.model.workload import Stage
 
 IDLE_S = 0.05
@@ -109,7 +110,7 @@ class Relay:
     def run(self) -> None:
         """Work until told to stop, or until fenced and replaced."""
         self._producer.open(self.post.process)
-        self.control.tell(ready=True)
+        self.control.tell(Report(ready=True))
         while not self.control.stopping and not self.control.replaced:
             self.control.listen()
             self.turn()
@@ -165,4 +166,4 @@ class Relay:
         if outcome is Outcome.INFO:
             self.post.process += PROCESS_STRIDE
         self.counts.fenced = self.post.fenced
-        self.control.tell(counts=vars(self.counts))
+        self.control.tell(Report(counts=self.counts))

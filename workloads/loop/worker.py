@@ -27,6 +27,7 @@ from harness.clients.offsets import COMMITTED_TIMEOUT_S, Positions
 from harness.clients.records import Record, as_input
 from harness.history import Outcome, Step
 from harness.pipeline import Place
+from harness.processes.control_line import Counts, Report
 from harness.record.events import Assigned, Noted, Polled
 from harness.record.journal import Journal
 from harness.record.naming import partition_key
@@ -40,29 +41,6 @@ from workloads.loop.transactional import Pinned, Transactional
 from workloads.loop.unusual import Shares
 from workloads.model.policy import Delivery, Policy
 from workloads.model.workload import Stage
-
-
-@dataclass
-class Counts:
-    """What a worker has done so far; told to the run after each batch."""
-
-    inputs: int = 0
-    committed: int = 0
-    aborted: int = 0
-    failed: int = 0
-    info: int = 0
-    fenced: int = 0
-
-    def end(self, outcome: Outcome, asked: str, inputs: int) -> None:
-        """A batch has ended so."""
-        if outcome is Outcome.OK:
-            self.committed += 1
-            self.inputs += inputs
-        elif outcome is Outcome.FAIL:
-            self.aborted += asked == "abort"
-            self.failed += asked != "abort"
-        else:
-            self.info += 1
 
 
 @dataclass(frozen=True)
@@ -139,7 +117,7 @@ class Worker:
     def run(self) -> None:
         """Work until told to stop, or until fenced and replaced."""
         self.deliverer.open()
-        self.control.tell(ready=True)
+        self.control.tell(Report(ready=True))
         while not self.control.stopping and not self.control.replaced:
             self.control.listen()
             self.turn()
@@ -213,7 +191,7 @@ class Worker:
         if outcome is Outcome.INFO:
             self.post.process += PROCESS_STRIDE
         self.counts.fenced = self.post.fenced
-        self.control.tell(counts=vars(self.counts))
+        self.control.tell(Report(counts=self.counts))
         trusted = outcome is Outcome.INFO and self.settings.policy.trusts_silence
         if outcome is not Outcome.OK and self.settings.policy.rewind and not trusted:
             known = positions.firsts if outcome is Outcome.FAIL else None

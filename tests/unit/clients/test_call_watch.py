@@ -9,6 +9,7 @@ import pytest
 from harness.clients.call_watch import LONG_LOOKS, CallWatch
 from harness.clients.calls import Calls
 from harness.clients.control import Control
+from harness.processes.control_line import Report
 from harness.record.events import Begun
 from harness.record.journal import Journal
 
@@ -18,10 +19,10 @@ class Told(Control):
 
     def __init__(self) -> None:
         super().__init__(None)
-        self.said: list[dict[str, object]] = []
+        self.said: list[Report] = []
 
-    def tell(self, **message: object) -> None:
-        self.said.append(message)
+    def tell(self, report: Report) -> None:
+        self.said.append(report)
 
 
 @pytest.fixture
@@ -48,12 +49,12 @@ def test_a_call_that_lasts_is_told_once_and_noted(tmp_path: Path, journal: Journ
 
     control.calls.during("send_offsets_to_transaction", 4, never)
     (told,) = control.said
-    assert told["waits"] == "send_offsets_to_transaction"
+    assert told.waits == "send_offsets_to_transaction"
     watch.look()
     watch.look()
-    assert control.said[1:] == [{"since_ns": 0}]
+    assert control.said[1:] == [Report(since_ns=0)]
     (note,) = notes(journal, tmp_path)
-    assert (note["op"], note["waits"], note["since"]) == (4, told["waits"], told["since_ns"])
+    assert (note["op"], note["waits"], note["since"]) == (4, told.waits, told.since_ns)
 
 
 def test_calls_that_come_back_are_no_long_call(tmp_path: Path, journal: Journal) -> None:
@@ -74,7 +75,7 @@ def test_a_call_is_over_however_it_ends() -> None:
 def test_it_looks_beside_the_call(monkeypatch: pytest.MonkeyPatch, journal: Journal) -> None:
     monkeypatch.setattr("harness.clients.call_watch.LOOK_S", 0.001)
     control, told = Told(), threading.Event()
-    monkeypatch.setattr(control, "tell", lambda **message: told.set())
+    monkeypatch.setattr(control, "tell", lambda report: told.set())
     with CallWatch(control, journal).watching():
         control.calls.during("init_transactions", 0, lambda: told.wait(20))
     assert told.is_set()

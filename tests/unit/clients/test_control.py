@@ -1,6 +1,5 @@
 """A worker waits at an armed step until it is struck, and nowhere else."""
 
-import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -9,6 +8,7 @@ import pytest
 
 from harness.clients.control import Control
 from harness.history import Step
+from harness.processes.control_line import Command, Report
 
 
 class Line:
@@ -18,13 +18,12 @@ class Line:
         self.run, theirs = socket.socketpair()
         self.control = Control(theirs)
 
-    def send(self, **message: object) -> None:
-        self.run.sendall(json.dumps(message).encode() + b"\n")
+    def send(self, command: Command) -> None:
+        self.run.sendall(command.line())
 
-    def told(self) -> dict[str, object]:
+    def told(self) -> Report:
         self.run.settimeout(5)
-        message: dict[str, object] = json.loads(self.run.recv(65536))
-        return message
+        return Report.parse(self.run.recv(65536))
 
 
 @pytest.fixture
@@ -33,7 +32,7 @@ def line() -> Iterator[Line]:
 
 
 def test_a_step_that_is_not_armed_is_passed(line: Line) -> None:
-    line.send(arm="after-send")
+    line.send(Command(arm="after-send"))
     line.control.reach(Step.AFTER_POLL)
     line.run.setblocking(False)
     with pytest.raises(BlockingIOError):
@@ -41,21 +40,21 @@ def test_a_step_that_is_not_armed_is_passed(line: Line) -> None:
 
 
 def test_an_armed_step_is_told_and_waited_at_until_told_to_go(line: Line) -> None:
-    line.send(arm="after-send")
+    line.send(Command(arm="after-send"))
     thread = threading.Thread(
-        target=line.control.reach, args=(Step.AFTER_SEND,), kwargs={"claims": {"a/0": [1, 2]}}
+        target=line.control.reach, args=(Step.AFTER_SEND,), kwargs={"claims": {"a/0": (1, 2)}}
     )
     thread.start()
-    assert line.told() == {"at": "after-send", "claims": {"a/0": [1, 2]}}
+    assert line.told() == Report(at="after-send", claims={"a/0": (1, 2)})
     assert thread.is_alive()
-    line.send(go=True, replaced=True)
+    line.send(Command(go=True, replaced=True))
     thread.join(5)
     assert not thread.is_alive()
     assert line.control.replaced
 
 
 def test_a_fault_that_wants_a_commit_lets_an_abort_pass(line: Line) -> None:
-    line.send(arm="after-send", asked="commit")
+    line.send(Command(arm="after-send", asked="commit"))
     line.control.reach(Step.AFTER_SEND, asked="abort")
     assert line.control.is_armed(Step.AFTER_SEND)
 
@@ -67,13 +66,13 @@ def test_a_run_that_is_gone_stops_the_worker(line: Line) -> None:
 
 
 def test_who_awaits_a_go_that_has_come_does_not_wait(line: Line) -> None:
-    line.send(go=True)
+    line.send(Command(go=True))
     line.control.await_go()
     assert not line.control.stopping
 
 
 def test_who_awaits_a_go_is_let_off_by_stop_and_by_the_end_of_the_run(line: Line) -> None:
-    line.send(stop=True)
+    line.send(Command(stop=True))
     line.control.await_go()
     assert line.control.stopping
     other = Line()

@@ -19,8 +19,9 @@ import jpype
 from harness.clients import java_errors, jvm
 from harness.clients.error_table import OF_JAVA
 from harness.clients.interface import Failure
+from harness.processes.specs import JvmSpec
 library, folder, *jars = sys.argv[1:]
-jvm.start(jvm.JvmParts(Path(library), tuple(map(Path, jars)), Path(folder)))
+jvm.start(JvmSpec(Path(library), tuple(map(Path, jars)), Path(folder)))
 made = 0
 for row in OF_JAVA:
     kind = jvm.java_class(row.exception)

@@ -12,6 +12,7 @@ from harness.clients.librdkafka_client import LibrdkafkaConsumer
 from harness.cluster.config import SETTINGS
 from harness.errors import UsageError
 from harness.history import Isolation
+from harness.processes.specs import MembershipSpec
 from harness.settings.groups import session_timeout_ms
 from harness.settings.options import Options, parse_set
 from tests.unit.test_options import KNOWN
@@ -47,9 +48,8 @@ def test_a_stranger_does_not_take_the_place_of_a_static_member() -> None:
 
 
 def test_a_static_member_goes_by_the_name_that_its_replacement_has_too() -> None:
-    spec = {"worker": "shop-1", "membership": {"protocol": "classic", "assignor": None, "static": True}}
-    assert member_of(spec).instance_id == "shop-1"
-    assert member_of({"worker": "shop-1"}) == DEFAULT_GROUP
+    assert member_of(MembershipSpec(static=True), "shop-1").instance_id == "shop-1"
+    assert member_of(MembershipSpec(), "shop-1") == DEFAULT_GROUP
 
 
 def test_an_assignor_does_not_go_with_the_consumer_protocol() -> None:

@@ -1,6 +1,5 @@
 """From options to a plan."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,14 +16,15 @@ from harness.cluster.kinds.registry import CLUSTERS
 from harness.environment.client_parts import ClientParts
 from harness.environment.client_versions import client_version
 from harness.errors import UsageError
-from harness.history import Role
 from harness.pipeline import PipelineFacts
-from harness.programs import Seat
+from harness.processes.encoding import decode
+from harness.processes.specs import ClientSpec, RunSpec
 from harness.promises import Promises
 from harness.runner.schedule import Schedule
 from harness.settings.options import Options
 from harness.settings.test_toml import Plan
 from pipelines.pipeline import UserPipeline
+from tests.support.specs import process_spec, worker_spec
 from tests.support.user_pipeline import MINIMAL, described
 from workloads.registry import WORKLOADS
 
@@ -81,7 +81,7 @@ def test_a_shape_that_a_workload_cannot_have_is_refused(
 
 @pytest.mark.parametrize("name", sorted(WORKLOADS))
 def test_on_a_shared_cluster_all_that_a_run_makes_begins_with_its_tag(name: str, tmp_path: Path) -> None:
-    options = Options(workload=name, cluster="external", bootstrap="kafka:9092", brokers=3)
+    options = Options(workload=name, cluster="external", bootstrap="kafka:9092", brokers=3, seed=1)
     tag = planning.tag_for(options)
     assert tag.startswith("fencepost-")
     assert planning.tag_for(options) != tag
@@ -104,20 +104,21 @@ def prepared_with(client: ClientParts | None) -> Any:
 
 def launched(
     options: Options, client: ClientParts | None, folder: Path
-) -> tuple[dict[str, Any], Mapping[str, str]]:
-    """What a worker, the feeder and the readers of that run are told, which is the same in all of this."""
+) -> tuple[ClientSpec, Mapping[str, str]]:
+    """The client that a worker, the feeder and the readers of that run are told of, and their environment."""
     drawn = Schedule(())
     test = planning.plan_test(options, WORKLOADS["shop"], drawn, folder, prepared_with(client))
     assert set(map(id, test.programs.values())) == {id(test.own)}
-    seat = Seat(Role.WORKER, "w", folder / "w.jsonl", "kafka:9092", 0, 0)
-    launch = test.own.launch(seat)
-    return json.loads(launch.argv[-1]), launch.env
+    command_line = test.own.command_line(process_spec(folder, worker_spec()))
+    spec = decode(RunSpec, command_line.argv[-1]).client
+    assert spec is not None
+    return spec, command_line.env
 
 
 def test_a_client_of_a_version_comes_first_on_the_path_of_every_process(tmp_path: Path) -> None:
     parts = ClientParts(client_version("librdkafka", "2.9.0"), tmp_path / "client")
-    spec, env = launched(Options(client="librdkafka:2.9.0"), parts, tmp_path)
-    assert (spec["client"], spec["client_version"]) == ("librdkafka", "2.9.0")
+    spec, env = launched(Options(client="librdkafka:2.9.0", seed=1), parts, tmp_path)
+    assert (spec.name, spec.version) == ("librdkafka", "2.9.0")
     assert env["PYTHONPATH"].split(":")[0] == str(tmp_path / "client")
 
 
@@ -127,11 +128,12 @@ def test_a_client_of_java_takes_the_place_of_the_clusters_version(
     monkeypatch.setattr("harness.environment.java.jvm_library", lambda java: Path("/libjvm.so"))
     jar = Path("/cache/kafka-clients-3.9.1.jar")
     parts = ClientParts(client_version("java", "3.9.1"), jar.parent, (jar,))
-    spec, env = launched(Options(client="java:3.9.1"), parts, tmp_path)
-    assert (spec["client"], spec["client_version"], dict(env)) == ("java", "3.9.1", {})
-    assert spec["jvm"]["class_path"] == [str(jar)]
-    spec, _ = launched(Options(client="java"), None, tmp_path)
-    assert spec["jvm"]["class_path"] == ["/of-the-cluster.jar"] and "client_version" not in spec
+    spec, env = launched(Options(client="java:3.9.1", seed=1), parts, tmp_path)
+    assert (spec.name, spec.version, dict(env)) == ("java", "3.9.1", {})
+    assert spec.jvm is not None and spec.jvm.class_path == (jar,)
+    spec, _ = launched(Options(client="java", seed=1), None, tmp_path)
+    assert spec.jvm is not None and spec.jvm.class_path == (Path("/of-the-cluster.jar"),)
+    assert spec.version is None
 
 
 def test_a_defect_that_a_client_prevents_is_prevented_in_every_version_of_it() -> None:
@@ -147,7 +149,7 @@ def test_a_cluster_of_its_own_needs_no_tag() -> None:
 
 def test_the_local_cluster_is_witnessed_as_asked(tmp_path: Path) -> None:
     for asked, witness, replicas in ((None, "segments", True), ("fetch", "fetch", False)):
-        options = Options(witness=asked)
+        options = Options(witness=asked, seed=1)
         test = planning.plan_test(options, WORKLOADS["shop"], Schedule(()), tmp_path)
         promised = planning.promises_of(options, test)
         assert (promised.witness, promised.replicas) == (witness, replicas)
@@ -188,7 +190,7 @@ def test_behind_proxies_a_worker_is_told_that_it_speaks_plaintext(tmp_path: Path
     for permits, behind in ((None, False), (("workers",), False), (("links",), True)):
         options = Options(cluster="external", bootstrap="kafka:9092", permits=permits, seed=1)
         test = planning.plan_test(options, WORKLOADS["shop"], Schedule(()), tmp_path)
-        assert test.own.common["proxied"] is behind  # type: ignore[attr-defined]
+        assert test.own.common.connection.proxied is behind  # type: ignore[attr-defined]
 
 
 def test_how_many_brokers_an_external_cluster_has_is_not_asked_for(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """From options and a user's file to a plan; what only a workload of ours can have is refused."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,13 +8,14 @@ import pytest
 
 from fencepost import planning
 from harness.errors import UsageError
-from harness.history import Role
-from harness.programs import Seat
+from harness.processes.encoding import decode
+from harness.processes.specs import CustomPipelineSpec, FeederSpec, ObserverSpec, RunSpec
 from harness.promises import OFFSETS
 from harness.runner.schedule import Schedule
 from harness.settings.options import Options
-from pipelines.command import Command
+from pipelines.command import ExternalProgram
 from pipelines.pipeline import UserPipeline
+from tests.support.specs import process_spec, worker_spec
 from tests.support.user_pipeline import EXPECTING, FUNCTIONS, described
 from workloads.registry import WORKLOADS
 
@@ -91,11 +91,11 @@ def test_its_workers_are_its_commands_and_all_others_are_ours(tmp_path: Path) ->
     assert test.workers == {"bill": ("bill-1", "bill-2", "bill-3")}
     (stage,) = users.described.stages
     told = {"topic:purchases": "purchases", "topic:invoices": "invoices", "prefix": "", "client_config": ""}
-    assert test.programs == {"bill": Command(stage, tmp_path, tmp_path / "run", told)}
-    launch = test.own.launch(Seat(Role.OBSERVER, "o", tmp_path / "o.jsonl", "kafka:9092", 0, 0))
-    spec = json.loads(launch.argv[-1])
-    assert spec["pipeline"] == str(tmp_path / "pipeline.toml") and "workload" not in spec
-    assert launch.manners is None and spec["seed"] == 1 and spec["tag"] == ""
+    assert test.programs == {"bill": ExternalProgram(stage, tmp_path, tmp_path / "run", told)}
+    command_line = test.own.command_line(process_spec(tmp_path, ObserverSpec(())))
+    spec = decode(RunSpec, command_line.argv[-1])
+    assert spec.pipeline == CustomPipelineSpec(tmp_path / "pipeline.toml", tag="")
+    assert command_line.rules is None and spec.seed == 1
 
 
 @pytest.mark.parametrize(
@@ -108,10 +108,10 @@ def test_a_guest_is_told_the_tag_and_its_programs_the_properties_that_they_need(
     config_file = str(tmp_path / "c.properties")
     asked = replace(OPTIONS, cluster="external", client_config=config_file, permits=permits)
     test = planning.plan_test(asked, pipeline(tmp_path, text), Schedule(()), tmp_path / "run", tag="run-7")
-    launch = test.own.launch(Seat(Role.FEEDER, "f", tmp_path / "f.jsonl", "kafka:9092", 0, 0))
-    assert json.loads(launch.argv[-1])["tag"] == "run-7"
+    command_line = test.own.command_line(process_spec(tmp_path, FeederSpec(1.0)))
+    assert decode(RunSpec, command_line.argv[-1]).pipeline.tag == "run-7"
     (command,) = test.programs.values()
-    told = command.launch(Seat(Role.WORKER, "bill-1.0", tmp_path / "j", "k:1", 0, 3, worker="bill-1"))
+    told = command.command_line(process_spec(tmp_path, worker_spec("bill-1", "bill")))
     assert list(told.argv[1:]) == ["run-7-", str(tmp_path / config) if config else ""]
 
 

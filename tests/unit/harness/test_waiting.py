@@ -8,7 +8,7 @@ from harness import waiting
 from harness.cluster import TransactionView
 from harness.containers.container import State
 from harness.errors import WaitTimeout, in_words
-from harness.processes.control_line import Heard
+from harness.processes.control_line import Counts, Heard
 from harness.waiting import wait_for, wait_while_progressing
 
 
@@ -83,7 +83,7 @@ def test_a_time_out_shows_no_repr_of_an_object(monkeypatch: pytest.MonkeyPatch) 
         (State("running", 7, 0, False), "running"),
         (Heard(), "it is not ready yet, waits at no step"),
         (
-            Heard(ready=True, at="after-send", counts={"inputs": 10, "failed": 0}),
+            Heard(ready=True, at="after-send", counts=Counts(inputs=10, failed=0)),
             "it is ready, waits at the step after-send, has counted 10 inputs",
         ),
     ],

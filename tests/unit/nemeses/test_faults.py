@@ -245,7 +245,8 @@ def test_where_no_group_tells_who_has_what_the_one_in_its_place_must_commit(
 ) -> None:
     with fake_run(tmp_path, Script(script)) as run:
         worker = run.processes.start_worker("s", "s-1")
-        worker.group = None
+        assert worker.task is not None
+        worker.task = replace(worker.task, group=None)
         run.processes.await_ready([worker])
         with NEMESES["pause-worker"].strike(run.context, AIMED["pause-worker"]) as effect:
             pass

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster import TransactionView
-from harness.programs import Manners
+from harness.processes.program import ProgramRules
 from harness.runner.faults import (
     Injection,
     Target,
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("soon")
 
 
 def test_one_is_killed_with_all_that_it_has_started_and_started_again(tmp_path: Path) -> None:
-    launcher = Plain("echo up; sleep 600; true", Manners("up"))
+    launcher = Plain("echo up; sleep 600; true", ProgramRules("up"))
     with running(tmp_path, FakeCluster(), launcher) as (run, member):
         effect = struck(run, "kill-instance")
         assert effect.acted and effect.lacking == {} and effect.struck_ns is not None
@@ -41,7 +41,7 @@ def test_one_is_struck_once_it_is_ready_and_its_stage_writes(
 ) -> None:
     monkeypatch.setattr(instances, "AT_WORK_TIMEOUT_S", 10.0)  # its start is part of it
     highs = [5, 5, 6]
-    late = Plain("sleep 0.3; echo up; exec sleep 600", Manners("up"))
+    late = Plain("sleep 0.3; echo up; exec sleep 600", ProgramRules("up"))
     cluster = FakeCluster(transactions={"s-1": [OPEN]}, groups={"g": [("a",), ("a",), ("b",)]})
     with fake_run(tmp_path, late, cluster, pipeline=USERS) as run:
         member = run.processes.start_worker("s", "s-1")

@@ -8,7 +8,7 @@ import pytest
 from harness.errors import WaitTimeout
 from harness.network.links import client_link
 from harness.processes.child import Child
-from harness.programs import Manners
+from harness.processes.program import ProgramRules
 from harness.runner.faults import (
     Injection,
     Target,
@@ -97,7 +97,7 @@ def test_where_bytes_cannot_be_counted_one_that_rejoins_its_group_was_a_zombie(
 def test_a_replacement_that_ends_by_itself_is_no_failure_of_the_fault(tmp_path: Path) -> None:
     first = tmp_path / "was-there"
     body = f"if [ -e {first} ]; then echo the folder is locked; exit 1; fi; touch {first}; echo up; exec sleep 600"
-    with running(tmp_path, group_of("ab", "ab", "ab", "bc", own="a"), Plain(body, Manners("up"))) as (
+    with running(tmp_path, group_of("ab", "ab", "ab", "bc", own="a"), Plain(body, ProgramRules("up"))) as (
         run,
         member,
     ):
@@ -154,7 +154,7 @@ def test_a_zombie_that_notices_and_ends_is_told_with_its_last_words(
 ) -> None:
     monkeypatch.setattr(pause_instance, "COME_BACK_TIMEOUT_S", 20.0)
     notices = Plain(
-        "trap 'echo fenced; exit 1' CONT; echo up; while :; do sleep 600 & wait; done", Manners("up")
+        "trap 'echo fenced; exit 1' CONT; echo up; while :; do sleep 600 & wait; done", ProgramRules("up")
     )
     with running(tmp_path, FakeCluster(groups={"g": [("a",), ("a",), ("b",)]}), notices) as (run, _):
         effect = struck(run, "pause-instance")

@@ -8,15 +8,15 @@ import pytest
 
 import pipelines
 from harness.errors import UsageError
-from harness.history import Role
-from harness.programs import Launch, Manners, Seat
-from pipelines.command import Command, instance_of, require_executable, worker_name
+from harness.processes.program import CommandLine, ProgramRules
+from pipelines.command import ExternalProgram, instance_of, require_executable, worker_name
 from pipelines.description import Stage
 from pipelines.placeholders import NAMES
 from pipelines.tagged import names_told
+from tests.support.specs import process_spec, worker_spec
 from tests.support.user_pipeline import described
 
-STAGE = Stage("bill", ("in",), ("out",), ("./billing",), manners=Manners("up", 9.0))
+STAGE = Stage("bill", ("in",), ("out",), ("./billing",), rules=ProgramRules("up", 9.0))
 
 
 @pytest.fixture(autouse=True)
@@ -34,25 +34,21 @@ def executable(file: Path, mode: int = 0o755) -> Path:
 
 def test_every_placeholder_has_something_to_stand_for(tmp_path: Path) -> None:
     stage = replace(STAGE, command=("./billing", *(f"{name}={{{name}}}" for name in NAMES)))
-    seat = Seat(
-        *(Role.WORKER, "bill-2.0", tmp_path / "j", "broker:9092", 0, 3),
-        stage="bill",
-        worker="bill-2",
-        group="run-7-g",
-        transactional_id="run-7-b-2",
-    )
+    task = worker_spec("bill-2", "bill", group="run-7-g", transactional_id="run-7-b-2")
     told = {**names_told(described(tmp_path)), "client_config": "c.properties"}
-    argv = Command(stage, tmp_path, tmp_path / "run-7", told).launch(seat).argv
+    argv = (
+        ExternalProgram(stage, tmp_path, tmp_path / "run-7", told)
+        .command_line(process_spec(tmp_path, task))
+        .argv
+    )
     values = dict(word.split("=", 1) for word in argv[1:])
     assert not [name for name, value in values.items() if "{" in value]
     assert (values["group"], values["transactional_id"]) == ("run-7-g", "run-7-b-2")
 
 
-def launched(folder: Path, stage: Stage, worker: str = "bill-2", incarnation: int = 0) -> Launch:
-    seat = Seat(
-        Role.WORKER, f"{worker}.{incarnation}", folder / "j", "broker:9092", 0, 3, stage="bill", worker=worker
-    )
-    return Command(stage, folder, folder / "run-7").launch(seat)
+def launched(folder: Path, stage: Stage, worker: str = "bill-2", incarnation: int = 0) -> CommandLine:
+    spec = process_spec(folder, worker_spec(worker, "bill"), f"{worker}.{incarnation}")
+    return ExternalProgram(stage, folder, folder / "run-7").command_line(spec)
 
 
 def test_its_placeholders_are_filled_in_wherever_they_stand(tmp_path: Path) -> None:
@@ -72,14 +68,14 @@ def test_its_placeholders_are_filled_in_wherever_they_stand(tmp_path: Path) -> N
     data = tmp_path / "run-7" / "data" / "bill-2"
     assert list(launch.argv) == [
         str(tmp_path / "billing"),
-        "--brokers=broker:9092",
+        "--brokers=127.0.0.1:1",
         "2/run-7",
         str(data),
         '{"json": {x}}',
         "{other}",
     ]
     assert launch.env == {"ID": "billing-2", "PLAIN": "1", "PYTHONPATH": ""}
-    assert (launch.cwd, launch.manners, launch.pass_fds) == (tmp_path / ".", STAGE.manners, ())
+    assert (launch.cwd, launch.rules, launch.pass_fds) == (tmp_path / ".", STAGE.rules, ())
 
 
 def test_an_instance_keeps_its_folder_when_it_is_started_again(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.history import Guarantee
-from harness.programs import Manners
+from harness.processes.program import ProgramRules
 from pipelines.description import CONTENT, Description, Expect, Function, Inputs, Stage, Topic
 from pipelines.read import read
 from tests.support.user_pipeline import EXPECTING, MINIMAL, described, written
@@ -74,7 +74,7 @@ def test_a_file_that_says_everything_is_read_whole(tmp_path: Path) -> None:
         ordered=True,
         cwd="src",
         env={"RUN": "{run}", "LEVEL": "3", "TRACE": "true"},
-        manners=Manners("started in [0-9]+ ms", 90.0, "SIGINT", 5.0),
+        rules=ProgramRules("started in [0-9]+ ms", 90.0, "SIGINT", 5.0),
     )
     assert found == Description(
         file=tmp_path / "pipeline.toml",
@@ -95,7 +95,7 @@ def test_a_file_that_says_little_promises_exactly_once_and_expects_nothing(tmp_p
     found = described(tmp_path, MINIMAL)
     assert (found.guarantee, found.expect, found.topics) == (Guarantee.EXACTLY_ONCE, None, {})
     (stage,) = found.stages
-    assert (stage.instances, stage.transactions, stage.group, stage.manners) == (3, True, None, Manners())
+    assert (stage.instances, stage.transactions, stage.group, stage.rules) == (3, True, None, ProgramRules())
 
 
 def test_outputs_are_joined_by_all_that_they_hold_or_by_a_function_that_is_named(tmp_path: Path) -> None:

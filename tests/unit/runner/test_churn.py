@@ -16,6 +16,7 @@ from harness.errors import UnreadableInput
 from harness.history import Step
 from harness.moves import Moved
 from harness.pipeline import StageFacts
+from harness.processes.control_line import Command
 from harness.record.events import Assigned, Begun
 from harness.record.journal import Journal
 from harness.runner import churn
@@ -117,7 +118,7 @@ def test_a_worker_that_a_fault_has_in_hand_does_not_leave(
         with churning(run, Turn(0.0, "s", leaves="s-1")) as one:
             assert "s-1 to be free to leave" in one.done[0].why and one.done[0].left is None
         assert worker.alive
-        worker.send(go=True)
+        worker.send(Command(go=True))
         with churning(run, Turn(0.0, "s", leaves="s-1")) as one:
             assert one.done[0].left == "s-1.0" and not one.done[0].why
 

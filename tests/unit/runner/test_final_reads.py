@@ -1,5 +1,6 @@
 """Final readers: a long log is dealt out, and a reader that fails is started again, but not for ever."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from harness.errors import EnvironmentFailure, StartFailed
 from harness.history import Isolation, Role
+from harness.processes.specs import FinalReaderSpec, ReaderSpec
 from harness.runner.final_reads import MANY_RECORDS, MOST_STARTS, dealt_out, read_all
 from harness.runner.member import Member
 from harness.runner.processes import Processes
@@ -36,18 +38,22 @@ for n in range({times}):
 """
 
 
+def readers_of(dealt: Mapping[str, ReaderSpec]) -> list[FinalReaderSpec]:
+    return [one for one in dealt.values() if isinstance(one, FinalReaderSpec)]
+
+
 @pytest.mark.parametrize(("records", "cpus", "many"), [(9, 8, 1), (MANY_RECORDS, 2, 2), (10**9, 64, 4)])
 def test_every_partition_is_read_once_at_each_isolation_level(records: int, cpus: int, many: int) -> None:
     dealt = dealt_out(PLACES, records, cpus)
     assert {f"final-{level}" for level in Isolation} <= dealt.keys()
     for level in Isolation:
-        read = [reader["places"] for reader in dealt.values() if reader["isolation"] == level.value]
+        read = [one.partitions for one in readers_of(dealt) if one.isolation is level]
         assert sorted(place for places in read for place in places) == PLACES
         assert len(read) == (many if level is Isolation.READ_UNCOMMITTED else 1)
 
 
 def test_no_reader_is_left_without_a_partition() -> None:
-    assert all(reader["places"] for reader in dealt_out(PLACES[:1], MANY_RECORDS, 4).values())
+    assert all(one.partitions for one in readers_of(dealt_out(PLACES[:1], MANY_RECORDS, 4)))
 
 
 @pytest.mark.parametrize("times", [1, MOST_STARTS - 1])

@@ -6,7 +6,8 @@ import pytest
 
 from harness.errors import StartFailed, WaitTimeout
 from harness.history import Role, Step
-from harness.processes.control_line import Report
+from harness.processes.control_line import Counts, Report
+from harness.processes.specs import ObserverSpec
 from harness.runner.member import Member
 from harness.waiting import wait_for
 from tests.support.fake_run import DIES, DIES_LATER, IDLE, Script, fake_run
@@ -16,8 +17,8 @@ def test_a_worker_waits_at_the_step_and_tells_what_it_has_in_hand(tmp_path: Path
     with fake_run(tmp_path) as run:
         worker = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([worker])
-        assert run.processes.wait_at_step(worker, Step.AFTER_SEND, 5) == {"in/0": [0, 10]}
-        assert run.processes.counts() == {"inputs": 10, "committed": 1}
+        assert run.processes.wait_at_step(worker, Step.AFTER_SEND, 5) == {"in/0": (0, 10)}
+        assert run.processes.counts() == Counts(inputs=10, committed=1)
 
 
 def test_a_worker_that_has_nothing_to_do_comes_to_no_step(tmp_path: Path) -> None:
@@ -62,7 +63,7 @@ def test_a_worker_that_ends_by_itself_is_replaced_and_noted(tmp_path: Path) -> N
 
 def test_an_observer_that_ends_by_itself_ends_the_run(tmp_path: Path) -> None:
     with fake_run(tmp_path, Script(others={Role.OBSERVER: DIES_LATER})) as run:
-        observer = run.processes.start_other(Role.OBSERVER, "observer-1", "aside")
+        observer = run.processes.start_other("observer-1", "aside", ObserverSpec(()))
         wait_for(lambda: not observer.alive, "its end", 10)
         with pytest.raises(StartFailed, match="observer-1 ended by itself"):
             run.processes.replace_dead()

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from harness.history import Role
+from harness.processes.control_line import Command
+from harness.processes.specs import ObserverSpec
 from harness.runner.quiescence import Patience, Quiet, quiesce
 from harness.testing.fake_cluster import FakeCluster
 from harness.testing.fake_network import FakeNetwork
@@ -56,12 +58,12 @@ def test_only_final_readers_write_when_it_is_at_rest_and_they_read_when_the_ends
         def mark(self, places: object) -> None:
             look("marked")
             for reader in run.processes.others(Role.FINAL):
-                reader.send(go=True)
+                reader.send(Command(go=True))
 
     reads = READS + "\nfor command in commands:\n    break"
     with fake_run(tmp_path, Script(others={Role.FINAL: reads})) as run:
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
-        run.processes.start_other(Role.OBSERVER, "observer-1", "aside")
+        run.processes.start_other("observer-1", "aside", ObserverSpec(()))
         quiesce(PIPELINE, run.context, Looks(), run.run_log, SOON, lambda: look("at rest"))
     assert alive == {"at rest": set(), "settled": set(), "marked": {Role.FINAL}}
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from harness.errors import PipelineFailed, StartFailed, WaitTimeout
+from harness.processes.program import ProgramRules
 from harness.processes.spawn import Supervisor
-from harness.programs import Manners
 from harness.reasons import Reason
 from harness.runner import processes as processes_module
 from harness.runner.interrupt import Interrupt
@@ -27,7 +27,7 @@ from harness.waiting import wait_for
 from tests.support.fake_run import USERS, FakeEnds, FakeRun, Plain, Silent, fake_run
 
 SOON = Patience(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
-BY_LINE = Manners(ready="^started in [0-9]+ ms$")
+BY_LINE = ProgramRules(ready="^started in [0-9]+ ms$")
 STAYS = "exec sleep 600"
 
 
@@ -89,7 +89,7 @@ def test_the_last_words_of_one_that_has_just_ended_are_not_missed(tmp_path: Path
 def test_one_that_never_is_ready_is_given_up_in_its_own_time(
     line: str | None, lacks: str, tmp_path: Path
 ) -> None:
-    program = Plain(STAYS, Manners(line, ready_within_s=0.3))
+    program = Plain(STAYS, ProgramRules(line, ready_within_s=0.3))
     words = rf"waited 0\.3 s for all workers .* last seen: {re.escape(lacks)}"
     with fake_run(tmp_path, program, pipeline=USERS) as run, pytest.raises(WaitTimeout, match=words):
         ready(run)

@@ -1,6 +1,5 @@
 """The loop of random sends and polls, on a client without Kafka."""
 
-import json
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import pytest
 from harness.clients.control import Control
 from harness.clients.interface import Failure
 from harness.history import Isolation
+from harness.processes.control_line import Report
 from harness.record.events import Begun
 from harness.record.journal import Journal
 from tests.support.fake_client import FakeClient
@@ -128,9 +128,9 @@ def test_a_worker_that_cannot_read_every_key_to_its_end_tells_how_many_are_left(
             one.turn()
         one.finish()
     theirs.close()
-    told = [json.loads(line) for line in ours.makefile("rb")]
+    told = [Report.parse(line) for line in ours.makefile("rb")]
     ours.close()
-    assert [report["unread"] for report in told if "unread" in report] == [len(one.keys.places)] * 2
+    assert [report.unread for report in told if report.unread is not None] == [len(one.keys.places)] * 2
 
 
 def test_what_it_reads_was_written_by_its_like(tmp_path: Path):

@@ -1,0 +1,138 @@
+"""What one process tells another is a dataclass, and it is read strictly."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from harness.history import Isolation, Role
+from harness.processes.control_line import Command, Counts, Report
+from harness.processes.encoding import DecodeError, decode, encode
+from harness.processes.specs import (
+    ClientSpec,
+    CustomPipelineSpec,
+    FeederSpec,
+    FinalReaderSpec,
+    JvmSpec,
+    ObserverSpec,
+    ProcessSpec,
+    RunSpec,
+    TableReaderSpec,
+    TaskSpec,
+    WorkloadSpec,
+)
+from tests.support.specs import process_spec, run_spec, worker_spec, workload_spec
+
+TASKS: list[TaskSpec] = [
+    worker_spec(group="g", transactional_id="t"),
+    worker_spec(),
+    FeederSpec(2.5),
+    ObserverSpec((("in", 0), ("out", 1))),
+    FinalReaderSpec(Isolation.READ_COMMITTED, (("in", 0),), (7,)),
+    FinalReaderSpec(Isolation.READ_UNCOMMITTED, (("in", 0),), None),
+    TableReaderSpec(("orders",)),
+]
+PIPELINES = [
+    workload_spec(),
+    workload_spec(
+        ClientSpec("java", "3.9.1", JvmSpec(Path("/j.so"), (Path("/a.jar"),), Path("/f"), ("-X",)))
+    ),
+    CustomPipelineSpec(Path("/p/pipeline.toml"), "run-7"),
+]
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+@dataclass(frozen=True)
+class Inner:
+    number: int
+    kind: Literal["inner"] = "inner"
+
+
+@dataclass(frozen=True)
+class Other:
+    number: int
+    kind: Literal["other"] = "other"
+
+
+@dataclass(frozen=True)
+class Outer:
+    one: Inner | Other
+    by_number: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    many: Sequence[Inner] = ()
+    share: float = 0.0
+    colour: Colour | None = None
+    path: Path = Path("/")
+    flag: bool = False
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.kind)
+def test_a_process_is_told_its_task_whole(task: TaskSpec, tmp_path: Path) -> None:
+    spec = process_spec(tmp_path, task, control_fd=3)
+    assert decode(ProcessSpec, encode(spec)) == spec
+    assert isinstance(spec.role, Role)
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_all_processes_are_told_of_the_run_whole(pipeline: WorkloadSpec | CustomPipelineSpec) -> None:
+    assert decode(RunSpec, encode(run_spec(pipeline))) == run_spec(pipeline)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Command(arm="after-send", asked="commit"),
+        Command(stop=True, go=True),
+        Report(ready=True),
+        Report(at="after-send", claims={"a/0": (1, 2)}, counts=Counts(inputs=3, fenced=1)),
+        Report(since_ns=0),
+    ],
+)
+def test_a_message_of_the_control_line_arrives_whole(message: Command | Report) -> None:
+    line = message.line()
+    assert line.endswith(b"\n") and line.count(b"\n") == 1
+    assert type(message).parse(line) == message
+
+
+def test_every_type_of_a_field_survives() -> None:
+    outer = Outer(Other(1), {4: ("a", 1)}, (Inner(2),), 0.5, Colour.RED, Path("/x"), True)
+    assert decode(Outer, encode(outer)) == outer
+    assert decode(Outer, b'{"one": {"number": 1, "kind": "inner"}, "share": 1}') == Outer(Inner(1), share=1.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"one": None}, "Outer.one"),
+        ({"one": {"kind": "inner"}}, "Outer.one lacks the field number"),
+        ({"one": {"number": 1}}, "Outer.one is of kind None"),
+        ({"one": {"number": 1, "kind": "third"}}, r"Outer.one is of kind 'third', and not one of"),
+        ({"one": {"number": True, "kind": "inner"}}, "Outer.one.number is 'True', and not a int"),
+        ({"one": {"number": 1, "kind": "inner", "more": 1}}, "Outer.one has no field more"),
+        ({"by_number": {"x": ["a", 1]}}, "Outer.by_number has the key 'x', and not a number"),
+        ({"by_number": {"1": ["a"]}}, "Outer.by_number.1"),
+        ({"many": {}}, "Outer.many"),
+        ({"share": "1"}, "Outer.share"),
+        ({"share": True}, "Outer.share"),
+        ({"colour": "blue"}, "Outer.colour"),
+        ({"path": 3}, "Outer.path"),
+        ({"flag": 1}, "Outer.flag"),
+        ({"unknown": 1}, "Outer has no field unknown"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_the_name_of_its_field(change: dict[str, Any], words: str) -> None:
+    body = json.loads(encode(Outer(Inner(1))))
+    with pytest.raises(DecodeError, match=words):
+        decode(Outer, json.dumps({**body, **change}))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", "null"])
+def test_what_is_no_object_of_json_is_refused(text: str) -> None:
+    with pytest.raises(DecodeError, match="Outer"):
+        decode(Outer, text)
