@@ -83,7 +83,7 @@ class Invoked(Event):
     # Of a transaction that polls as well, by micro-operation: where it sends the next of `sends`; null: it polls.
     micro: Sequence[str | None] = ()
     target: str | None = None  # of a fault
-    parameters: Mapping[str, Any] | None = None  # of a fault
+    parameters: Mapping[str, str | float] | None = None  # of a fault or a turn of the churn
 
 
 @dataclass(frozen=True)

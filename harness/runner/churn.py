@@ -43,7 +43,7 @@ class Turn:
     joins: str | None = None
     leaves: str | None = None
 
-    def as_table(self) -> dict[str, Any]:
+    def as_table(self) -> dict[str, str | float | None]:
         """As it stands in `test.toml`; what is None is left out there."""
         return {"start_s": self.start_s, "stage": self.stage, "joins": self.joins, "leaves": self.leaves}
 
@@ -175,7 +175,9 @@ class Churn:
     def _carry_out(self, turn: Turn) -> None:
         with self.writing:
             op = self.journal.number()
-            told = {key: value for key, value in turn.as_table().items() if value is not None}
+            told: dict[str, str | float] = {
+                key: value for key, value in turn.as_table().items() if value is not None
+            }
             self.journal.write(Invoked(NAME, -1, op, target=turn.stage, parameters=told))
         done = Done(turn, self._now_s(), 0.0)
         self.done.append(done)

@@ -46,7 +46,7 @@ def test_every_placeholder_has_something_to_stand_for(tmp_path: Path) -> None:
     assert (values["group"], values["transactional_id"]) == ("run-7-g", "run-7-b-2")
 
 
-def launched(folder: Path, stage: Stage, worker: str = "bill-2", incarnation: int = 0) -> CommandLine:
+def started_as(folder: Path, stage: Stage, worker: str = "bill-2", incarnation: int = 0) -> CommandLine:
     spec = process_spec(folder, worker_spec(worker, "bill"), f"{worker}.{incarnation}")
     return ExternalProgram(stage, folder, folder / "run-7").command_line(spec)
 
@@ -64,9 +64,9 @@ def test_its_placeholders_are_filled_in_wherever_they_stand(tmp_path: Path) -> N
         ),
         env={"ID": "billing-{instance}", "PLAIN": "1"},
     )
-    launch = launched(tmp_path, stage)
+    started = started_as(tmp_path, stage)
     data = tmp_path / "run-7" / "data" / "bill-2"
-    assert list(launch.argv) == [
+    assert list(started.argv) == [
         str(tmp_path / "billing"),
         "--brokers=127.0.0.1:1",
         "2/run-7",
@@ -74,15 +74,15 @@ def test_its_placeholders_are_filled_in_wherever_they_stand(tmp_path: Path) -> N
         '{"json": {x}}',
         "{other}",
     ]
-    assert launch.env == {"ID": "billing-2", "PLAIN": "1", "PYTHONPATH": ""}
-    assert (launch.cwd, launch.rules, launch.pass_fds) == (tmp_path / ".", STAGE.rules, ())
+    assert started.env == {"ID": "billing-2", "PLAIN": "1", "PYTHONPATH": ""}
+    assert (started.cwd, started.rules, started.pass_fds) == (tmp_path / ".", STAGE.rules, ())
 
 
 def test_an_instance_keeps_its_folder_when_it_is_started_again(tmp_path: Path) -> None:
     stage = replace(STAGE, command=("./billing", "{data}"))
-    first = Path(launched(tmp_path, stage).argv[1])
+    first = Path(started_as(tmp_path, stage).argv[1])
     (first / "state").write_text("kept")
-    again, other = (Path(launched(tmp_path, stage, worker, 1).argv[1]) for worker in ("bill-2", "bill-3"))
+    again, other = (Path(started_as(tmp_path, stage, worker, 1).argv[1]) for worker in ("bill-2", "bill-3"))
     assert (again / "state").read_text() == "kept"
     assert other.is_dir() and other != first
 
@@ -96,8 +96,8 @@ def test_a_path_is_relative_to_its_working_folder_and_a_name_is_on_the_path(tmp_
         ("on-the-path", tmp_path / "bin" / "on-the-path"),
     ):
         stage = replace(STAGE, command=(word,), cwd="src")
-        launch = launched(tmp_path, stage)
-        assert (Path(launch.argv[0]), launch.cwd) == (wanted, tmp_path / "src")
+        started = started_as(tmp_path, stage)
+        assert (Path(started.argv[0]), started.cwd) == (wanted, tmp_path / "src")
         require_executable(stage, tmp_path)
 
 
@@ -182,4 +182,4 @@ def test_our_own_folder_is_no_place_for_a_user_to_import_from(
 ) -> None:
     house = Path(pipelines.__file__).parents[1]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(house), "/their/own"]))
-    assert launched(tmp_path, STAGE).env["PYTHONPATH"] == "/their/own"
+    assert started_as(tmp_path, STAGE).env["PYTHONPATH"] == "/their/own"
