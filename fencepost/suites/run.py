@@ -24,6 +24,7 @@ from harness.environment.doctor import MEMORY_MB, memory_mb
 from harness.environment.resources import free_memory_mb
 from harness.errors import ExitStatus, FencepostError
 from harness.processes.child import Child
+from harness.processes.encoding import encode
 from harness.processes.guardian import sweep_leftovers
 from harness.processes.spawn import Supervisor
 from harness.runner.interrupt import Interrupt, Stage
@@ -210,7 +211,7 @@ class SuiteRun:
             name=cell.slug,
         )
         result = self._record.result_of(cell)
-        request = CellRequest.of(options, cell.command, result, judge=self._judge_each)
+        request = CellRequest(options, cell.command, result, judge=self._judge_each)
         read_end, write_end = os.pipe()
         with os.fdopen(write_end, "wb", buffering=0) as pipe:
             try:
@@ -223,7 +224,7 @@ class SuiteRun:
             finally:
                 os.close(read_end)
             with suppress(BrokenPipeError):  # the process has ended, and its log says why
-                pipe.write(request.encode())
+                pipe.write(encode(request))
         return child
 
     def _has_ended(self, run: _ActiveRun) -> bool:

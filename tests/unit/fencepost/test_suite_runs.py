@@ -39,7 +39,7 @@ if part == "hangs":
     sys.stdin.close()
     os.read(os.pipe()[0], 1)
 print("played", flush=True)
-with open(asked["result"], "w") as file:
+with open(asked["result_file"], "w") as file:
     json.dump(ended, file)
 """
 SETTINGS = SuiteSettings(2, None, "local[1]", {}, program=[sys.executable, "-c", ACTOR])
