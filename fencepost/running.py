@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fencepost import registry
-from fencepost.judges.for_a_run import Judge, JudgedLater, is_large, judge_for
+from fencepost.judges.for_a_run import Judge, JudgedLater, judge_for
 from fencepost.planning import draw, facts_of, plan_run, plan_test, require_ready, tag_for, witness_of
 from fencepost.preparing import end_what_is_left, planned_mb, prepare_cluster
 from harness.cluster import ClusterSpec
@@ -36,7 +36,7 @@ from harness.runner.quiescence import Quiet
 from harness.runner.run import Ahead, Running, Test, perform
 from harness.runner.run_log import RunLog
 from harness.runner.schedule import Schedule
-from harness.runner.tabulate import Ends, Tabulation, rows_of, unexpected_errors
+from harness.runner.tabulate import Ends, rows_of, tabulate, unexpected_errors
 from harness.secrets import redact_text
 from harness.settings.client_choice import ClientChoice
 from harness.settings.options import Options
@@ -168,7 +168,6 @@ def perform_run(
     if options.nemesis is None and not drawn.injections and not options.defect:
         nemeses = registry.nemeses().values()
         run_log.unmet_goals["faults"] = schedules.too_short(nemeses, options.time_limit_s)
-    tables = stack.enter_context(Tabulation(folder, plan))
     supervisor = stack.enter_context(Supervisor())
     ports = stack.enter_context(PortBlock(cache, first_port=options.first_port))
 
@@ -187,7 +186,7 @@ def perform_run(
         try:
             ends = SentinelEnds(cluster, backlog) if test.pipeline.journaled else OffsetEnds(cluster)
             running = Running(cluster, supervisor, interrupt, ends, services, backlog)
-            ahead = Ahead(lambda: judge.begin(prepared), judge.by_s(prepared), _early(options, tables))
+            ahead = Ahead(lambda: judge.begin(prepared), judge.by_s(prepared))
             quiet = perform(test, running, run_log, ahead)
             note_edit(workload, digest, run_log)
         except FencepostError as error:
@@ -195,7 +194,7 @@ def perform_run(
             facts().save(folder / "facts.json")
             raise
     interrupt.stage = Stage.JUDGING
-    _tabulate(tables, folder, plan, run_log, quiet)
+    _tabulate(folder, plan, run_log, quiet)
     facts().save(folder / "facts.json")
     return Performed(folder, plan, run_log, facts)
 
@@ -265,17 +264,10 @@ def _leave(folder: Path, verdict: Verdict, run_log: RunLog) -> None:
         write_report(folder, verdict, run_log.now_s())
 
 
-def _early(options: Options, tables: Tabulation) -> Callable[[], None]:
-    """What is begun while the final readers read. After a small run they mostly wait for the brokers. After a large one
-    they need the whole machine: tables begun beside them were measured to make both take longer.
-    """
-    return (lambda: None) if is_large(options) else tables.begin
-
-
-def _tabulate(tables: Tabulation, folder: Path, plan: Plan, run_log: RunLog, quiet: Quiet) -> None:
+def _tabulate(folder: Path, plan: Plan, run_log: RunLog, quiet: Quiet) -> None:
     """Turn what the run left into tables; the segment files go unless they are to be kept."""
     with run_log.phase("tables"):
-        tables.finish(Ends(quiet.leaders, quiet.high_watermarks, quiet.compacted))
+        tabulate(folder, plan, Ends(quiet.leaders, quiet.high_watermarks, quiet.compacted))
         run_log.rows, run_log.compacted = rows_of(folder), quiet.compacted
         run_log.refused_logs = quiet.refused
         if plan.promises.history:

@@ -23,7 +23,6 @@ from harness.pipeline import Place
 from harness.processes.control_line import Report
 from harness.record.events import EndsRead, Polled, ReadEnd
 from harness.record.expected_rows import adds_row, due_row
-from harness.record.garbage import seldom_collected
 from harness.record.journal import Journal
 from harness.record.naming import (
     digest,
@@ -102,8 +101,7 @@ class FinalReader:
         left to the end of the process, as that of an observer.
         """
         self._control.tell(Report(ready=True))
-        with seldom_collected():
-            self._read_all()
+        self._read_all()
         self._parts.finish()
         self._journal.write(EndsRead(self._isolation.value, self._ends()))
         self._control.tell(Report(reached=len(self._sentinels) - self._sentinels.count(None)))

@@ -9,7 +9,7 @@ Most rows come from a few lines: a transaction's sends, a poll's records. They a
 a time. Final readers have written columns already (`parts`), which are renumbered.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,6 @@ from harness.record.events import (
     PartWritten,
     Polled,
 )
-from harness.record.garbage import seldom_collected
 from harness.record.journal_lines import Journaled, Line, Open, lines
 from harness.record.naming import operation_name, split_partition
 from harness.record.parquet_writer import ParquetWriter, open_parquet
@@ -60,12 +59,10 @@ class Tabulator:
         ops = self._ops.get(journal, range(0))
         return ops[int(number)] if number.isdecimal() and int(number) < len(ops) else None
 
-    def write(self, journals: Iterable[Path], folder: Path, go_on: Callable[[], None] = lambda: None) -> None:
-        """Read the journals, in this order, and write every table but `partitions`, which comes last. `go_on` is called
-        before each line: what it raises leaves no tables.
-        """
+    def write(self, journals: Iterable[Path], folder: Path) -> None:
+        """Read the journals, in this order, and write every table but `partitions`, which comes last."""
         folder.mkdir(exist_ok=True)
-        with seldom_collected(), ExitStack() as stack:
+        with ExitStack() as stack:
             for table, schema in HISTORY.items():
                 if table != "partitions":
                     path = folder / f"{table}.parquet"
@@ -77,7 +74,7 @@ class Tabulator:
                         stage.positions, stage.guarantee, stage.journaled,
                     )  # fmt: skip
             for path in journals:
-                self._journal(path, go_on)
+                self._journal(path)
 
     def _row(self, table: str, *cells: object) -> None:
         self._sheets[table].append((self.run, *cells))
@@ -91,10 +88,9 @@ class Tabulator:
             tp = self._tps[key] = self._names.id(*split_partition(key))
         return tp
 
-    def _journal(self, path: Path, go_on: Callable[[], None]) -> None:
+    def _journal(self, path: Path) -> None:
         read = Journaled(path.stem, self._next_op)
         for line in lines(path, read):
-            go_on()
             if isinstance(line.event, PartWritten):
                 self._part(read, path, line.event)
             else:

@@ -55,12 +55,8 @@ def quiesce(
     ends: Ends,
     run_log: RunLog,
     patience: Patience,
-    at_rest: Callable[[], None] = lambda: None,
 ) -> Quiet:
-    """Bring everything to rest and read it; what fails is an evidence problem, and the rest is still done.
-
-    `at_rest` is called once nobody but the final readers has anything more to write.
-    """
+    """Bring everything to rest and read it; what fails is an evidence problem, and the rest is still done."""
     cluster, processes = context.cluster, context.processes
     topics = [topic.name for topic in pipeline.topics]
     attempt = partial(_attempt, run_log)
@@ -98,7 +94,6 @@ def quiesce(
             )
         _stop(run_log, context, Role.OBSERVER, Role.FEEDER)
     with run_log.phase("final reads"):
-        at_rest()
         _read_to_the_ends(pipeline, context, ends, run_log, patience)
         quiet = _look(cluster, pipeline, run_log)
     with run_log.phase("brokers' logs"):

@@ -71,7 +71,6 @@ class Ahead:
 
     begin: Callable[[], None]
     by_s: float  # `begin` is called so long before the time limit, or at once where the limit is shorter
-    at_rest: Callable[[], None] = lambda: None  # called once only final readers have anything more to write
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def perform(test: Test, running: Running, run_log: RunLog, ahead: Ahead) -> Quie
         else:
             recording.end(last=True)
             ahead.begin()
-    quiet = quiesce(test.pipeline, context, running.ends, run_log, test.patience, ahead.at_rest)
+    quiet = quiesce(test.pipeline, context, running.ends, run_log, test.patience)
     run_log.unexpected_errors += processes.unexpected_ends
     for error in errors:
         raise error

@@ -64,8 +64,8 @@ def test_only_final_readers_write_when_it_is_at_rest_and_they_read_when_the_ends
     with fake_run(tmp_path, Script(others={Role.FINAL: reads})) as run:
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
         run.processes.start_other("observer-1", "aside", ObserverSpec(()))
-        quiesce(PIPELINE, run.context, Looks(), run.run_log, SOON, lambda: look("at rest"))
-    assert alive == {"at rest": set(), "settled": set(), "marked": {Role.FINAL}}
+        quiesce(PIPELINE, run.context, Looks(), run.run_log, SOON)
+    assert alive == {"settled": set(), "marked": {Role.FINAL}}
 
 
 @pytest.mark.parametrize(
