@@ -139,10 +139,13 @@ def read(messages: list[Message], isolation: Isolation, journals: Path) -> None:
         mock.patch.object(final_reader, "Consumer", lambda _: Consumer(messages)),
         Journal(path, 0, Begun(path.stem, role=Role.FINAL.value)) as journal,
     ):
-        parts = PartWriter(journal, folder_of(path))
+        parts, partitions = (
+            PartWriter(journal, folder_of(path)),
+            PartitionIds(dict.fromkeys(TOPICS, PARTITIONS)),
+        )
         stated = {topic for stage in SHOP.stages for topic in stage.reads}
         FinalReader(
-            "none:1", places, isolation, journal, parts, Control(None), SHOP.expectation(), stated
+            "none:1", places, partitions, isolation, journal, parts, Control(None), SHOP.expectation(), stated
         ).run()
 
 
@@ -165,7 +168,8 @@ def main() -> None:
         print(f"  they left {size / len(messages):.0f} bytes a record")
         begun = time.process_time()
         sizes = mock.Mock(workers=1, partitions=PARTITIONS, brokers=1, abort_share=0.0)
-        tables = Tabulator(1, SHOP.facts(sizes).stages, PartitionIds())
+        partitions = PartitionIds(dict.fromkeys(TOPICS, PARTITIONS))
+        tables = Tabulator(1, SHOP.facts(sizes).stages, partitions)
         tables.write(sorted(journals.glob("*.jsonl")), Path(name) / "history")
         _tell("their tables", time.process_time() - begun, unit, len(messages))
 

@@ -94,6 +94,7 @@ class Bench:
             record_bytes=0,
             journaled=record,
             connection=ConnectionSpec(None, proxied=False),
+            partition_counts=facts.partition_counts,
             pipeline=WorkloadSpec(
                 "shop",
                 tag,

@@ -40,6 +40,7 @@ from harness.processes.specs import (
 )
 from harness.record.events import Begun
 from harness.record.journal import Journal, NoJournal
+from harness.record.partitions import PartitionIds
 from harness.record.parts import PartWriter, folder_of, start_over
 from harness.stores.feeder import TableFeeder
 from harness.stores.interface import Inputs, Store
@@ -181,10 +182,11 @@ def build(
                 if table in workload.read_tables
             }
             expect, stated = workload.expectation(), stated_topics(workload)
-            return StoreReader(store, tables, journal, parts, control, expect, stated, inputs_by)
+            numbers = PartitionIds(run.partition_counts)
+            return StoreReader(store, tables, numbers, journal, parts, control, expect, stated, inputs_by)
         case FinalReaderSpec() as task:
             return final_reader_of(
-                process, task, journal, control, workload.expectation(), stated_topics(workload)
+                process, task, run, journal, control, workload.expectation(), stated_topics(workload)
             )
 
 
@@ -203,7 +205,7 @@ def build_for_users(
             ends = dict(zip(task.partitions, task.end_offsets or (), strict=task.end_offsets is not None))
             foreign = Foreign(described.written, ends)
             return final_reader_of(
-                process, task, journal, control, described.expectation(), described.read, foreign
+                process, task, run, journal, control, described.expectation(), described.read, foreign
             )
         case WorkerSpec() | TableReaderSpec():
             raise ValueError(f"a user's pipeline has no process of ours as {process.task.kind}")
@@ -212,6 +214,7 @@ def build_for_users(
 def final_reader_of(
     process: ProcessSpec,
     task: FinalReaderSpec,
+    run: RunSpec,
     journal: Journal,
     control: Control,
     expect: Expectation,
@@ -221,7 +224,16 @@ def final_reader_of(
     """A final reader of partitions."""
     parts = PartWriter(journal, folder_of(process.journal.path))
     return FinalReader(
-        process.bootstrap, task.partitions, task.isolation, journal, parts, control, expect, stated, foreign
+        process.bootstrap,
+        task.partitions,
+        PartitionIds(run.partition_counts),
+        task.isolation,
+        journal,
+        parts,
+        control,
+        expect,
+        stated,
+        foreign,
     )
 
 

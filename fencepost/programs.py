@@ -45,7 +45,7 @@ def programs_of(
     """The programs of the stages, by stage, and that of feeder, observer and readers."""
     if isinstance(pipeline, UserPipeline):
         described = pipeline.tagged(tag).described
-        own = PythonProgram(PROCESS, _run_spec(options, CustomPipelineSpec(described.file, tag)))
+        own = PythonProgram(PROCESS, _run_spec(options, facts, CustomPipelineSpec(described.file, tag)))
         told = {**names_told(described), "client_config": _told_config(options)}
         commands = {
             stage.name: ExternalProgram(stage, described.folder, folder, told) for stage in described.stages
@@ -53,13 +53,13 @@ def programs_of(
         return commands, own
     ours = PythonProgram(
         PROCESS,
-        _run_spec(options, _workload_spec(options, pipeline, facts, folder, prepared, tag)),
+        _run_spec(options, facts, _workload_spec(options, pipeline, facts, folder, prepared, tag)),
         prepared.client.environment() if prepared and prepared.client else {},
     )
     return {stage.name: ours for stage in facts.stages}, ours
 
 
-def _run_spec(options: Options, pipeline: WorkloadSpec | CustomPipelineSpec) -> RunSpec:
+def _run_spec(options: Options, facts: PipelineFacts, pipeline: WorkloadSpec | CustomPipelineSpec) -> RunSpec:
     """What every process of ours is told."""
     assert options.seed is not None, "a run is planned with a seed"
     return RunSpec(
@@ -68,6 +68,7 @@ def _run_spec(options: Options, pipeline: WorkloadSpec | CustomPipelineSpec) -> 
         record_bytes=options.record_bytes,
         journaled=True,
         connection=_connection(options),
+        partition_counts=facts.partition_counts,
         pipeline=pipeline,
     )
 

@@ -154,6 +154,14 @@ class PipelineFacts:
         return [(topic.name, number) for topic in self.topics for number in range(topic.partitions)]
 
     @property
+    def partition_counts(self) -> dict[str, int]:
+        """By topic or table, how many partitions it has. A run numbers its partitions in this order."""
+        return {
+            **{topic.name: topic.partitions for topic in self.topics},
+            **{table.name: 1 for table in self.tables},
+        }
+
+    @property
     def written(self) -> tuple[str, ...]:
         """The topics that a stage writes."""
         written = {topic for stage in self.stages for topic in stage.writes}

@@ -34,6 +34,7 @@ from harness.record.naming import (
     parse_sources,
     partition_key,
 )
+from harness.record.partitions import PartitionIds
 from harness.record.parts import PartWriter
 
 BATCH = 2_000
@@ -58,13 +59,15 @@ class FinalReader:
 
     The read-uncommitted one says what every record holds, and what each input must lead to. `stated`: the topics
     of whose records the expectation says anything. Of a pipeline that is not ours (`foreign`) the read-committed one
-    says what inputs must lead to, in their order: an expectation may depend on what came before.
+    says what inputs must lead to, in their order: an expectation may depend on what came before. `partitions`: the
+    numbers of the run's partitions.
     """
 
     def __init__(
         self,
         bootstrap: str,
         places: Sequence[Place],
+        partitions: PartitionIds,
         isolation: Isolation,
         journal: Journal,
         parts: PartWriter,
@@ -88,13 +91,14 @@ class FinalReader:
         self._consumer.assign(
             [TopicPartition(*place, known.get(place, OFFSET_BEGINNING)) for place in places]
         )
-        self._tps = {place: parts.partitions.id(*place) for place in places}
-        self._named = {partition_key(*place): tp for place, tp in self._tps.items()}
-        count = len(self._tps)
-        self._next, self._read = [0] * count, [0] * count
-        self._sentinels: list[int | None] = [None] * count
-        self._due = [0] * count  # rows of the table expected
-        self._until = [self._foreign.until.get(place, 0) for place in self._tps]
+        self._partitions = partitions
+        self._named = {partition_key(topic, number): tp for tp, topic, number in partitions}
+        self._tps = {place: partitions.planned(*place) for place in places}
+        tps = self._tps.values()
+        self._next, self._read = dict.fromkeys(tps, 0), dict.fromkeys(tps, 0)
+        self._sentinels: dict[int, int | None] = dict.fromkeys(tps)
+        self._due = dict.fromkeys(tps, 0)  # rows of the table expected
+        self._until = {tp: self._foreign.until.get(place, 0) for place, tp in self._tps.items()}
 
     def run(self) -> None:
         """Read until every sentinel was met, or until told to stop; then say from where on and how far. The consumer is
@@ -104,11 +108,11 @@ class FinalReader:
         self._read_all()
         self._parts.finish()
         self._journal.write(EndsRead(self._isolation.value, self._ends()))
-        self._control.tell(Report(reached=len(self._sentinels) - self._sentinels.count(None)))
+        self._control.tell(Report(reached=sum(offset is not None for offset in self._sentinels.values())))
 
     def _read_all(self) -> None:
         given = 0
-        while not self._control.stopping and None in self._sentinels:
+        while not self._control.stopping and None in self._sentinels.values():
             self._control.listen()
             call_ns = self._journal.now_ns()
             batch = consume(self._consumer, BATCH, 0.1, on_end=self._came_to if self._foreign.until else None)
@@ -210,12 +214,12 @@ class FinalReader:
             self._parts.extend("expected", len(expected), *map(list, zip(*expected, strict=True)))
 
     def _inputs(self, sources: str) -> list[tuple[int, int]]:
-        """The inputs that a record names, by the number of their partition."""
+        """The inputs that a record names, as `tp` and offset. The plan may not name the partition: see `UNPLANNED`."""
         one = parse_source(sources)  # nearly all name one, of a few partitions
         if one is not None and one[0] in self._named:
             return [(self._named[one[0]], one[1])]
         return [
-            (self._parts.partitions.id(topic, partition), offset)
+            (self._partitions.planned(topic, partition), offset)
             for topic, partition, offset in parse_sources(sources)
         ]
 

@@ -182,6 +182,9 @@ class RunSpec:
     record_bytes: int  # the size that values are padded to; 0: they are not
     journaled: bool  # processes write journals; only a benchmark does without
     connection: ConnectionSpec
+    partition_counts: Mapping[
+        str, int
+    ]  # by topic or table, in the order in which the plan numbers partitions
     pipeline: WorkloadSpec | CustomPipelineSpec
 
     @property

@@ -166,7 +166,6 @@ class PartWritten(Event):
     file: str
     rows: int
     crc: int
-    partitions: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

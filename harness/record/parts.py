@@ -1,10 +1,9 @@
-"""What a final reader read, as columns: part files beside its journal, which tabulation joins and renumbers.
+"""What a final reader read, as columns: part files beside its journal, which tabulation joins.
 
 A part is an Arrow file of one table. It is written beside its name, and takes the name once it is complete; then
-an event `part` in the journal says how many rows it has, its CRC-32, and which partitions its numbers mean:
+an event `part` in the journal says how many rows it has, and its CRC-32:
 
-    {"index":9,"time":5,"type":"part","table":"polls","file":"0-polls.arrow","rows":65536,"crc":7,
-     "partitions":["in/0","out/3"]}
+    {"index":9,"time":5,"type":"part","table":"polls","file":"0-polls.arrow","rows":65536,"crc":7}
 
 A file that no event names was not finished, and is nobody's. One that an event names, and that is gone or damaged,
 is evidence that is missing, as a line would be that was taken out of the journal.
@@ -13,17 +12,14 @@ is evidence that is missing, as a line would be that was taken out of the journa
 import shutil
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.history import Isolation
 from harness.record.events import PartWritten
 from harness.record.journal import Journal
 from harness.record.parquet_writer import CHUNK_ROWS, Columns
-from harness.record.partitions import PartitionIds
 from harness.record.schema import HISTORY
 
 _ADDED = {
@@ -36,7 +32,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     table: pa.schema([column for column in HISTORY[table] if column.name not in added])
     for table, added in _ADDED.items()
 }
-"""The tables of which there are parts. `op` and `tp` are numbers of the reader's own."""
+"""The tables of which there are parts. `tp` is the run's number of a partition, `op` counts the reader's operations."""
 
 
 class DamagedPart(Exception):
@@ -51,8 +47,6 @@ class PartWriter:
         self._folder = folder
         self._columns = {table: Columns(schema) for table, schema in SCHEMAS.items()}
         self._written = 0
-        self.partitions = PartitionIds()
-        """The numbers that the rows name partitions by."""
         folder.mkdir()
 
     def extend(self, table: str, count: int, *columns: object) -> None:
@@ -85,7 +79,6 @@ class PartWriter:
                 file=path.name,
                 rows=batch.num_rows,
                 crc=zlib.crc32(content),
-                partitions=[f"{topic}/{number}" for _, topic, number in self.partitions],
             )
         )
 
@@ -102,35 +95,36 @@ def folder_of(journal: Path) -> Path:
     return journal.with_suffix("")
 
 
-@dataclass(frozen=True)
-class Numbers:
-    """What the run's tables say where a reader has numbers of its own, or says nothing."""
+def read_part(
+    folder: Path,
+    event: PartWritten,
+    first_op: int,
+    same: Mapping[str, object],
+    group_of: Callable[[str], str | None],
+) -> tuple[str, pa.RecordBatch]:
+    """Read a part and complete its rows.
 
-    run: int
-    first_op: int
-    role: str
-    tp: Callable[[str], int]  # by a partition's name
-    group: Callable[[str], str | None]  # by a stage's name
+    Args:
+        folder: Where the parts of the journal lie.
+        event: What the journal says of the part.
+        first_op: The run's number of the reader's first operation.
+        same: Cells that all rows have: of `run`, `role` and `promised`.
+        group_of: The group of a stage, by the stage's name.
 
+    Returns:
+        The table that the part belongs to, and its rows as that table has them.
 
-def read_part(folder: Path, event: PartWritten, numbers: Numbers) -> tuple[str, pa.RecordBatch]:
-    """The table that a part belongs to, and its rows as that table has them. Raises `DamagedPart`."""
+    Raises:
+        DamagedPart: The part is gone, or is not as its reader wrote it.
+    """
     table, batch = _stored(folder, event)
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    tps = pa.array([numbers.tp(key) for key in event.partitions], pa.int32())
-    try:
-        columns["tp"] = tps.take(columns["tp"])
-        if "inputs" in columns:
-            columns["inputs"] = _renumbered(columns["inputs"], tps)
-    except pa.ArrowException as error:
-        raise DamagedPart(f"a part names partitions that it does not list: {error}") from error
     if "op" in columns:
-        columns["op"] = pc.add(columns["op"], pa.scalar(numbers.first_op, pa.int64()))
+        columns["op"] = pc.add(columns["op"], pa.scalar(first_op, pa.int64()))
     if "stage" in columns:
         stages = columns["stage"].dictionary_encode()
-        groups = [numbers.group(stage) for stage in stages.dictionary.to_pylist()]
+        groups = [group_of(stage) for stage in stages.dictionary.to_pylist()]
         columns["group"] = pa.array(groups, pa.string()).take(stages.indices)
-    same = {"run": numbers.run, "role": numbers.role, "promised": Isolation.READ_COMMITTED.value}
     for field in HISTORY[table]:
         if field.name not in columns:
             columns[field.name] = pa.repeat(pa.scalar(same[field.name], field.type), batch.num_rows)
@@ -151,11 +145,3 @@ def _stored(folder: Path, event: PartWritten) -> tuple[str, pa.RecordBatch]:
     if batch.num_rows != event.rows or batch.schema != SCHEMAS.get(event.table):
         raise DamagedPart(f"{path} has not the rows or the columns that it had")
     return event.table, batch
-
-
-def _renumbered(inputs: pa.ListArray, tps: pa.Array) -> pa.ListArray:
-    held = inputs.flatten()
-    values = pa.StructArray.from_arrays(
-        [tps.take(held.field("tp")), held.field("offset")], fields=list(inputs.type.value_type)
-    )
-    return pa.ListArray.from_arrays(inputs.offsets, values, type=inputs.type)

@@ -130,7 +130,11 @@ RECORDS = table(
     column("offset", _i64, "its offset"),
     column("value", _str, "the name of the attempt to send it", null="it bears none"),
     column("slot", _str, "which of its inputs' outputs it is", null="it is no output"),
-    column("inputs", _inputs, "the inputs that it names; empty: it names none"),
+    column(
+        "inputs",
+        _inputs,
+        "the inputs that it names (a `tp` of -1: in a partition that the plan does not name); empty: it names none",
+    ),
     column("digest", _i64, "a hash of key, value and headers, without the attempt's name"),
     column("timestamp_ms", _i64, "its own time stamp", null="it has none"),
     column("sentinel", _bool, "whether the run itself wrote it, to mark the end"),

@@ -6,7 +6,7 @@ without a completion is `info`. Gaps in the numbering of the lines are counted t
 is gone. It works the same for a run that ended and for one that was killed.
 
 Most rows come from a few lines: a transaction's sends, a poll's records. They are collected as columns, a line at
-a time. Final readers have written columns already (`parts`), which are renumbered.
+a time. Final readers have written columns already (`parts`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,7 +35,7 @@ from harness.record.journal_lines import Journaled, Line, Open, lines
 from harness.record.naming import operation_name, split_partition
 from harness.record.parquet_writer import ParquetWriter, open_parquet
 from harness.record.partitions import PartitionIds
-from harness.record.parts import DamagedPart, Numbers, folder_of, read_part
+from harness.record.parts import DamagedPart, folder_of, read_part
 from harness.record.schema import HISTORY
 
 
@@ -263,9 +263,9 @@ class Tabulator:
 
     def _part(self, read: Journaled, path: Path, event: PartWritten) -> None:
         """The rows of a part; one that is gone or damaged counts as a line that is."""
-        numbers = Numbers(self.run, read.first_op, read.role, self._tp, self._group)
+        same = {"run": self.run, "role": read.role, "promised": Isolation.READ_COMMITTED.value}
         try:
-            table, batch = read_part(folder_of(path), event, numbers)
+            table, batch = read_part(folder_of(path), event, read.first_op, same, self._group)
         except (DamagedPart, TypeError, ValueError, LookupError):
             read.missing += 1
         else:

@@ -39,7 +39,7 @@ def tabulate(folder: Path, plan: Plan, ends: Ends | None = None) -> None:
     run promises it, the clients' history beside them.
     """
     run, pipeline, asked = int(plan.run["id"]), plan.pipeline, ends or Ends({}, {})
-    names = PartitionIds()
+    names = PartitionIds(pipeline.partition_counts)
     tables = Tabulator(run, pipeline.stages, names)
     journals = sorted(path for path in (folder / "journals").glob("*.jsonl") if path.stem != "nemesis")
     tables.write(journals, folder / "history")

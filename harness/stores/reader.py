@@ -14,19 +14,21 @@ from harness.record.events import EndsRead, Polled, ReadEnd
 from harness.record.expected_rows import due_row
 from harness.record.journal import Journal
 from harness.record.naming import digest, key_name, output_headers, parse_sources, partition_key
+from harness.record.partitions import PartitionIds
 from harness.record.parts import PartWriter
 from harness.stores.interface import Effect, Inputs, Row, State, Store
 
 
 class StoreReader:
     """Reads the tables of a store. `stated`: those of whose rows the expectation says anything; `inputs`: the one
-    whose rows are inputs, by its name.
+    whose rows are inputs, by its name; `partitions`: the numbers of the run's partitions.
     """
 
     def __init__(
         self,
         store: Store,
         tables: Sequence[str],
+        partitions: PartitionIds,
         journal: Journal,
         parts: PartWriter,
         control: Control,
@@ -37,6 +39,7 @@ class StoreReader:
         self._store = store
         self._inputs = inputs or {}
         self._tables = tables
+        self._partitions = partitions
         self._journal = journal
         self._parts = parts
         self._control = control
@@ -56,7 +59,7 @@ class StoreReader:
         self._store.close()
 
     def _read(self, table: str) -> ReadEnd:
-        tp = self._parts.partitions.id(table, 0)
+        tp = self._partitions.planned(table, 0)
         call_ns = self._journal.now_ns()
         rows: list[tuple[object, ...]] = [
             (tp, number, *self._effect(effect)) for number, effect in self._store.effects(table)
@@ -100,7 +103,7 @@ class StoreReader:
         """A row of the table `records`, from the third column on."""
         sources = parse_sources(one.sources)
         headers = output_headers(one.value, one.slot, sources)
-        inputs = [(self._parts.partitions.id(topic, number), offset) for topic, number, offset in sources]
+        inputs = [(self._partitions.planned(topic, number), offset) for topic, number, offset in sources]
         crc = digest(one.key, one.content, headers)
         return (one.value, one.slot, inputs, crc, None, False, key_name(one.key), None, None, None)
 

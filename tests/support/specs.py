@@ -28,7 +28,7 @@ def process_spec(folder: Path, task: TaskSpec, name: str = "p", control_fd: int 
 
 
 def run_spec(pipeline: WorkloadSpec | CustomPipelineSpec) -> RunSpec:
-    return RunSpec(1, "none", 0, True, ConnectionSpec(None, proxied=False), pipeline)
+    return RunSpec(1, "none", 0, True, ConnectionSpec(None, proxied=False), {"in": 1}, pipeline)
 
 
 def workload_spec(client: ClientSpec | None = None, name: str = "shop") -> WorkloadSpec:

@@ -19,11 +19,12 @@ from harness.pipeline import StageFacts
 from harness.record.events import Begun
 from harness.record.journal import Journal
 from harness.record.naming import Headers, digest
-from harness.record.partitions import PartitionIds
+from harness.record.partitions import UNPLANNED, PartitionIds
 from harness.record.parts import PartWriter, folder_of
 from harness.record.tables import Tabulator
 
 PLACES = (("x", 0), ("y", 0), ("z", 0))
+PLANNED = {"other": 3, "x": 1, "y": 1, "z": 1}
 
 
 @dataclass
@@ -145,6 +146,7 @@ def read(
         told = (
             "nowhere:9092",
             PLACES,
+            PartitionIds(PLANNED),
             isolation,
             journal,
             parts,
@@ -155,7 +157,7 @@ def read(
         )
         FinalReader(*told).run()
     assert cluster.tells_ends is bool(foreign and foreign.until)
-    tables = Tabulator(1, (StageFacts("s", ("x",), "g"),), PartitionIds())
+    tables = Tabulator(1, (StageFacts("s", ("x",), "g"),), PartitionIds(PLANNED))
     tables.write([path], tmp_path / "history")
     rows = {file.stem: pq.read_table(file).to_pylist() for file in (tmp_path / "history").iterdir()}
     return [orjson.loads(line) for line in path.read_bytes().splitlines()], rows
@@ -195,8 +197,8 @@ def test_the_read_uncommitted_one_says_what_records_hold_and_lead_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = [
-        Message(("x", 0), 5, "w:0:0", "invoice", "raw/2/3,x/0/4"),
-        Message(("z", 0), 6, "w:0:1", sources="raw/2/99999999999999999999,²/²/²"),
+        Message(("x", 0), 5, "w:0:0", "invoice", "other/2/3,x/0/4,nowhere/0/5"),
+        Message(("z", 0), 6, "w:0:1", sources="other/2/99999999999999999999,²/²/²"),
         SENTINEL,
     ]
     events, rows = read(tmp_path, monkeypatch, Isolation.READ_UNCOMMITTED, batch)
@@ -211,8 +213,8 @@ def test_the_read_uncommitted_one_says_what_records_hold_and_lead_to(
         5,
     )
     assert x["digest"] == digest(b"k", b"v", batch[0].headers())
-    assert [place["offset"] for place in x["inputs"]] == [3, 4]
-    assert x["inputs"][1]["tp"] == x["tp"] != z["tp"]
+    assert (x["tp"], z["tp"]) == (3, 5)
+    assert [(place["tp"], place["offset"]) for place in x["inputs"]] == [(2, 3), (3, 4), (UNPLANNED, 5)]
     assert (z["inputs"], z["state"]) == ([], None)  # what is no place names none, and stops nobody
     assert [row["sentinel"] for row in rows["records"]] == [False, False, True]
     assert (end["state"], rows["polls"]) == (None, [])

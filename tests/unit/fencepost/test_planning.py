@@ -20,6 +20,7 @@ from harness.pipeline import PipelineFacts
 from harness.processes.encoding import decode
 from harness.processes.specs import ClientSpec, RunSpec
 from harness.promises import Promises
+from harness.record.partitions import PartitionIds
 from harness.runner.schedule import Schedule
 from harness.settings.options import Options
 from harness.settings.test_toml import Plan
@@ -93,6 +94,20 @@ def test_on_a_shared_cluster_all_that_a_run_makes_begins_with_its_tag(name: str,
     assert [one for one in names if not one.startswith(f"{tag}-")] == []
     promised = planning.promises_of(options, test)
     assert (promised.witness, promised.replicas, promised.one_clock) == ("fetch", False, False)
+
+
+@pytest.mark.parametrize("name", sorted(WORKLOADS))
+def test_every_process_numbers_partitions_as_the_stored_plan_does(name: str, tmp_path: Path) -> None:
+    options = Options(workload=name, seed=1)
+    test = planning.plan_test(options, WORKLOADS[name], Schedule(()), tmp_path, tag="run-7")
+    command_line = test.own.command_line(process_spec(tmp_path, worker_spec()))
+    spec = decode(RunSpec, command_line.argv[-1])
+    Plan(options, workload=test.pipeline.as_table()).save(tmp_path / "test.toml")
+    facts = Plan.load(tmp_path / "test.toml").pipeline
+    numbers = list(PartitionIds(spec.partition_counts))
+    assert numbers == list(PartitionIds(facts.partition_counts))
+    tables = [(table.name, 0) for table in facts.tables]
+    assert [(topic, partition) for _, topic, partition in numbers] == [*facts.places, *tables]
 
 
 def prepared_with(client: ClientParts | None) -> Any:

@@ -96,6 +96,7 @@ def test_its_workers_are_its_commands_and_all_others_are_ours(tmp_path: Path) ->
     spec = decode(RunSpec, command_line.argv[-1])
     assert spec.pipeline == CustomPipelineSpec(tmp_path / "pipeline.toml", tag="")
     assert command_line.rules is None and spec.seed == 1
+    assert list(spec.partition_counts) == ["purchases", "invoices"]
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ EVENTS: tuple[Event, ...] = (
     Assigned(1, False, ["in/0"]),
     Assigned(1, True, ["in/0", "in/1"], [7, None]),
     EndsRead("read_committed", {"in/0": ReadEnd(0, 8, 8, None)}, errors=2),
-    PartWritten("polls", "0-polls.arrow", 5, 7, ["in/0"]),
+    PartWritten("polls", "0-polls.arrow", 5, 7),
     Noted(op=1, retried="no leader"),
 )
 

@@ -1,4 +1,4 @@
-"""What a run left becomes tables; what goes wrong leaves none."""
+"""What a run left becomes tables, numbered as its plan says; what goes wrong leaves none."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -59,6 +59,19 @@ def rows(folder: Path, table: str) -> list[dict[str, Any]]:
     ]
 
 
+def test_the_plan_numbers_its_partitions_and_others_come_after_them(tmp_path: Path) -> None:
+    for name in NAMES:
+        journal_of(tmp_path, name)
+    tabulate(tmp_path, PLAN)
+    named = {row["tp"]: (row["topic"], row["partition"]) for row in rows(tmp_path, "partitions")}
+    assert named == {0: ("out", 0), 1: ("out", 1), 2: ("in", 0), 3: ("t", 0), 4: ("other", 5)}
+    assert {row["tp"] for row in rows(tmp_path, "ends")} == {2}
+    assert {row["tp"]: row["internal"] for row in rows(tmp_path, "partitions")} == {
+        **dict.fromkeys(range(4), False),
+        4: True,
+    }
+
+
 def test_each_operation_has_the_number_of_its_name(tmp_path: Path) -> None:
     for name in NAMES:
         journal_of(tmp_path, name)
@@ -73,7 +86,6 @@ def test_what_goes_wrong_leaves_no_tables(tmp_path: Path) -> None:
     path.parent.mkdir()
     with Journal(path, 0, Begun(path.stem, role="final")) as journal:
         parts = PartWriter(journal, folder_of(path))
-        assert parts.partitions.id("in", 0) == 0
         parts.extend("expected", 1, "nobody's", 0, 5, "slot", "out", 7, None, None, None, None, None)
         parts.finish()
     with pytest.raises(UnreadableInput, match="nobody's"):

@@ -97,10 +97,11 @@ def test_the_reader_writes_rows_as_records_and_says_that_it_came_to_the_end(
     path = tmp_path / "final-store.jsonl"
     with Journal(path, 0, Begun("final-store", role="final")) as journal:
         parts = PartWriter(journal, folder_of(path))
+        names = PartitionIds(dict.fromkeys(("in", "applied", "users", "none"), 1))
         StoreReader(
-            store, ["applied", "users", "none"], journal, parts, Control(None), Expect(), ["users"]
+            store, ["applied", "users", "none"], names, journal, parts, Control(None), Expect(), ["users"]
         ).run()
-    Tabulator(1, (StageFacts("s", ("in",)),), names := PartitionIds()).write([path], tmp_path / "history")
+    Tabulator(1, (StageFacts("s", ("in",)),), names).write([path], tmp_path / "history")
     tps = {topic: tp for tp, topic, _ in names}
     import pyarrow.parquet as pq
 
