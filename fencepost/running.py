@@ -2,13 +2,13 @@
 
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fencepost import registry
 from fencepost.judges.for_a_run import Judge, JudgedLater, judge_for
@@ -25,10 +25,8 @@ from harness.reasons import ReasonCode
 from harness.record import store
 from harness.record.told_history import crc_of
 from harness.runner import schedule as schedules
-from harness.runner.churn import Turn
 from harness.runner.clients_seen import note_clients
 from harness.runner.ends import OffsetEnds, SentinelEnds
-from harness.runner.faults import Injection
 from harness.runner.interrupt import Interrupt, Stage
 from harness.runner.processes import OBSERVER_SLOT, Clock
 from harness.runner.progress import Progress
@@ -59,18 +57,17 @@ def run(
     progress: Progress,
     *,
     command: str,
-    schedule: Sequence[Mapping[str, Any]] | None = None,
-    churn: Sequence[Mapping[str, Any]] = (),
+    schedule: Schedule | None = None,
 ) -> tuple[Verdict, Path]:
-    """Break a cluster under a pipeline and judge it; returns the verdict and the run's folder."""
+    """Break a cluster under a pipeline and judge it; returns the verdict and the run's folder.
+
+    Args:
+        schedule: the faults and the churn of a stored run; None: the seed draws them.
+    """
     workload = registry.pipeline_of(options)
     options = sized(options)
     require_ready(workload)
-    drawn = (
-        Schedule(tuple(map(Injection.from_table, schedule)), churn=tuple(map(Turn.from_table, churn)))
-        if schedule is not None
-        else draw(options, workload)
-    )
+    drawn = draw(options, workload) if schedule is None else schedule
     _tell_plan(options, drawn, progress)
     if options.master.startswith("spark://"):  # before a run for which nobody could give a verdict
         from checkers.spark.remote import reach

@@ -70,6 +70,7 @@ def command(
     options = asking.settled(options)
 
     from fencepost.running import run
+    from harness.runner.schedule import Schedule
 
     with closing(progress_for(sys.stderr)) as progress:
         progress.say(f"replaying {store}, seed {options.seed}")
@@ -77,8 +78,7 @@ def command(
             options,
             progress,
             command=_command_line(folder, into, sets, given, without_defect=without_defect),
-            schedule=list(plan.schedule),
-            churn=plan.run.get("churn", ()),
+            schedule=Schedule.from_tables(plan.schedule, plan.run.get("churn", ())),
         )
     telling.tell_run(verdict, folder, f"fencepost replay {new}", as_json=as_json)
     return verdict.valid.exit_status

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
 from harness.cluster import in_words
 from harness.cluster.kinds.registry import where
@@ -34,6 +35,13 @@ class Schedule:
     injections: tuple[Injection, ...] = ()
     unscheduled: Mapping[str, str] = field(default_factory=dict)
     churn: tuple[Turn, ...] = ()
+
+    @classmethod
+    def from_tables(
+        cls, injections: Iterable[Mapping[str, Any]], churn: Iterable[Mapping[str, Any]]
+    ) -> "Schedule":
+        """Read the schedule of a stored run from its tables. Raises `UnreadableInput`."""
+        return cls(tuple(map(Injection.from_table, injections)), churn=tuple(map(Turn.from_table, churn)))
 
 
 def draw(

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.cluster import Ability
-from harness.errors import UsageError
+from harness.errors import UnreadableInput, UsageError
 from harness.history import Step
 from harness.network import Cut, LinkEffect
+from harness.runner.churn import Turn
 from harness.runner.faults import FaultTargets, Injection, Resource, Target
-from harness.runner.schedule import LEAD_S, draw, sequences, too_short
+from harness.runner.schedule import LEAD_S, Schedule, draw, sequences, too_short
 from nemeses.registry import NEMESES
 
 GROUNDS = FaultTargets(
@@ -184,9 +185,16 @@ def test_a_step_that_the_loop_never_comes_to_is_not_drawn(seed: int) -> None:
     assert {strike.step for strike in schedule.injections} <= {"before-poll", "after-commit"}
 
 
-def test_a_strike_survives_its_table() -> None:
+def test_a_schedule_survives_its_tables() -> None:
     strike = Injection("kill-worker", Target("worker", "shop/shop-1"), 3.25, 1.0, {"step": "after-send"})
-    assert Injection.from_table(strike.as_table()) == strike
+    turn = Turn(4.5, "shop", joins="shop-4", leaves="shop-2")
+    stored = Schedule.from_tables([strike.as_table()], [turn.as_table()])
+    assert stored == Schedule((strike,), churn=(turn,))
+
+
+def test_a_stored_strike_without_its_target_is_refused() -> None:
+    with pytest.raises(UnreadableInput, match="target"):
+        Schedule.from_tables([{"fault": "kill-worker", "start_s": 1.0, "hold_s": 1.0}], [])
 
 
 @given(SEEDS)
