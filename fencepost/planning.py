@@ -35,7 +35,6 @@ from harness.runner.processes import Clock
 from harness.runner.run import Test
 from harness.runner.schedule import Schedule
 from harness.settings.client_choice import ClientChoice
-from harness.settings.groups import session_timeout_ms
 from harness.settings.options import Options
 from harness.settings.tags import new_tag
 from harness.settings.test_toml import Plan
@@ -191,6 +190,14 @@ def require_ports(options: Options, slots: int) -> None:
         )
 
 
+def session_timeout_ms(options: Options) -> int:
+    """How long a group member may send no heartbeat. In the consumer protocol, the brokers' settings decide."""
+    setting = options.settings.get("group.consumer.session.timeout.ms", "")
+    return (
+        int(setting) if options.group_protocol == "consumer" and setting.isdecimal() else SESSION_TIMEOUT_MS
+    )
+
+
 def plan_run(
     options: Options, test: Test, drawn: Schedule, command: str, started: datetime, clock: Clock
 ) -> Plan:
@@ -203,9 +210,7 @@ def plan_run(
             "seed": options.seed,
             "command": command,
             "wall_ms_at_zero": clock.wall_ms_at_zero,
-            "session_timeout_ms": session_timeout_ms(
-                options.group_protocol, options.settings, SESSION_TIMEOUT_MS
-            ),
+            "session_timeout_ms": session_timeout_ms(options),
             "promises": asdict(promises_of(options, test)),
             **({"churn": [turn.as_table() for turn in drawn.churn]} if drawn.churn else {}),
         },

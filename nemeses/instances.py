@@ -7,8 +7,8 @@ from random import Random
 from harness.cluster import Ability, TransactionView
 from harness.errors import WaitTimeout
 from harness.network import Cut
-from harness.runner.at_state import AtState
 from harness.runner.faults import (
+    AtState,
     Drawn,
     Effect,
     FaultContext,

@@ -7,8 +7,7 @@ from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
 from harness.network import Cut
-from harness.runner.at_state import AtState
-from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
+from harness.runner.faults import AtState, Effect, FaultContext, Injection, Nemesis
 from harness.runner.occupied import all_brokers
 from nemeses.brokers import kill, restart, struck
 from nemeses.failover import FAILOVER_BROKERS

@@ -16,7 +16,6 @@ from harness.cluster import EVERYTHING, Cluster, Need
 from harness.errors import UnreadableInput
 from harness.history import TAKEN, Premise
 from harness.pipeline import Place, StageFacts
-from harness.runner.at_state import AtState
 from harness.runner.processes import Processes
 from harness.stores.backlog import Backlog, nothing_stored
 from harness.stores.interface import Service
@@ -215,6 +214,15 @@ class FaultContext:
     stages: Sequence[StageFacts] = ()
     services: Mapping[str, Service] = field(default_factory=dict)  # the servers of its stores, by name
     backlog: Backlog = nothing_stored  # what is left in the tables that stages read
+
+
+@dataclass(frozen=True)
+class AtState:
+    """What a fault needs beyond its own needs if it strikes in one state of a transaction."""
+
+    slower_s: float = 0.0
+    needs: frozenset[Need] = frozenset()
+    least_brokers: int = 1
 
 
 @dataclass(frozen=True)

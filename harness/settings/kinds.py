@@ -233,3 +233,9 @@ def _is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+PATH = Text("the path of a folder")
+TOOL = Text("auto, bundled, or a path")
+SPARK = Settings(r"spark\.[^\s=]+", 'one of Spark\'s, which begin with "spark."')
+BROKER = Settings(r"[a-z][a-z0-9._-]*", "a setting of Kafka's brokers")

@@ -6,7 +6,7 @@ A key is a field's name with hyphens and without its unit: `time_limit_s` is `ti
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,33 @@ from harness.errors import UsageError
 from harness.names import check_name, unknown
 from harness.secrets import REDACTED, redact_setting
 from harness.settings.client_choice import ClientChoice, ClientKind
-from harness.settings.groups import ASSIGNORS, PROTOCOLS, check_group
-from harness.settings.kinds import Kind, Names, Number, OneOf, Switch, Text, Whole, refuse
-from harness.settings.option_field import BROKER, COMPRESSIONS, PATH, SPARK, TOOL, option
+from harness.settings.kinds import (
+    BROKER,
+    PATH,
+    SPARK,
+    TOOL,
+    Kind,
+    Names,
+    Number,
+    OneOf,
+    Switch,
+    Text,
+    Whole,
+    refuse,
+)
 from harness.settings.tags import PREFIX
+
+PROTOCOLS = ("classic", "consumer")
+ASSIGNORS = ("eager", "cooperative")
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def option(kind: Kind, default: Any, words: str, *, flag: bool = False) -> Any:
+    """A field of `Options`. With `flag` it has its own option on the command line; else `--set` sets it."""
+    metadata = {"kind": kind, "help": words, "flag": flag}
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -213,7 +236,11 @@ class Options:
         check_name("Kafka version", self.kafka, known.kafka)
         _ = ClientChoice.of(self.client).pinned  # there is such a version
         kafka_version(self.kafka).require(self.transaction_version, self.group_protocol)
-        check_group(self.group_protocol, self.assignor)
+        if self.group_protocol == "consumer" and self.assignor is not None:
+            raise UsageError(
+                f"assignor {self.assignor} does not go with group-protocol consumer, where the brokers assign the "
+                "partitions (KIP-848): leave one of the two out"
+            )
         known.require_cluster(self)
         if self.run_name == "latest":
             raise UsageError('a run cannot be named "latest": the link to the newest run has that name')

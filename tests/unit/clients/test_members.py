@@ -5,15 +5,22 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import KafkaError
 
+from fencepost.planning import session_timeout_ms
 from fencepost.process import member_of
 from harness.clients import java_consumer, librdkafka
-from harness.clients.interface import DEFAULT_GROUP, ClientError, ConsumerSettings, Failure, GroupSettings
+from harness.clients.interface import (
+    DEFAULT_GROUP,
+    SESSION_TIMEOUT_MS,
+    ClientError,
+    ConsumerSettings,
+    Failure,
+    GroupSettings,
+)
 from harness.clients.librdkafka_client import LibrdkafkaConsumer
 from harness.cluster.config import SETTINGS
 from harness.errors import UsageError
 from harness.history import Isolation
 from harness.processes.specs import MembershipSpec
-from harness.settings.groups import session_timeout_ms
 from harness.settings.options import Options, parse_set
 from tests.unit.test_options import KNOWN
 
@@ -66,9 +73,11 @@ def test_a_switch_is_true_or_false(text: str, value: bool) -> None:
 
 
 def test_the_session_of_the_consumer_protocol_is_as_long_as_the_brokers_say() -> None:
-    told = {"group.consumer.session.timeout.ms": "9000"}
-    assert session_timeout_ms("consumer", told, 2_000) == 9_000
-    assert session_timeout_ms("consumer", {}, 2_000) == session_timeout_ms("classic", told, 2_000) == 2_000
+    settings = {"group.consumer.session.timeout.ms": "9000"}
+    consumer = Options(group_protocol="consumer", settings=settings)
+    assert session_timeout_ms(consumer) == 9_000
+    assert session_timeout_ms(replace(consumer, settings={})) == SESSION_TIMEOUT_MS
+    assert session_timeout_ms(replace(consumer, group_protocol="classic")) == SESSION_TIMEOUT_MS
 
 
 def test_an_error_of_one_partition_is_no_sign_that_nothing_is_committed() -> None:
