@@ -1,11 +1,11 @@
-# `make demo` and `make test` need Python 3.11 to 3.13, git and make; they set up the rest.
+# `make demo` and `make test` need Python 3.11 to 3.13 (docs/dependencies.md says why), git and make; they set up the rest.
 # All paths are relative, so that the folder may have spaces in its name.
 
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 READY_DEV := .venv/ready-dev
-CODE := fencepost harness workloads pipelines nemeses checkers reports bench tests
+CODE := fencepost harness workloads pipelines nemeses checkers reports bench tests setup.py
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation
 
 .PHONY: setup setup-dev demo quick test chaos mutants coverage lint actionlint docs bench bench-many clean
@@ -17,7 +17,7 @@ setup-dev: $(READY_DEV)
 # has no pip, or another Python, was not finished or is not ours: it is made again.
 $(READY): requirements-build.lock requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { \
-	  echo "Fencepost needs Python 3.11, 3.12 or 3.13 as $(PYTHON); name another: make PYTHON=python3.12" >&2; exit 2; }
+	  echo "requirements.lock is for Python 3.11, 3.12 or 3.13, and $(PYTHON) is another; name one: make PYTHON=python3.12" >&2; exit 2; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 && \
 	  $(BIN)/python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
 	  $(PYTHON) -m venv --clear .venv || { \

@@ -1,8 +1,8 @@
 """Where the command begins: `fencepost`, or `python -P -m fencepost`.
 
-The rooms of the house have plain names. So its own folder stands first on the path before any of
-them is loaded, here and in every process that is started from here, and nobody's `workloads` or
-`reports` is taken for ours.
+The rooms have plain names (`harness`, `reports`), and a user's own packages may have the same names. The wheel
+therefore holds the rooms in `fencepost/_rooms`; in the repository they lie beside `fencepost`. `main` puts the folder
+that holds them first on the path of this process and, by PYTHONPATH, of every process that it starts.
 """
 
 import gc
@@ -11,7 +11,9 @@ import sys
 from pathlib import Path
 
 INTERRUPTED = 130
-HOUSE = str(Path(__file__).resolve().parent.parent)
+HERE = Path(__file__).resolve().parent
+HOUSE = str(HERE / "_rooms" if (HERE / "_rooms").is_dir() else HERE.parent)
+"""The folder that holds the rooms."""
 
 
 def main() -> None:

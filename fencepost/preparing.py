@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from harness.cluster import Ability
 from harness.cluster.kinds.registry import CLUSTERS
 from harness.errors import EnvironmentFailure
+from harness.extras import require_extra
 from harness.settings.client_choice import ClientChoice
 from harness.settings.options import Options
 
@@ -34,6 +35,8 @@ def prepare_cluster(
     from harness.environment.jvm import broker_command
     from harness.environment.prepare import prepare
 
+    if "postgres" in stores:
+        require_extra("a workload with tables in PostgreSQL", "psycopg")
     if "java" in clients:  # before anything is made for a Java that will not do
         require_in_process(java(options.java))
     pinned = ClientChoice.of(options.client).pinned

@@ -1,4 +1,4 @@
-"""`fencepost judge`, which no user calls: the shared judge of a session that runs another installation's command."""
+"""`fencepost judge`, which no user calls: the judge that several runs share (`fencepost.shared_judge`)."""
 
 from pathlib import Path
 

@@ -6,14 +6,13 @@ Like all that a user's process loads, this imports no other room of the house.
 import os
 import select
 import subprocess
-import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fencepost.api import OTHER_COMMAND, command
+from fencepost.api import command
 
 VARIABLE = "FENCEPOST_JUDGE"
 """Names the socket of the judge that runs and checks may share."""
@@ -36,7 +35,9 @@ def shared_judge() -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="fencepost-judge-") as folder:
         path = Path(folder) / "socket"
         try:
-            process = subprocess.Popen(_server(path), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            process = subprocess.Popen(
+                [*command(), "judge", str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
         except OSError:  # of a command that is not there; a run says so in its own words
             yield
             return
@@ -55,13 +56,6 @@ def shared_judge() -> Iterator[None]:
                     process.wait(END_TIMEOUT_S)
                 except subprocess.TimeoutExpired:
                     process.kill()
-
-
-def _server(path: Path) -> list[str]:
-    """The judge of the installation that runs: another's would refuse."""
-    if os.environ.get(OTHER_COMMAND):
-        return [*command(), "judge", str(path)]
-    return [sys.executable, "-P", "-m", "fencepost.judges.server", str(path)]
 
 
 def _listens(process: "subprocess.Popen[bytes]") -> bool:

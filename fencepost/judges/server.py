@@ -1,6 +1,6 @@
 """The shared judge's process: one Spark, asked on a socket, one question after the other.
 
-    python -m fencepost.judges.server SOCKET
+    fencepost judge SOCKET
 
 It ends when its standard input does, and so with the process that started it.
 """
@@ -143,11 +143,6 @@ class Handler(socketserver.StreamRequestHandler):
             log.info("whoever had asked is gone: %s", error)
 
 
-def main() -> None:
-    """The socket is the first word of the command line."""
-    serve(Path(sys.argv[1]))
-
-
 def serve(path: Path) -> None:
     """Serve on a socket of this name until standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started us, and then we end with it
@@ -163,7 +158,3 @@ def serve(path: Path) -> None:
     with suppress(OSError):  # whoever started us removes both, unless he was killed
         path.unlink()
         path.parent.rmdir()
-
-
-if __name__ == "__main__":
-    main()

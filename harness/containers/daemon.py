@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from harness.errors import EnvironmentFailure
+from harness.extras import require_extra
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -26,7 +27,8 @@ class NoDocker(EnvironmentFailure):
 
 
 def connect() -> "DockerClient":
-    """A client of the daemon, which has answered. Raises `NoDocker`."""
+    """A client of the daemon, which has answered. Raises `NoDocker`, or what `require_extra` raises."""
+    require_extra("--cluster docker", "docker", "testcontainers")
     # Before testcontainers is imported, which reads it then: its helper container is one more image that may not be
     # had, and what a run leaves goes by the run's own label.
     os.environ["TESTCONTAINERS_RYUK_DISABLED"] = "true"

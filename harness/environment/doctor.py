@@ -5,7 +5,7 @@ import platform
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 
 from harness.containers.daemon import connect
@@ -18,6 +18,7 @@ from harness.environment.postgres import postgres
 from harness.environment.resources import free_disk_mb, free_memory_mb
 from harness.environment.toxiproxy import VERSION, built_toxiproxy, system_go, system_toxiproxy
 from harness.errors import FencepostError
+from harness.extras import require_extra
 
 MEMORY_MB = 2500  # three brokers, the workers, Spark
 BROKER_MB = 300
@@ -55,6 +56,7 @@ def examine(
         lambda: _kafka(folder, version),
         lambda: _java(java_choice),
         lambda: _toxiproxy(folder),
+        _java_client,
         _postgres,
         lambda: _archive(folder, version, java_choice),
         _docker,
@@ -128,11 +130,22 @@ def _toxiproxy(cache: Path) -> Part:
 
 
 def _postgres() -> Part:
+    """Only the workload `outbox` needs it, so its absence is no fault."""
     try:
+        require_extra("--workload outbox", "psycopg")
         found = postgres("auto")
     except FencepostError as error:
-        return Part("PostgreSQL", False, "none that runs", str(error))
+        return Part("PostgreSQL", True, "none, and only --workload outbox needs it", str(error))
     return Part("PostgreSQL", True, f"{found.version} in {found.folder}, from {found.origin}")
+
+
+def _java_client() -> Part:
+    """Only `--client java` needs it, so its absence is no fault."""
+    try:
+        require_extra("--client java", "jpype")
+    except FencepostError as error:
+        return Part("Java client", True, "none, and only --client java needs it", str(error))
+    return Part("Java client", True, f"JPype {version('jpype1')}, for --client java")
 
 
 def _archive(cache: Path, version: str, java_choice: str) -> Part:
@@ -152,7 +165,7 @@ def _docker() -> Part:
     try:
         version = connect().version()["Version"]
     except FencepostError as error:
-        return Part("Docker", True, "none", f"only --cluster docker needs it: {error}")
+        return Part("Docker", True, "none, and only --cluster docker needs it", str(error))
     return Part("Docker", True, f"{version}, for --cluster docker")
 
 

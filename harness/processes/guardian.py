@@ -150,7 +150,8 @@ class Guardian:
 def _environment() -> dict[str, str]:
     """The guardian's own: it carries no mark, not even that of a run around this one."""
     environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
-    environment["PYTHONPATH"] = str(Path(harness.__file__).parents[1])
+    house = str(Path(harness.__file__).parents[1])
+    environment["PYTHONPATH"] = os.pathsep.join([house, *filter(None, [os.environ.get("PYTHONPATH")])])
     return environment
 
 

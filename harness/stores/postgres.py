@@ -2,26 +2,19 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import psycopg
 
-from harness.errors import EnvironmentFailure
 from harness.stores.interface import (
     CommitUnknown,
     Effect,
-    Inputs,
     Overtaken,
     Place,
-    Service,
     State,
-    StoreError,
-    StoreParts,
 )
-from harness.stores.postgres_inputs import INPUTS_SCHEMA, PostgresInputs, connected, told
-from harness.stores.postgres_server import PostgresServer
+from harness.stores.postgres_inputs import INPUTS_SCHEMA, connected, told
 
-_SCHEMA = """
+SCHEMA = f"""{INPUTS_SCHEMA}
 CREATE TABLE effects (id BIGSERIAL PRIMARY KEY, tab TEXT NOT NULL, value TEXT NOT NULL, slot TEXT NOT NULL,
                       sources TEXT NOT NULL, key BYTEA, content BYTEA, once TEXT, UNIQUE (tab, slot, once));
 CREATE TABLE states (id BIGSERIAL PRIMARY KEY, tab TEXT NOT NULL, key BYTEA NOT NULL, content BYTEA,
@@ -141,50 +134,6 @@ class PostgresStore:
             if self._connection is None or self._connection.closed:
                 self._connection = connected(self._conninfo)
             yield self._connection
-
-
-class PostgresKind:
-    """A `StoreKind`."""
-
-    name = "postgres"
-    served = True
-
-    def address(self, folder: Path) -> str:
-        """A file that says how the server is reached: its port is not known before it is started."""
-        return str(folder / "postgres.conninfo")
-
-    @contextmanager
-    def up(self, parts: StoreParts) -> Iterator[Service]:
-        """A server with empty tables. Its data go with the run; its log stays."""
-        if parts.postgres is None:
-            raise EnvironmentFailure("PostgreSQL was not prepared")
-        server = PostgresServer(parts.postgres, parts.folder, parts.supervisor, parts.next_port())
-        place = Path(self.address(parts.folder))
-        server.make()
-        try:
-            server.start()
-            with psycopg.connect(server.conninfo, autocommit=True) as connection:
-                connection.execute(_SCHEMA + INPUTS_SCHEMA)
-            place.write_text(server.conninfo)
-            yield server
-        finally:
-            server.stop()
-            place.unlink(missing_ok=True)
-
-    def connect(self, address: str) -> PostgresStore:
-        """The store, for one process."""
-        return PostgresStore(_conninfo(address))
-
-    def inputs(self, address: str) -> Inputs:
-        """Its outbox."""
-        return PostgresInputs(_conninfo(address))
-
-
-def _conninfo(address: str) -> str:
-    try:
-        return Path(address).read_text()
-    except OSError as error:
-        raise StoreError(f"nobody says how PostgreSQL is reached: {error}") from error
 
 
 def _cells(effect: Effect) -> tuple[object, ...]:

@@ -2,47 +2,21 @@
 outside the repository; and as a plugin without its dependencies that calls another environment's command.
 """
 
-import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.built_wheel import ROOT, build_wheel, call, done, users_folder
+
 pytestmark = [pytest.mark.spark]
 
-ROOT = Path(__file__).parents[2]
-TESTS = ("pytest>=8.4.2", "pytest-timeout", "pytest-xdist", "hypothesis", "duckdb")
+TESTS = ("pytest-timeout", "pytest-xdist", "hypothesis", "duckdb", "setuptools>=84")
 LOWEST_PYTEST = "pytest==8.4.2"
-ROOMS = ("fencepost", "harness", "workloads", "pipelines", "nemeses", "checkers", "reports")
-SOURCES = ("pyproject.toml", "README.md", "LICENSE", *ROOMS)
 CONSTRAINTS = {
     "lowest": ("-c", str(ROOT / "requirements-lowest.txt"), LOWEST_PYTEST),
     "newest": ("--upgrade",),
 }
-
-
-def call(
-    *words: object, cwd: Path, timeout_s: float = 1500, path: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run a command that sees nothing of this repository. `path`: from where it and what it starts import first."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return subprocess.run(
-        [str(word) for word in words],
-        cwd=cwd,
-        env=environment if path is None else {**environment, "PYTHONPATH": str(path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
-
-
-def done(told: subprocess.CompletedProcess[str]) -> str:
-    assert told.returncode == 0, told.stdout[-4000:]
-    return told.stdout
 
 
 def environment(place: Path, *packages: object) -> Path:
@@ -54,23 +28,14 @@ def environment(place: Path, *packages: object) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy, so that nothing is left in the repository."""
-    place = tmp_path_factory.mktemp("wheel")
-    source = place / "source"
-    source.mkdir()
-    for name in SOURCES:
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, source / name)  # type: ignore[operator]
-    done(call(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", place, source, cwd=place))
-    (built,) = place.glob("*.whl")
-    return built
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module", params=CONSTRAINTS)
 def installed(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The `bin` of an environment at one end of the ranges."""
     place = tmp_path_factory.mktemp(request.param) / "environment"
-    return environment(place, wheel, *TESTS, *CONSTRAINTS[request.param])
+    return environment(place, f"{wheel}[all]", *TESTS, *CONSTRAINTS[request.param])
 
 
 def test_the_wheel_holds_all_that_the_commands_need(installed: Path, tmp_path: Path) -> None:
@@ -100,21 +65,45 @@ def test_the_unit_tests_pass_at_both_ends(installed: Path, tmp_path: Path) -> No
     done(call(installed / "python", *words, cwd=ROOT, path=ROOT))  # what a test starts is the same code
 
 
-TEAM = """
-import pytest
-
-@pytest.mark.fencepost(time_limit=15, seed=1)
-def test_the_shop(fencepost):
-    fencepost(nemesis="none").assert_valid()
-"""
-
-
 def test_a_plugin_without_its_dependencies_calls_another_environments_command(
     installed: Path, wheel: Path, tmp_path: Path
 ) -> None:
-    team = environment(tmp_path / "team", "pytest>=8.4.2")
+    team = environment(tmp_path / "environment", "pytest>=8.4.2")
     done(call(team / "pip", "install", "--quiet", "--no-deps", wheel, cwd=tmp_path))
-    (tmp_path / "test_team.py").write_text(TEAM)
-    assert "1 passed" in done(
-        call(team / "pytest", f"--fencepost-command={installed / 'fencepost'}", "test_team.py", cwd=tmp_path)
-    )
+    folder = users_folder(tmp_path / "team")
+    command = f"--fencepost-command={installed / 'fencepost'}"
+    assert "1 passed" in done(call(team / "pytest", command, "test_team.py", cwd=folder))
+
+
+@pytest.fixture(scope="module")
+def plain(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` of an environment without extras but pytest."""
+    return environment(tmp_path_factory.mktemp("plain") / "environment", f"{wheel}[pytest]")
+
+
+def test_a_plain_installation_runs_checks_and_tests_in_a_folder_with_packages_named_as_ours(
+    plain: Path, tmp_path: Path
+) -> None:
+    folder = users_folder(tmp_path / "team")
+    done(call(plain / "fencepost", "doctor", cwd=folder))
+    said = done(call(plain / "fencepost", "run", "--time-limit", "20", "--seed", "1", cwd=folder))
+    assert "verdict  valid" in said
+    assert "valid" in done(call(plain / "fencepost", "check", "store/latest", cwd=folder))
+    assert "1 passed" in done(call(plain / "pytest", "test_team.py", cwd=folder))
+
+
+@pytest.mark.parametrize(
+    ("options", "extra"),
+    [
+        (("--cluster", "docker"), "docker"),
+        (("--client", "java"), "java"),
+        (("--workload", "outbox"), "postgres"),
+    ],
+)
+def test_a_plain_installation_names_the_extra_that_an_option_needs(
+    plain: Path, options: tuple[str, str], extra: str, tmp_path: Path
+) -> None:
+    ended = call(plain / "fencepost", "run", *options, "--time-limit", "10", cwd=tmp_path)
+    assert ended.returncode == 4
+    assert f"pip install 'fencepost[{extra}]'" in ended.stdout
+    assert f"pip install 'fencepost[{extra}]'" in call(plain / "fencepost", "doctor", cwd=tmp_path).stdout

@@ -18,7 +18,7 @@ from harness.errors import StartFailed
 from harness.processes.spawn import Supervisor
 from harness.stores import postgres_server
 from harness.stores.interface import CommitUnknown, Inputs, NewRow, Service, StoreError, StoreParts
-from harness.stores.postgres import PostgresKind
+from harness.stores.postgres_kind import PostgresKind
 from harness.waiting import wait_for
 from tests.support.store_conformance import check_store
 
@@ -182,7 +182,7 @@ from harness.environment.ports import PortBlock
 from harness.environment.postgres import postgres
 from harness.processes.spawn import Supervisor
 from harness.stores.interface import StoreParts
-from harness.stores.postgres import PostgresKind
+from harness.stores.postgres_kind import PostgresKind
 folder = Path(sys.argv[1])
 with Supervisor() as supervisor, PortBlock(folder / "cache") as ports:
     with PostgresKind().up(StoreParts(folder, supervisor, ports.take, postgres("auto"))) as service:

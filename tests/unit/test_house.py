@@ -52,7 +52,7 @@ PIPELINES = " ".join(
 )
 FLOORS = {
     "harness": (
-        "names secrets errors waiting history moves telling toml_tables",
+        "names secrets errors extras waiting history moves telling toml_tables",
         "reasons verdict",
         "facts goals suite",
         "expectation pipeline promises history_files",

@@ -25,7 +25,9 @@ def pinned(requirements: list[str]) -> dict[str, str]:
     return {name: version for name, version in parts}  # noqa: C416 - dict() has no such overload
 
 
-NEEDED = {one.name: one for one in map(Requirement, PROJECT["project"]["dependencies"])}
+OPTIONAL = PROJECT["project"]["optional-dependencies"]
+EXTRAS = [one for extra in ("docker", "java", "postgres") for one in OPTIONAL[extra]]
+NEEDED = {one.name: one for one in map(Requirement, [*PROJECT["project"]["dependencies"], *EXTRAS])}
 LOWEST = pinned((ROOT / "requirements-lowest.txt").read_text().partition("\n")[2].splitlines())
 
 
@@ -49,7 +51,7 @@ def test_no_range_is_a_single_version() -> None:
 
 
 def test_the_lock_of_users_holds_no_tool_of_developers() -> None:
-    tools = pinned(PROJECT["project"]["optional-dependencies"]["dev"])
+    tools = pinned(OPTIONAL["dev"])
     assert not tools.keys() & locked("requirements.lock").keys()
     both = {**tools, **locked("requirements.lock")}
     assert both.items() <= locked("requirements-dev.lock").items()

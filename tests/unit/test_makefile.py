@@ -42,7 +42,7 @@ def test_a_python_that_is_too_new_is_refused_in_one_sentence(place: Path, tmp_pa
     too_new = python(tmp_path / "python", status=1, asked=tmp_path / "asked")
     done = make(place, "setup", too_new)
     assert done.returncode == 2
-    assert done.stderr.startswith("Fencepost needs Python 3.11, 3.12 or 3.13 as ")
+    assert done.stderr.startswith("requirements.lock is for Python 3.11, 3.12 or 3.13, and ")
     assert not (place / ".venv").exists()
 
 

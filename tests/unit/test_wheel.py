@@ -1,30 +1,45 @@
-"""What the wheel takes along: every file that the rooms read, beside their Python."""
+"""The wheel: every file of the rooms, under one import root."""
 
 import subprocess
-import tomllib
-from fnmatch import fnmatch
+from collections.abc import Iterator
 from pathlib import Path
+from zipfile import ZipFile
 
-ROOT = Path(__file__).parents[2]
-SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+import pytest
+
+from tests.support.built_wheel import ROOMS, ROOT, build_wheel
+
+INSIDE = ("fencepost", *ROOMS)
+APART = {"tests", "bench", "tools", "examples"}
 
 
-def in_git() -> list[Path]:
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The files in the wheel."""
+    with ZipFile(build_wheel(tmp_path_factory.mktemp("wheel"))) as wheel:
+        return wheel.namelist()
+
+
+def in_git() -> Iterator[Path]:
     told = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True)
-    return [Path(name) for name in told.stdout.split("\0") if name]
+    yield from (Path(name) for name in told.stdout.split("\0") if name and (ROOT / name).exists())
 
 
-def test_every_file_of_the_rooms_is_in_the_wheel() -> None:
-    rooms = SETUPTOOLS["packages"]["find"]["include"]
-    (taken,) = SETUPTOOLS["package-data"].values()
-    inside = [path for path in in_git() if any(fnmatch(path.parts[0], room) for room in rooms)]
-    beside = [path for path in inside if path.suffix != ".py"]
-    assert len(beside) > 20
-    assert [str(path) for path in beside if not any(fnmatch(path.name, one) for one in taken)] == []
+def test_the_wheel_has_one_import_root(names: list[str]) -> None:
+    roots = {name.partition("/")[0] for name in names}
+    assert {root for root in roots if not root.endswith(".dist-info")} == {"fencepost"}
+
+
+def test_every_file_of_the_rooms_is_in_the_wheel(names: list[str]) -> None:
+    wanted = {
+        str(path if path.parts[0] == "fencepost" else Path("fencepost/_rooms", path))
+        for path in in_git()
+        if path.parts[0] in INSIDE
+    }
+    assert len(wanted) > 300
+    assert sorted(wanted - set(names)) == []
 
 
 def test_every_room_is_in_the_wheel() -> None:
-    rooms = SETUPTOOLS["packages"]["find"]["include"]
-    apart = ("tests", "bench", "tools", "examples")
     packages = {path.parts[0] for path in in_git() if path.name == "__init__.py" and len(path.parts) == 2}
-    assert sorted(one for one in packages - {*apart} if not any(fnmatch(one, room) for room in rooms)) == []
+    assert packages - APART == set(INSIDE)

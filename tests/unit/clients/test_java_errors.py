@@ -61,6 +61,6 @@ def test_what_a_jvm_in_a_process_lacks_is_told(
 
     found = room.Java(tmp_path, tmp_path / "bin" / "java", 17, "17.0.1", "PATH")
     if lack == "jpype":
-        monkeypatch.setattr(room, "find_spec", lambda name: None)
-    with pytest.raises(EnvironmentFailure, match="jpype1" if lack == "jpype" else "libjvm"):
+        monkeypatch.setitem(sys.modules, "jpype", None)
+    with pytest.raises(EnvironmentFailure, match="jpype" if lack == "jpype" else "libjvm"):
         room.require_in_process(found)

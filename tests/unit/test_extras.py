@@ -1,0 +1,83 @@
+"""The extras: what needs one says which, and nothing else needs it."""
+
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from harness.environment.doctor import examine
+from harness.errors import EnvironmentFailure
+from harness.extras import EXTRAS, require_extra
+
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+BLOCKED = f"""
+import sys
+for module in {tuple(EXTRAS)!r}:
+    sys.modules[module] = None  # as if it were not installed
+from fencepost.cli import run_command_line
+sys.exit(run_command_line(sys.argv[1:]))
+"""
+
+
+def without_extras(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command of an installation that has no extra."""
+    words = [sys.executable, "-P", "-c", BLOCKED, *arguments]
+    return subprocess.run(words, cwd=place, capture_output=True, text=True, check=False)
+
+
+def test_each_module_comes_with_the_extra_that_its_message_names() -> None:
+    packages = packages_distributions()
+    for module, extra in EXTRAS.items():
+        installed = {Requirement(one).name for one in PROJECT["optional-dependencies"][extra]}
+        assert installed & {name.lower() for name in packages[module]}, module
+
+
+@pytest.mark.parametrize("module", EXTRAS)
+def test_a_module_that_is_not_installed_is_told_with_its_extra(
+    module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(
+        EnvironmentFailure, match=rf"the feature needs .* {module}.*'fencepost\[{EXTRAS[module]}\]'"
+    ):
+        require_extra("the feature", module)
+
+
+@pytest.mark.parametrize(
+    ("options", "extra"),
+    [
+        (("--cluster", "docker"), "docker"),
+        (("--client", "java"), "java"),
+        (("--workload", "outbox"), "postgres"),
+        (("--workload", "outbox", "--set", "postgres=bundled"), "postgres"),
+    ],
+)
+def test_a_run_that_needs_an_extra_ends_with_4_and_one_sentence_that_names_it(
+    options: tuple[str, ...], extra: str, tmp_path: Path
+) -> None:
+    ended = without_extras(tmp_path, "run", *options, "--time-limit", "10")
+    assert ended.returncode == 4
+    assert ended.stderr.splitlines()[-1].endswith(f"pip install 'fencepost[{extra}]'")
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("list", "workloads"), ("list", "defects"), ("run", "--help"), ("list", "anomalies")]
+)
+def test_what_needs_no_extra_works_without_them(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    ended = without_extras(tmp_path, *arguments)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_the_doctor_names_the_extras_and_finds_nothing_wrong(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for module in EXTRAS:
+        monkeypatch.setitem(sys.modules, module, None)
+    parts = {part.name: part for part in examine(tmp_path)}
+    for name, extra in {"Docker": "docker", "Java client": "java", "PostgreSQL": "postgres"}.items():
+        assert parts[name].ok and f"'fencepost[{extra}]'" in parts[name].advice
