@@ -15,7 +15,7 @@ import tempfile
 
 from lock_kafka import FOLDER, closure
 
-PYTHONS = ("3.11", "3.12", "3.13")
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 PLATFORMS = {
     "linux x86_64": ("manylinux_2_28_x86_64", "manylinux2014_x86_64"),
     "linux aarch64": ("manylinux_2_28_aarch64", "manylinux2014_aarch64"),
