@@ -80,9 +80,16 @@ def answer_from_json(body: Mapping[str, Any]) -> Verdict | FencepostError:
     return made
 
 
+LONGEST_NAME = 100
+"""Bytes in the name of a socket. macOS takes 103, Linux 107."""
+
+
 @contextmanager
 def short_name(path: Path) -> Iterator[str]:
-    """A socket's name that is short enough: it has some hundred characters at most, and a path may have more."""
+    """A name of the socket that is short enough. Of a longer path, the name goes through `/proc`, as only Linux has."""
+    if len(os.fsencode(path)) <= LONGEST_NAME:
+        yield str(path)
+        return
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{folder}/{path.name}"
