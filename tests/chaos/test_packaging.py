@@ -86,7 +86,9 @@ def test_a_plain_installation_runs_checks_and_tests_in_a_folder_with_packages_na
 ) -> None:
     folder = users_folder(tmp_path / "team")
     done(call(plain / "fencepost", "doctor", cwd=folder))
-    said = done(call(plain / "fencepost", "run", "--time-limit", "20", "--seed", "1", cwd=folder))
+    # Not a fault that kills a group coordinator: the newest librdkafka may then wait for ever (#5511).
+    words = ("run", "--time-limit", "20", "--seed", "1", "--nemesis", "kill-worker,pause-worker")
+    said = done(call(plain / "fencepost", *words, cwd=folder))
     assert "verdict  valid" in said
     assert "valid" in done(call(plain / "fencepost", "check", "store/latest", cwd=folder))
     assert "1 passed" in done(call(plain / "pytest", "test_team.py", cwd=folder))
