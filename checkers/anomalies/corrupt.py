@@ -33,7 +33,6 @@ RULES = (
         each="places",
         # A pipeline may forward the header that names a value: it means the record of one topic.
         where="it.topic = send.topic and it.digest != send.digest",
-        unless="places.digest = array(send.digest)",
         order=["it.tp", "it.offset"],
         ops="array(send.op)",
         detail={
@@ -48,7 +47,6 @@ RULES = (
         each="outputs",
         where="it.visible and it.sole and it.digest is not null "
         f"and size({MEANT}) > 0 and forall({MEANT}, e -> coalesce(e.digest != it.digest, false))",
-        unless="plain",
         order=["it.tp", "it.offset"],
         ops="array(it.op)",
         detail={

@@ -48,13 +48,13 @@ LACKING = f"""filter(expected, e -> size(array_distinct(transform({THERE}, o -> 
 DONE = """if(e.via is null, struct(tp, offset), array_min(transform(
     filter(outputs, o -> o.visible and o.topic = e.via), o -> struct(o.tp as tp, o.offset as offset))))"""
 """The place that the group of the stage must have gone past."""
-SUSPECTS = (Suspect("inputs", f"visible and not plain and size({LACKING}) > 0"),)
+SUSPECTS = (Suspect("inputs", f"visible and size({LACKING}) > 0"),)
 
 
 def lost_input(t: Tables) -> DataFrame:
     """One row for each input and slot."""
     due = (
-        t.inputs.where(f"visible and not plain and size({LACKING}) > 0")
+        t.inputs.where(f"visible and size({LACKING}) > 0")
         .selectExpr("run", "tp", "offset", "outputs", "each", f"explode({LACKING}) as e")
         .selectExpr(
             *("run", "tp", "offset", "outputs", "e.group", "e.slot", "e.topic"),

@@ -44,7 +44,6 @@ RULES = (
         "operations",
         each="records",
         where=f"{UNREAD} or {GONE}",
-        unless="not array_contains(records.given, false) and not array_contains(records.held, false)",
         order=["it.tp", "it.offset", "op"],
         ops="array(op)",
         absence=f"not ({GONE} and it.other)",

@@ -134,7 +134,6 @@ RULES = (
         "inputs",
         each="outputs",
         where="it.visible and it.claims and not exists(claims, c -> c.op = it.op)",
-        unless="plain",
         order=["it.op", "tp", "offset"],
         ops="array(it.op)",
         detail={
@@ -150,7 +149,6 @@ RULES = (
         each="if(visible, claims, array())",
         where="it.settled = 'committed' and it.writes and exists(expected, e -> e.group = it.group) "
         "and not exists(outputs, o -> coalesce(o.op = it.op, false))",
-        unless="plain",
         order=["it.op", "tp", "offset"],
         ops="array(it.op)",
         absence="true",

@@ -63,7 +63,6 @@ RULES = (
         each="if(visible and owing, outputs, array())",
         where="it.visible and not coalesce(array_contains(unasked, it.topic), false) "
         "and not exists(expected, e -> e.topic = it.topic and coalesce(e.slot = it.slot, true))",
-        unless="plain",
         order=["it.tp", "it.offset", "tp", "offset"],
         ops="array(it.op)",
         absence="true",

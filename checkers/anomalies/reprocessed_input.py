@@ -49,7 +49,6 @@ RULES = (
         "inputs",
         each=BY_SLOT,
         where="size(array_distinct(transform(it.outputs, o -> o.name))) > it.due",
-        unless="plain",
         permitted="coalesce(it.lenient, false)",
         order=["tp", "offset"],
         ops="array_distinct(transform(it.outputs, o -> o.op))",
@@ -66,7 +65,6 @@ RULES = (
         "inputs",
         each=BY_GROUP,
         where="size(it.ops) > 1",
-        unless="plain",
         order=["tp", "offset"],
         ops="it.ops",
         detail={

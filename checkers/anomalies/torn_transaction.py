@@ -65,7 +65,6 @@ RULES = (
         NAME,
         "operations",
         where=f"transactional and (size({SEEN}) > 1 or {HALF_READ})",
-        unless="size(array_distinct(records.effect)) <= 1 and not array_contains(records.given, false)",
         order=["op"],
         ops="array(op)",
         absence=f"(size({SEEN}) <= 1)",

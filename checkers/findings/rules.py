@@ -32,7 +32,6 @@ class Rule:
     ops: str = NOBODY  # the operations that it touches
     absence: str = "false"  # whether it rests on something not being there
     permitted: str = ""  # whether the guarantee of the stage that did it permits it; empty: never
-    unless: str = ""  # what costs less to ask: it must hold for no row with a finding. Null counts as no
 
     @property
     def name(self) -> str:
@@ -44,8 +43,7 @@ class Rule:
     @property
     def holds(self) -> str:
         """Whether there is a finding in a row."""
-        holds = f"exists({self.each}, it -> {self.where})" if self.each else f"({self.where})"
-        return f"(not coalesce({self.unless}, false) and {holds})" if self.unless else holds
+        return f"exists({self.each}, it -> {self.where})" if self.each else f"({self.where})"
 
     @property
     def findings(self) -> str:

@@ -109,8 +109,12 @@ STATES = {
 """Conditions on the rows of `states`, each counted: transactions that timed out or are complete."""
 
 
+FACT_TABLES = ("positions", "operations", "values", "inputs", "spans", "states")
+"""The shared tables of which facts are counted."""
+
+
 def counted(t: Tables, table: str) -> Counted | None:
-    """What is counted of a shared table; None: nothing."""
+    """Return what is counted of a shared table. None: no fact rests on it."""
     if table == "positions":
         ends = t.tps.select("run", "tp", "ru_first", "ru_next", "ru_end", "compacted")
         placed = t.positions.join(beside(ends), on=["run", "tp"], how="inner")

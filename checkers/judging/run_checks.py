@@ -9,7 +9,7 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, TypeVar
@@ -25,14 +25,13 @@ from checkers.findings.rules import Rule, ask
 from checkers.judging.explain import explain
 from checkers.judging.facts import told
 from checkers.judging.gathered import Fact
-from checkers.judging.hints import EVERYTHING, NOTHING, Hints, count
+from checkers.judging.prefilter import Selection, count
 from checkers.judging.ranking import causes_of_few, first_of_few
 from checkers.spark.checkpoint import keep
 from checkers.spark.errors import SPARK_ERRORS, has_ended
 from checkers.spark.jvm import cause
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
-from checkers.stored.tally import Tally
 from harness.reasons import Reason, ReasonCode
 
 log = logging.getLogger(__name__)
@@ -93,26 +92,12 @@ def materialise(
     """Run all checkers, and beside them gather the facts of each run; keep the first findings of each. `contents`: the
     runs whose records are shown with what they hold.
     """
-    sooner: Future[Hints] = Future()
-
-    def counted() -> tuple[Tally, Hints]:
-        try:
-            return count(t, checkers, sooner.set_result)
-        finally:
-            if not sooner.done():
-                sooner.set_result(NOTHING)
-
-    with ThreadPoolExecutor(max_workers=2, thread_name_prefix="facts") as pool:
-        counting = pool.submit(counted)
-        telling = pool.submit(lambda: told(s, t, counting.result()[0]))
-
-        def later() -> Hints:
-            t.wait()
-            phase("checks")
-            return counting.result()[1]
-
-        found = collect(t, checkers, examples, sooner.result, later)
-        facts = telling.result()
+    phase("checks")
+    counts, selection = count(t, checkers)
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="facts") as pool:
+        gathering = pool.submit(told, s, t, counts)
+        found = collect(t, checkers, examples, selection)
+        facts = gathering.result()
     phase("examples")
     explain_all(s, t, checkers, found, facts, contents)
     return Materialised(found.rows, facts, found.crashed, found.caused)
@@ -134,7 +119,7 @@ def explain_all(
         for (run, name, _), one in found.rows.items():
             if name in checker.anomalies:
                 mine[run].append(one)
-        _guarded(t, checker, partial(checker.explain, t, mine), found.crashed)
+        _guarded(checker, partial(checker.explain, t, mine), found.crashed)
     explain(s, t, found.rows, facts, contents)
 
 
@@ -142,29 +127,25 @@ def collect(
     t: Tables | ExternalTables,
     checkers: Sequence[Checker],
     examples: int,
-    *hints: Callable[[], Hints],
+    selection: Selection | None = None,
 ) -> Collected:
-    """Run all checkers on the shared tables; keep the first findings of each. `hints`, one after the other, say which
-    of the rules, and of the checkers that have suspects, are worth it: they are asked after the others have begun,
-    for they may take their time. Without any, all are.
+    """Run the checkers on the shared tables, and keep the first `examples` findings of each anomaly.
+
+    `selection`: what can find anything, see `checkers.judging.prefilter`. None: everything is asked.
     """
     crashed: dict[str, Reason] = {}
-    suspicious = [checker for checker in checkers if checker.suspects(t)]
+
+    def can_find(checker: Checker) -> bool:
+        return selection is None or not checker.suspects(t) or checker.module in selection.modules
+
     with ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="checkers") as pool:
-        begun = [
-            pool.submit(_looked, t, checker, crashed) for checker in checkers if checker not in suspicious
+        begun = [pool.submit(_looked, t, checker, crashed) for checker in checkers if can_find(checker)]
+        begun += [
+            pool.submit(_by_rules, t, table, rules, crashed)
+            for table, rules in _rules(t, checkers).items()
+            if selection is None or table in selection.tables
         ]
-        rules = _rules(t, checkers)
-        for hint in hints or (lambda: EVERYTHING,):
-            there = hint()
-            begun += [
-                pool.submit(_by_rules, t, table, rules.pop(table), crashed)
-                for table in list(rules)
-                if there.rules(table) and getattr(t, table) is not None
-            ]
-            begun += [pool.submit(_looked, t, one, crashed) for one in suspicious if there.look(one)]
-            suspicious = [one for one in suspicious if not there.look(one)]
-        parts = [part for one in begun for part in one.result()]
+    parts = [part for one in begun for part in one.result()]
     few = [row for part in parts for row in part.few]
     many = [part.many for part in parts if part.many is not None]
     if not many:
@@ -177,7 +158,7 @@ def collect(
 
 
 def _rules(t: Tables | ExternalTables, checkers: Sequence[Checker]) -> dict[str, dict[Checker, list[Rule]]]:
-    """By table and checker, the rules over single rows. Nobody waits here for a table that is still being made."""
+    """By table and checker: the rules over single rows."""
     found: dict[str, dict[Checker, list[Rule]]] = defaultdict(lambda: defaultdict(list))
     for checker in checkers:
         for rule in checker.rules(t):
@@ -198,9 +179,8 @@ def _by_rules(
     except SPARK_ERRORS as error:
         if has_ended():
             raise
-        _whole(t)
         log.warning("a rule over %s crashed: each checker's are asked alone", table, exc_info=error)
-    parts = [_guarded(t, checker, partial(asked, rules), crashed) for checker, rules in of.items()]
+    parts = [_guarded(checker, partial(asked, rules), crashed) for checker, rules in of.items()]
     return [part for part in parts if part is not None]
 
 
@@ -211,7 +191,7 @@ def _looked(t: Tables | ExternalTables, checker: Checker, crashed: dict[str, Rea
         found = checker.look(t)
         return _found(found) if found is not None else None
 
-    told = _guarded(t, checker, look, crashed)
+    told = _guarded(checker, look, crashed)
     return [told] if told is not None else []
 
 
@@ -221,24 +201,16 @@ def _found(findings: DataFrame) -> Found:
     return Found(few=[row.asDict() for row in few]) if len(few) <= FEW else Found(many=keep(findings))
 
 
-def _whole(t: Tables | ExternalTables) -> None:
-    """Raise what came of a shared table that could not be made: then no checker has crashed."""
-    if isinstance(t, Tables):
-        t.wait()
+def _guarded(checker: Checker, act: Callable[[], T], crashed: dict[str, Reason]) -> T | None:
+    """Return what `act` returns. If the checker crashes, note it in `crashed` and return None.
 
-
-def _guarded(
-    t: Tables | ExternalTables, checker: Checker, act: Callable[[], T], crashed: dict[str, Reason]
-) -> T | None:
-    """What `act` gives; None, and a note, if the checker crashes; raises where Spark itself is gone, or a table could
-    not be made.
+    Raises if Spark is gone.
     """
     try:
         return act()
     except SPARK_ERRORS as error:
         if has_ended():
             raise
-        _whole(t)
         log.error("checker %s crashed", checker.module, exc_info=error)
         for anomaly in checker.anomalies:
             text = f"the check of {anomaly} crashed: {cause(str(error))}"

@@ -23,7 +23,7 @@ from checkers.spark.partitions import partitioned
 from checkers.stored.blind import blinded
 from checkers.stored.identity import identified
 from checkers.stored.sources import StoredRun, count_rows, read_sources
-from checkers.stored.tables import making_tables
+from checkers.stored.tables import make_tables
 from harness.errors import FencepostError
 from harness.history import Premise
 from harness.reasons import EXTERNAL_ONLY, Reason, ReasonCode
@@ -69,8 +69,8 @@ def _bring(spark: SparkSession, runs: Sequence[StoredRun], examples: int, phase:
         contents = frozenset(run.run for run in runs if run.unjournaled)
         with partitioned(spark, lambda: count_rows(runs)):
             sources = identified(blinded(read_sources(spark, runs), runs), runs)
-            with making_tables(sources) as tables:
-                return materialise(sources, tables, (*STORE_CHECKERS, UNSETTLED), examples, phase, contents)
+            tables = make_tables(sources)
+            return materialise(sources, tables, (*STORE_CHECKERS, UNSETTLED), examples, phase, contents)
 
 
 def _judgement(run: StoredRun, brought: Materialised, examples: int) -> Judgement:

@@ -137,17 +137,6 @@ def make_ranges(operations: DataFrame, moves: DataFrame) -> DataFrame:
     )
 
 
-PLAIN = """expected.slot = outputs.slot and expected.topic = outputs.topic and expected.digest = outputs.digest
-    and array_contains(outputs.slot, '') is not null
-    and not array_contains(outputs.visible, false)
-    and size(array_except(outputs.op, claims.op)) = 0 and size(array_except(claims.op, outputs.op)) = 0
-    and size(array_except(claims.group, expected.group)) = 0"""
-"""Of a visible input: it led to all outputs that it must lead to, and to no other; whoever wrote them claims it, and
-nobody else does. As most do. Whoever looks for something wrong in `expected`, `outputs` and `claims` finds nothing in
-such a row, and looks through the lists of the others alone. It says nothing of `adds`.
-"""
-
-
 def make_inputs(
     s: Sources,
     tps: DataFrame,
@@ -159,7 +148,7 @@ def make_inputs(
     [slot, topic, group, stage, digest, via (the topic whose record, made of the input, the stage takes; null: the
     input itself)]; adds [group, topic, key, adds]; outputs [slot, topic, tp, offset, name, op, visible, digest, sole
     (it names no other input), claims (its operation claims inputs)]; claims [op, group, settled, transactional,
-    writes]; judgeable (absence of the input may be judged); fate, visible: of the input; plain (see `PLAIN`).
+    writes]; judgeable (absence of the input may be judged); fate, visible: of the input.
     """
     united = positions.where("is_input and not sentinel").selectExpr(
         "run", "tp", "offset", "struct(visible, fate) as here"
@@ -198,7 +187,6 @@ def make_inputs(
             "here.fate",
             f"coalesce(not compacted and {in_reach}, false) as judgeable",
             *("expected", "adds", "outputs", "claims"),
-            f"coalesce(here.visible and {PLAIN}, false) as plain",
         )
     )
 

@@ -21,10 +21,9 @@ apart; it makes no shuffle of its own unless it must.
 `losses`      the moments at which partitions were taken from a worker
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pyspark.sql import DataFrame
@@ -43,14 +42,12 @@ from checkers.stored.values import make_values
 from harness.history import Outcome
 
 TOGETHER = 2
-"""Tables that are under way together: more of them would only wait for those before them."""
+"""Tables that are computed at the same time. More would only wait for those before them."""
 
 
-@dataclass(frozen=True, repr=False, eq=False)  # either would wait for tables that are still being made
+@dataclass(frozen=True)
 class Tables:
-    """The shared tables; the columns of each stand at the function that makes it. One that is still being made may
-    stand here as a `Future`: who asks for it waits until it is there.
-    """
+    """The shared tables. The columns of each are listed at the function that makes it."""
 
     suffix: ClassVar = ""
     """Of the functions that look at them."""
@@ -79,21 +76,9 @@ class Tables:
     raw: Tally  # what is counted of the recorded tables
     facts: Mapping[str, Sequence[Row]]  # by kind, small tables of which each row is a fact of its run
 
-    def __getattribute__(self, name: str) -> Any:
-        value = super().__getattribute__(name)
-        return value.result() if isinstance(value, Future) else value
 
-    def wait(self) -> None:
-        """Until all of them are there; raises what came of the first that could not be made."""
-        for field in fields(self):
-            getattr(self, field.name)
-
-
-@contextmanager
-def making_tables(sources: Sources, small: Small | None = None) -> Iterator[Tables]:
-    """The shared tables, each computed once, at their places while they are still being made: a check may begin as soon
-    as those are there that it looks at. `small`: tables that are there already.
-    """
+def make_tables(sources: Sources, small: Small | None = None) -> Tables:
+    """Compute each shared table once. `small`: the small tables, if they are known already."""
     known = small or make_small(sources)
     runs, tps, journals = known.runs, known.tps, known.journals
     with ThreadPoolExecutor(max_workers=TOGETHER, thread_name_prefix="tables") as pool:
@@ -101,7 +86,7 @@ def making_tables(sources: Sources, small: Small | None = None) -> Iterator[Tabl
         def begin(*parts: Any) -> Future[DataFrame]:
             return pool.submit(_made, *parts)
 
-        coming: dict[str, Any] = {}  # futures: see `Tables`
+        coming: dict[str, Any] = {}
         coming["batches"] = batches = begin(keep, make_batches, sources, tps, runs)
         coming["states"] = states = begin(keep, make_states, sources, runs)
         coming["markers"] = markers = begin(keep, make_markers, sources, tps, states)
@@ -119,23 +104,16 @@ def making_tables(sources: Sources, small: Small | None = None) -> Iterator[Tabl
         coming["ranges"] = begin(keep, make_ranges, operations, moves)
         selected = begin(keep_or_bring, select_markers, markers, runs)
         coming["spans"] = begin(keep, make_spans, sources, runs, tps, selected, positions)
-        yield Tables(
-            **vars(known),
-            **coming,
-            inits=sources["ops"].where(f"f = 'init' and outcome = '{Outcome.OK.value}'"),
-            losses=sources["assignments"].where("not gained").select("run", "journal", "time_ns"),
-            polls=sources["polls"],
-            headers=sources["batches"],
-        )
+    return Tables(
+        **vars(known),
+        **{name: future.result() for name, future in coming.items()},
+        inits=sources["ops"].where(f"f = 'init' and outcome = '{Outcome.OK.value}'"),
+        losses=sources["assignments"].where("not gained").select("run", "journal", "time_ns"),
+        polls=sources["polls"],
+        headers=sources["batches"],
+    )
 
 
 def _made(kept: Callable[[DataFrame], DataFrame], make: Callable[..., DataFrame], *of: Any) -> DataFrame:
-    """One table, as soon as those are there of which it is made."""
+    """Compute one table, after the tables that it is made from."""
     return kept(make(*(one.result() if isinstance(one, Future) else one for one in of)))
-
-
-def make_tables(sources: Sources, small: Small | None = None) -> Tables:
-    """The same, when all of them are there: for who asks them one by one, as tests do."""
-    with making_tables(sources, small) as tables:
-        tables.wait()
-        return tables

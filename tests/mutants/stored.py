@@ -262,7 +262,7 @@ def _asked(file: str, kept: Kept, anew: frozenset[str]) -> list[Checker]:
 def _facts(sources: Sources, tables: Tables) -> dict[int, list[Fact]]:
     """What is gathered of each run."""
     from checkers.judging.facts import told
-    from checkers.judging.hints import count
+    from checkers.judging.prefilter import count
 
     return told(sources, tables, count(tables, ())[0])
 

@@ -27,7 +27,6 @@ FOUND_BY = (
     "test_judge_told",
     "test_history_folders",
     "test_history_files",
-    "test_unless",
 )
 """Of tests/unit/checkers, for what all histories judge as well; the cases are no news."""
 WITHOUT_JOURNALS = ("test_without_journals", "test_identity", "test_blind")
@@ -43,7 +42,7 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     "judging/right_run": ("test_right_run",),
     "stored/raw": ("test_raw", "test_cases", "test_without_journals"),
     "stored/small": ("test_cases",),
-    "judging/hints": ("test_suspects", "test_judge"),
+    "judging/prefilter": ("test_suspects", "test_judge"),
     "catalogue": ("test_catalogue",),
     "spark/remote": ("test_cluster_of_ones_own",),
     "external/read_files": ("test_history_files", "test_history_folders"),

@@ -1,10 +1,8 @@
 """What judging promises beside the anomalies: crashes, damaged tables, and what an example holds."""
 
 import shutil
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import contextmanager
-from dataclasses import fields, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -16,13 +14,12 @@ from pyspark.sql import functions as F
 from checkers.checker import Checker
 from checkers.findings.rules import Rule, Suspect
 from checkers.judging import stored_runs as judging
-from checkers.judging.hints import count
 from checkers.judging.right_run import write_right_run
-from checkers.judging.run_checks import collect
 from checkers.judging.stored_runs import StoredRun, judge, judge_each
+from checkers.stored import tables as tables_module
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
-from harness.errors import UnreadableInput
+from harness.errors import AnalysisFailed, UnreadableInput
 from harness.verdict import Judgement
 from tests.support.histories import WALL_MS, History
 from tests.support.stored_tables import write
@@ -96,12 +93,15 @@ def test_a_condition_that_crashes_is_told_as_its_checkers_crash_and_the_others_c
     assert judgement.anomalies["reprocessed-input"].count == 1
 
 
-def test_a_table_that_cannot_be_made_is_no_checkers_crash(caplog: pytest.LogCaptureFixture) -> None:
-    failed: Future[DataFrame] = Future()
-    failed.set_exception(PySparkException("a page is damaged"))
-    tables = Tables(**{one.name: failed for one in fields(Tables)})  # type: ignore[arg-type]
-    with pytest.raises(PySparkException, match="a page is damaged"):
-        collect(tables, judging.STORE_CHECKERS, 10, lambda: count(tables, judging.STORE_CHECKERS)[1])
+def test_a_table_that_cannot_be_made_is_no_checkers_crash(
+    spark: SparkSession, wrong: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing(*_: object) -> DataFrame:
+        raise PySparkException("a page is damaged")
+
+    monkeypatch.setattr(tables_module, "make_values", failing)
+    with pytest.raises(AnalysisFailed, match="a page is damaged"):
+        judge(spark, [StoredRun(3, wrong)])
     assert "crashed" not in caplog.text
 
 
@@ -223,16 +223,14 @@ def test_nothing_is_kept_of_a_run_that_was_judged(
         return set(dict(spark.sparkContext._jsc.getPersistentRDDs()))
 
     before, seen = kept(), []
-    making = judging.making_tables
+    making = judging.make_tables
 
-    @contextmanager
-    def looking(sources: Sources) -> Iterator[Tables]:
-        with making(sources) as tables:
-            tables.wait()
-            seen.append(kept() - before)
-            yield tables
+    def looking(sources: Sources) -> Tables:
+        tables = making(sources)
+        seen.append(kept() - before)
+        return tables
 
-    monkeypatch.setattr(judging, "making_tables", looking)
+    monkeypatch.setattr(judging, "make_tables", looking)
     run = StoredRun(3, wrong)
     judge(spark, [run])
     assert seen[0]

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from checkers.checker import Checker
 from checkers.findings.rules import Rule, Suspect
-from checkers.judging.hints import count
+from checkers.judging.prefilter import count
 from checkers.judging.stored_runs import judge
 from checkers.registry import STORE_CHECKERS
 from checkers.stored.tables import Tables
@@ -61,10 +61,10 @@ class OfGroups(Checker):
 
 def test_a_condition_over_any_table_is_asked(tables: Tables) -> None:
     checker = OfGroups("no_such_anomaly")
-    _, hints = count(tables, (checker,))
-    assert hints.rules("groups")
-    assert not hints.rules("positions")
-    assert not hints.look(checker)
+    _, selection = count(tables, (checker,))
+    assert selection is not None
+    assert selection.tables == {"groups"}
+    assert selection.modules == frozenset()
 
 
 def test_a_run_is_judged_alone_as_it_is_among_others(
