@@ -62,10 +62,14 @@ def answers(path: Path) -> bool:
         return False
 
 
+LONGEST_NAME = 100
+"""Bytes in the name of a socket. macOS permits 103, Linux 107."""
+
+
 @contextmanager
 def short_name(path: Path) -> Iterator[str]:
-    """A name of the socket that is short enough for the kernel."""
-    if len(str(path)) <= MOST_CHARACTERS:
+    """Yield a name of the socket that is short enough. A longer path needs `/proc`, which only Linux has."""
+    if len(os.fsencode(path)) <= LONGEST_NAME:
         yield str(path)
         return
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
