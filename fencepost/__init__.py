@@ -10,7 +10,7 @@ the names of those rooms (`workloads`, `reports`) may well be names of yours.
 
 from fencepost.api import FencepostFailed, Result, RunFunction, check, replay, run
 from fencepost.api_types import CheckOptions, RunOptions, VerdictDocument
-from fencepost.judges.lifetime import shared_judge
+from fencepost.sharing.process import shared_judge
 from fencepost.your_pipeline import Pipeline, Stage
 
 __all__ = [

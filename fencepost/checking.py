@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from fencepost.chunks import ahead, in_chunks
 from fencepost.evidence import LARGE_BYTES, Evidence
 from fencepost.histories import judge_histories
-from fencepost.judges.client import Refused, shared_client
-from fencepost.judges.protocol import Request
 from fencepost.judging import judge, open_evidence
+from fencepost.sharing.client import Refused
+from fencepost.sharing.spark import SparkParts, SparkRequest, shared_spark
 from fencepost.stores import Given
 from harness.errors import EnvironmentFailure, ExitStatus, FencepostError, UnreadableInput
 from harness.history_files.url import Url
@@ -193,17 +193,18 @@ def _open(history: str, folder: Path) -> Evidence | FencepostError:
 def _ask_shared(
     asked: Asked, master: str, spark_conf: Mapping[str, str], progress: Progress
 ) -> Answers | None:
-    """What the shared judge says, if there is one and it judges all of this."""
+    """The answers of the shared Spark, if there is one and it decides all of this."""
     from harness.environment.java import java
 
-    shared = shared_client()
+    shared = shared_spark()
     if shared is None or asked.files or asked.large or asked.blind:
         return None
-    runs = ((evidence.history, evidence.folder) for evidence in asked.runs)
+    parts = SparkParts(str(java("auto").home), master, spark_conf)
+    folders = [str(evidence.folder.absolute()) for evidence in asked.runs]
     try:
-        judged = shared.judge(Request.of(java("auto"), master, spark_conf, runs, asked.allow), progress.phase)
+        judged = shared.decide(SparkRequest(parts, folders, sorted(asked.allow)), progress.phase)
     except Refused as error:
-        log.info("a Spark of one's own is started: %s", error)
+        log.info("this check starts a Spark of its own: %s", error)
         return None
     return _all_kept(asked, judged)
 

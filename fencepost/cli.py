@@ -23,7 +23,7 @@ COMMANDS = (
     "run", "check", "report", "replay", "trace", "suite", "sweep", "bench", "list", "explain",
     "doctor", "clean", "init",
 )  # fmt: skip
-HIDDEN = ("judge", "hold")
+HIDDEN = ("_serve",)
 """Commands that no user calls."""
 NAME = "fencepost"
 UNREAD = "the program that was to read the output has ended"

@@ -11,7 +11,7 @@ import os
 import secrets
 import shlex
 from collections.abc import Generator, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,9 @@ from typing import Any
 import pytest
 
 from fencepost.api import OTHER_COMMAND, FencepostFailed, Result, RunFunction, run
-from fencepost.judges.door import Door, judge_behind
-from fencepost.judges.lifetime import shared_judge
-from fencepost.sessions.door import ClusterDoor, cluster_behind
-from fencepost.sessions.lifetime import SharedCluster, shared_cluster
+from fencepost.sharing.client import answers
+from fencepost.sharing.cluster import SharedCluster, shared_cluster
+from fencepost.sharing.process import VARIABLE, SharedServer, server_in_environment
 
 NIGHTLY_SEEDS = 3
 """How often a nightly session carries out a test, each time with another seed."""
@@ -54,8 +53,7 @@ class Session:
     seed: int
     nightly: bool
     before: str | None  # what the environment named as the command
-    door: Door | None = None
-    cluster_door: ClusterDoor | None = None
+    server: SharedServer | None = None  # of the workers of pytest-xdist
 
 
 @dataclass
@@ -96,9 +94,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     session = config.stash.get(_SESSION, None)
     if session is None:
         return
-    for door in (session.door, session.cluster_door):
-        if door:
-            door.close()
+    if session.server:
+        session.server.close()
     if session.before is None:
         os.environ.pop(OTHER_COMMAND, None)
     else:
@@ -107,13 +104,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of pytest-xdist the session's seed, and where its judge and its cluster are."""
+    """Tell a worker of pytest-xdist the session's seed, and the socket of its server."""
     session = node.config.stash[_SESSION]
-    session.door = session.door or Door()
-    session.cluster_door = session.cluster_door or ClusterDoor()
     node.workerinput["fencepost_seed"] = session.seed
-    node.workerinput["fencepost_door"] = str(session.door.path)
-    node.workerinput["fencepost_cluster_door"] = str(session.cluster_door.path)
+    with suppress(OSError):  # no place for a socket: each worker has a server of its own
+        session.server = session.server or SharedServer(lazy=True)
+        node.workerinput["fencepost_server"] = str(session.server.path)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -131,11 +127,23 @@ def fencepost_night() -> int:
 
 
 @pytest.fixture(scope="session")
-def fencepost_judge(pytestconfig: pytest.Config) -> Iterator[None]:
+def _fencepost_server(pytestconfig: pytest.Config) -> Iterator[Path]:
+    """The socket of the session's server, which all workers of pytest-xdist share."""
+    given = _told(pytestconfig).get("fencepost_server")
+    if given and answers(Path(given)):
+        yield Path(given)
+        return
+    with SharedServer() as server:
+        yield server.path
+
+
+@pytest.fixture(scope="session")
+def fencepost_judge(request: pytest.FixtureRequest) -> Iterator[None]:
     """One Spark for all verdicts of the session; a `fencepost.run` of your own may ask for it too."""
-    door = _told(pytestconfig).get("fencepost_door")
-    judge: AbstractContextManager[None] = judge_behind(Path(door)) if door else shared_judge()
-    with judge:
+    if os.environ.get(VARIABLE):
+        yield  # there is one already
+        return
+    with server_in_environment(request.getfixturevalue("_fencepost_server")):
         yield
 
 
@@ -146,20 +154,12 @@ def fencepost_cluster_options() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def fencepost_cluster(
-    pytestconfig: pytest.Config, fencepost_cluster_options: dict[str, Any]
-) -> Iterator[SharedCluster]:
+def fencepost_cluster(_fencepost_server: Path, fencepost_cluster_options: dict[str, Any]) -> SharedCluster:
     """One cluster for the tests of a session that ask for it, each with topics of its own; xdist's workers share it."""
-    door = _told(pytestconfig).get("fencepost_cluster_door")
-    with ExitStack() as stack:
-        try:
-            if door:
-                cluster = cluster_behind(Path(door), fencepost_cluster_options)
-            else:
-                cluster = stack.enter_context(shared_cluster(fencepost_cluster_options))
-        except FencepostFailed as error:
-            pytest.fail(f"fencepost_cluster: {error}", pytrace=False)
-        yield cluster
+    try:
+        return shared_cluster(_fencepost_server, fencepost_cluster_options)
+    except FencepostFailed as error:
+        pytest.fail(f"fencepost_cluster: {error}", pytrace=False)
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fencepost import registry
-from fencepost.judges.for_a_run import Judge, JudgedLater, judge_for
 from fencepost.planning import draw, facts_of, plan_run, plan_test, require_ready, tag_for, witness_of
 from fencepost.preparing import end_what_is_left, planned_mb, prepare_cluster
+from fencepost.sharing.run_spark import RunSpark
 from harness.cluster import ClusterSpec
 from harness.cluster.kinds.kind import ClusterParts
 from harness.cluster.kinds.registry import CLUSTERS, kafka_of, sized
@@ -74,11 +74,11 @@ def run(
 
         reach(options.master)
     with Interrupt() as interrupt, ExitStack() as stack:
-        judge = judge_for(options, stack)
-        performed = perform_run(options, progress, command, workload, drawn, interrupt, stack, judge)
+        spark = RunSpark(options, stack)
+        performed = perform_run(options, progress, command, workload, drawn, interrupt, stack, spark)
         try:
             with performed.run_log.steps() as begin:
-                verdict = judge.judge(performed.folder, begin)
+                verdict = spark.decide(performed.folder, begin)
         except FencepostError:
             progress.say(f"the run is kept: `fencepost check {performed.folder}` judges it")
             raise
@@ -98,7 +98,7 @@ def perform_alone(options: Options, progress: Progress, *, command: str) -> Path
     drawn = draw(options, workload)
     _tell_plan(options, drawn, progress)
     with Interrupt() as interrupt, ExitStack() as stack:
-        performed = perform_run(options, progress, command, workload, drawn, interrupt, stack, JudgedLater())
+        performed = perform_run(options, progress, command, workload, drawn, interrupt, stack, None)
         if interrupt.came:
             raise KeyboardInterrupt
         return performed.folder
@@ -138,9 +138,12 @@ def perform_run(
     drawn: Schedule,
     interrupt: Interrupt,
     stack: ExitStack,
-    judge: Judge,
+    spark: RunSpark | None,
 ) -> Performed:
-    """Run the pipeline under faults, and turn what it left into tables. Nothing is judged."""
+    """Run the pipeline under faults, and turn what it left into tables. Nothing is judged.
+
+    `spark` starts before the run is over. None: the run is judged later, with others.
+    """
     from harness.environment.cache import cache_folder
     from harness.environment.doctor import DISK_MB, memory_mb
     from harness.environment.ports import PortBlock
@@ -183,7 +186,10 @@ def perform_run(
         try:
             ends = SentinelEnds(cluster, backlog) if test.pipeline.journaled else OffsetEnds(cluster)
             running = Running(cluster, supervisor, interrupt, ends, services, backlog)
-            ahead = Ahead(lambda: judge.begin(prepared), judge.by_s(prepared))
+            ahead = Ahead(
+                (lambda: spark.start(prepared.java)) if spark else lambda: None,
+                spark.lead_s(prepared.java) if spark else 0.0,
+            )
             quiet = perform(test, running, run_log, ahead)
             note_edit(workload, digest, run_log)
         except FencepostError as error:

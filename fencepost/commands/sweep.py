@@ -58,7 +58,7 @@ def command(
     quiet = () if any(key == "abort-share" for key, _, _ in assignments) else ("abort-share=0",)
     options = asking.settled(asking.options_from(given, (*quiet, *sets), None))
 
-    from fencepost.judges.lifetime import shared_judge
+    from fencepost.sharing.process import shared_judge
     from fencepost.sweeping import points, remarks, status_of, sweep, table
 
     names = [name.strip() for name in (WORKLOADS if workload is None else workload).split(",")]

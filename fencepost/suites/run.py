@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from fencepost.checking import check
-from fencepost.judges.lifetime import shared_judge
+from fencepost.sharing.process import shared_judge
 from fencepost.stores import Given
 from fencepost.suites import outcome
 from fencepost.suites.cell_process import CellRequest, CellResult

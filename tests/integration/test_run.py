@@ -13,8 +13,7 @@ import pytest
 import fencepost
 from fencepost.api import Result
 from fencepost.cli import run_command_line
-from fencepost.judges.client import shared_client
-from fencepost.judges.protocol import Request
+from fencepost.sharing.spark import SparkParts, SparkRequest, shared_spark
 from harness.environment.java import java
 from harness.record.columns import null
 from harness.record.schema import HISTORY, LOG
@@ -71,14 +70,15 @@ def test_check_gives_the_same_verdict_without_a_cluster(stored: Result) -> None:
     assert again.verdict == {**stored.verdict, "history": str(stored.folder)}
 
 
-def test_the_runs_of_a_session_share_a_judge(stored: Result) -> None:
-    shared = shared_client()
+def test_the_runs_of_a_session_share_a_spark(stored: Result) -> None:
+    shared = shared_spark()
     assert shared is not None
-    runs = [("it", stored.folder)]
+    folder = str(stored.folder.absolute())
     phases: list[str] = []
-    (answer,) = shared.judge(Request.of(java("auto"), Options().master, {}, runs), phases.append)
+    parts = SparkParts(str(java("auto").home), Options().master, {})
+    (answer,) = shared.decide(SparkRequest(parts, [folder]), phases.append)
     assert isinstance(answer, Verdict)
-    assert answer.as_json() == {**stored.verdict, "history": "it"}
+    assert answer.as_json() == {**stored.verdict, "history": folder}
     assert "checks" in phases
 
 

@@ -5,25 +5,27 @@ import sys
 
 import pytest
 
-from fencepost.judges.lifetime import VARIABLE
+from fencepost.sharing.process import VARIABLE
 
 COMMAND = """
-import json, os, sys
+import json, os, select, socket, sys
 from pathlib import Path
-if sys.argv[1] == "judge":
-    Path(os.environ["ASKED"] + f".judge-{os.getpid()}").touch()
-    print("listening", flush=True)
-    sys.stdin.read()
-    sys.exit(0)
-if sys.argv[1] == "hold":
-    if "brokers=9" in sys.argv:
-        Path(os.environ["FENCEPOST_LAST_WORDS"]).write_text("brokers must be 1 to 7")
-        sys.exit(2)
-    mark = Path(os.environ["ASKED"] + f".cluster-{os.getpid()}")
-    mark.write_text("up")
-    print(json.dumps({"bootstrap": "127.0.0.1:4711", "cluster": "local", "kafka": "3.9.2"}), flush=True)
-    sys.stdin.read(1)
-    mark.write_text("ended")
+if sys.argv[1] == "_serve":
+    Path(os.environ["ASKED"] + f".server-{os.getpid()}").touch()
+    cluster = Path(os.environ["ASKED"] + f".cluster-{os.getpid()}")
+    listener = socket.socket(fileno=int(sys.argv[3]))
+    while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
+        channel, _ = listener.accept()
+        with channel, channel.makefile("rw") as stream:
+            line = stream.readline()
+            if "brokers=9" in line:
+                print(json.dumps({"refused": "brokers must be 1 to 7", "status": 2}), file=stream)
+            elif line:
+                cluster.write_text("up")
+                told = {"bootstrap": "127.0.0.1:4711", "cluster": "local", "kafka": "3.9.2"}
+                print(json.dumps({"cluster": told}), file=stream)
+    if cluster.exists():
+        cluster.write_text("ended")
     sys.exit(0)
 options = dict(word.split("=", 1) for word in sys.argv[2:] if "=" in word)
 with open(os.environ["ASKED"], "a") as asked:
@@ -57,7 +59,7 @@ class Project:
         command = pytester.path / "stand in.py"
         command.write_text(COMMAND)
         monkeypatch.setenv("ASKED", str(self.asked_file))
-        monkeypatch.delenv(VARIABLE, raising=False)  # the judge that the tests around this one may share
+        monkeypatch.delenv(VARIABLE, raising=False)  # the server that the tests around this one may share
         self.command = f"{sys.executable} '{command}'"
 
     def run(self, code: str, *words: str) -> pytest.RunResult:
@@ -66,9 +68,9 @@ class Project:
         return self.pytester.runpytest(f"--fencepost-command={self.command}", *words)
 
     @property
-    def judges(self) -> int:
+    def servers(self) -> int:
         """How many were started."""
-        return len(list(self.pytester.path.glob("asked.jsonl.judge-*")))
+        return len(list(self.pytester.path.glob("asked.jsonl.server-*")))
 
     @property
     def asked(self) -> list[dict[str, str]]:

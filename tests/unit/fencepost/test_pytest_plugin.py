@@ -166,10 +166,16 @@ def test_shop(fencepost, n):
 """
 
 
-def test_the_workers_of_xdist_share_a_judge_and_have_the_sessions_seed(project: Project) -> None:
+def test_the_workers_of_xdist_share_a_server_and_have_the_sessions_seed(project: Project) -> None:
     done = project.run(SIDE_BY_SIDE, "-n2", "--dist=each")
     done.assert_outcomes(failed=4)
     seeds = {options["seed"] for options in project.asked}
     assert len(seeds) == 1
     done.stdout.fnmatch_lines([f"repeat the test: pytest *--fencepost-seed {seeds.pop()} *"])
-    assert project.judges == 1
+    assert project.servers == 1
+
+
+@pytest.mark.parametrize("words", [(), ("-n1",)])
+def test_a_session_without_fencepost_starts_no_server(words: tuple[str, ...], project: Project) -> None:
+    project.run("def test_nothing():\n    pass\n", *words).assert_outcomes(passed=1)
+    assert project.servers == 0

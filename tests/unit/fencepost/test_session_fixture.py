@@ -2,8 +2,8 @@
 
 import pytest
 
-from fencepost.sessions.held import more_of
-from fencepost.sessions.lifetime import SharedCluster, own_cluster
+from fencepost.sharing.cluster import SharedCluster, own_cluster
+from fencepost.sharing.server import repeated_words
 from harness.settings.options import Options
 from tests.support.plugin_project import Project
 
@@ -40,7 +40,7 @@ def test_the_tests_that_ask_for_it_share_one_cluster(project: Project) -> None:
     assert "cluster" not in alone
 
 
-def test_who_does_not_ask_for_it_starts_none(project: Project) -> None:
+def test_a_session_without_it_starts_no_cluster(project: Project) -> None:
     project.run("def test_shop(fencepost):\n    fencepost()\n").assert_outcomes(passed=1)
     assert project.clusters == []
 
@@ -48,17 +48,15 @@ def test_who_does_not_ask_for_it_starts_none(project: Project) -> None:
 def test_a_run_that_failed_there_is_repeated_by_a_cluster_of_its_own(project: Project) -> None:
     done = project.run(BOTH, "--fencepost-seed=7")
     done.stdout.fnmatch_lines(["E       repeat: fencepost run --seed 7 --rate 50 --kafka 3.9.2"])
-    assert "lifetime.py" not in done.stdout.str()
+    assert "cluster.py" not in done.stdout.str()
 
 
 def test_its_options_are_those_of_a_fixture(project: Project) -> None:
     code = "@pytest.fixture(scope='session')\ndef fencepost_cluster_options():\n    return {'brokers': 9}\n\n"
     done = project.run(code + "def test_shop(fencepost, fencepost_cluster):\n    fencepost()\n")
     done.assert_outcomes(errors=1)
-    done.stdout.fnmatch_lines(
-        ["fencepost_cluster: the session's cluster did not start: brokers must be 1 to 7"]
-    )
-    assert "Traceback" not in done.stdout.str() and "lifetime.py" not in done.stdout.str()
+    done.stdout.fnmatch_lines(["fencepost_cluster: brokers must be 1 to 7"])
+    assert "Traceback" not in done.stdout.str() and "cluster.py" not in done.stdout.str()
 
 
 def test_a_command_that_is_not_there_is_named(project: Project) -> None:
@@ -104,10 +102,10 @@ def test_a_command_for_a_cluster_of_its_own_has_nothing_that_only_a_guest_is_giv
     assert own == "fencepost run --seed 5 --kafka 4.3.1"
 
 
-def test_what_a_session_holds_is_told_without_secrets() -> None:
+def test_what_describes_a_sessions_cluster_has_no_secrets() -> None:
     settings = {"log.segment.bytes": "1048576", "ssl.keystore.password": "hush-4711"}
-    told = more_of(Options(brokers=5, kafka="4.2.1", java="bundled", settings=settings))
-    assert more_of(Options(cluster="docker")) == ["--cluster", "docker"]
+    told = repeated_words(Options(brokers=5, kafka="4.2.1", java="bundled", settings=settings))
+    assert repeated_words(Options(cluster="docker")) == ["--cluster", "docker"]
     assert told[:2] == ["--brokers", "5"] and "broker.log.segment.bytes=1048576" in told
     assert not any("hush" in word or "4.2.1" in word or "bundled" in word for word in told)
 
@@ -118,3 +116,8 @@ def test_a_command_for_a_cluster_of_its_own_keeps_all_else() -> None:
     assert own_cluster(told, there) == (
         "fencepost run --set broker.x=1 --nemesis kill-worker --cluster docker --kafka 4.3.1"
     )
+
+
+def test_the_spark_and_the_cluster_of_a_session_have_one_server(project: Project) -> None:
+    project.run(BOTH)
+    assert project.servers == 1

@@ -130,7 +130,7 @@ def test_each_run_has_the_options_of_the_sweep(
 
     monkeypatch.setattr(sweeping, "run", run)
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
-    monkeypatch.setenv("FENCEPOST_JUDGE", "none is started")
+    monkeypatch.setenv("FENCEPOST_SHARED", "none is started")
     words = ["sweep", "--workload", "echo,echo", "--seed", "7", "--set", "rate=50", "--json"]
     assert run_command_line(words) == ExitStatus.VALID
     assert len({one["nemesis"][0] for one in asked}) == len(asked) == 13

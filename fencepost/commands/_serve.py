@@ -1,0 +1,19 @@
+"""`fencepost _serve`, which no user calls: the server that a session's runs and checks share."""
+
+import socket
+from pathlib import Path
+
+import click
+
+from harness.errors import ExitStatus
+
+
+@click.command("_serve", hidden=True)
+@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("listener", type=int)
+def command(path: Path, listener: int) -> ExitStatus:
+    """Serve on the socket PATH, which is open as the file descriptor LISTENER, until standard input ends."""
+    from fencepost.sharing.server import serve
+
+    serve(path, socket.socket(fileno=listener))
+    return ExitStatus.VALID

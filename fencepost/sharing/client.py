@@ -1,0 +1,98 @@
+"""Requests to the shared server: one connection for each, on a Unix socket, in lines of JSON.
+
+    {"spark": {"parts": {...}, "runs": [...], "allow": [...]}}   decide these stored runs; without runs: start Spark
+    {"cluster": ["--set", "brokers=5", ...]}                     start the session's cluster, if it is not there yet
+
+The server answers with any number of `{"progress": TEXT}`, then with one line: the answer, or
+`{"refused": WHY, "status": N}`. Like all that a user's process loads, this imports no other room.
+"""
+
+import json
+import os
+import socket
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+LAST_WORDS_FILE = "last-words"
+"""Beside the socket: why the server could not be started, or ended."""
+MOST_CHARACTERS = 100
+"""Of a socket's address: the kernel accepts 107 on Linux and 103 on macOS."""
+
+
+class Refused(Exception):
+    """The server does not do this, or does not answer. `status` is the exit status that a command would have."""
+
+    def __init__(self, why: str, status: int = 4) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+def ask(
+    path: Path, request: Mapping[str, Any], progress: Callable[[str], None], timeout_s: float | None = None
+) -> dict[str, Any]:
+    """Send a request, pass each line of progress on, and return the answer. Raises `Refused`.
+
+    `timeout_s` limits each wait for the next line.
+    """
+    try:
+        with _connected(path, timeout_s) as channel:
+            channel.sendall(json.dumps(request).encode() + b"\n")
+            with channel.makefile("r", encoding="utf-8") as lines:
+                for line in lines:
+                    body: dict[str, Any] = json.loads(line)
+                    if "refused" in body:
+                        raise Refused(body["refused"], body.get("status", 4))
+                    if "progress" not in body:
+                        return body
+                    progress(body["progress"])
+    except (OSError, ValueError) as error:  # ValueError: the server ended in the middle of a line
+        raise Refused(_last_words(path) or f"the shared server does not answer: {error}") from error
+    raise Refused(_last_words(path) or "the shared server ended without an answer")
+
+
+def answers(path: Path) -> bool:
+    """Whether one can connect. A server that starts with its first client starts now."""
+    try:
+        with _connected(path, None):
+            return True
+    except OSError:
+        return False
+
+
+LONGEST_NAME = 100
+"""Bytes in the name of a socket. macOS permits 103, Linux 107."""
+
+
+@contextmanager
+def short_name(path: Path) -> Iterator[str]:
+    """Yield a name of the socket that is short enough. A longer path needs `/proc`, which only Linux has."""
+    if len(os.fsencode(path)) <= LONGEST_NAME:
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def _connected(path: Path, timeout_s: float | None) -> Iterator[socket.socket]:
+    """Raises `OSError`, also where somebody else could have made the socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel, short_name(path) as name:
+        folder = path.parent.stat()
+        if folder.st_uid != os.getuid() or stat.S_IMODE(folder.st_mode) & 0o077:
+            raise PermissionError(f"{path.parent} is open to others")
+        channel.settimeout(timeout_s)
+        channel.connect(name)
+        yield channel
+
+
+def _last_words(path: Path) -> str:
+    try:
+        return path.with_name(LAST_WORDS_FILE).read_text(encoding="utf-8")
+    except OSError:
+        return ""
