@@ -8,7 +8,7 @@ READY_DEV := .venv/ready-dev
 CODE := fencepost harness workloads pipelines nemeses checkers reports bench tests
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation
 
-.PHONY: setup setup-dev demo quick test chaos mutants coverage lint actionlint docs bench bench-many clean
+.PHONY: setup setup-dev demo quick test check chaos mutants coverage lint actionlint docs bench bench-many clean
 
 setup: $(READY)
 setup-dev: $(READY_DEV)
@@ -48,6 +48,11 @@ quick: lint
 test: setup-dev
 	@$(BIN)/python -P -m pytest -q -n 2 --dist loadfile -m light tests/unit
 	@$(BIN)/python -P -m pytest --durations=25 -n 2 --dist loadgroup -m "not light"
+
+# One anomaly in half a minute: its cases in Spark, and the light tests that name it. make check FILE=duplicate
+check: setup-dev
+	@$(BIN)/python -P -m pytest -q --anomaly "$(FILE)" tests/unit/checkers tests/unit/test_plain_jepsen.py \
+	  tests/unit/test_plain_verdicts.py tests/exhaustive/test_told_histories.py
 
 # Hours: many seeds, every defect, runs that are killed.
 chaos: setup-dev
