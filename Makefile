@@ -8,7 +8,7 @@ READY_DEV := .venv/ready-dev
 CODE := fencepost harness workloads pipelines nemeses checkers reports bench tests setup.py
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation
 
-.PHONY: setup setup-dev demo quick test chaos mutants coverage lint actionlint docs bench bench-many clean
+.PHONY: setup setup-dev demo quick test check chaos mutants coverage lint actionlint docs bench bench-many clean
 
 setup: $(READY)
 setup-dev: $(READY_DEV)
@@ -49,13 +49,19 @@ test: setup-dev
 	@$(BIN)/python -P -m pytest -q -n 2 --dist loadfile -m light tests/unit
 	@$(BIN)/python -P -m pytest --durations=25 -n 2 --dist loadgroup -m "not light"
 
+# One anomaly in half a minute: its cases in Spark, and the light tests that name it. make check FILE=duplicate
+check: setup-dev
+	@$(BIN)/python -P -m pytest -q --anomaly "$(FILE)" tests/unit/checkers tests/unit/test_plain_jepsen.py \
+	  tests/unit/test_plain_verdicts.py tests/exhaustive/test_told_histories.py
+
 # Hours: many seeds, every defect, runs that are killed.
 chaos: setup-dev
 	@$(BIN)/python -P -m pytest --timeout 1200 tests/chaos
 
-# Hours, and resumable: the checkers with one thing changed, each of which the tests must catch.
+# Checker files with one thing changed, each of which the tests must catch: make mutants FILE=duplicate, or
+# SINCE=main~3 for the files that have changed since then. Minutes for a file; it goes on where it was interrupted.
 mutants: setup-dev
-	@PYTHONPATH=.:tests/exhaustive:tests/unit/checkers $(BIN)/python -m tests.mutants
+	@PYTHONPATH=.:tests/exhaustive:tests/unit/checkers $(BIN)/python -m tests.mutants $(FILE) $(if $(SINCE),--since $(SINCE))
 
 # The light tests, and which lines of the product they run.
 coverage: setup-dev
@@ -94,5 +100,5 @@ bench-many: setup-dev
 
 # The store is yours: it stays.
 clean:
-	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .mutants
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

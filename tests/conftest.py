@@ -1,6 +1,6 @@
 """What all tests share: one Spark for the whole session, the tiers, and what is said of skips."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from xdist.scheduler import LoadScopeScheduling
 from checkers.spark.session import session
 from fencepost.spark import settings
 from harness.environment.java import java
+from tests.support.one_anomaly import anomalies_named, tests_of
 
 hypothesis_settings.register_profile(
     "fencepost", deadline=None
@@ -21,6 +22,7 @@ hypothesis_settings.load_profile("fencepost")
 UNIT = Path(__file__).parent / "unit"
 CLUSTERS = ("tests/integration/", "tests/web/")
 _SKIPPED = pytest.StashKey[dict[str, int]]()
+_ANOMALIES = pytest.StashKey[frozenset[str]]()
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +32,13 @@ def spark() -> Iterator[SparkSession]:
         yield started
 
 
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--anomaly", metavar="NAME", help="run only the cases of one anomaly and the tests that name it"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Whatever uses the fixture `spark` bears the mark of that name, which `make quick` leaves out; all other unit
     tests are `light`: any of them can run side by side.
     """
@@ -39,6 +47,10 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
             item.add_marker("spark")
         elif UNIT in item.path.parents:
             item.add_marker("light")
+    if config.stash[_ANOMALIES]:
+        chosen = tests_of(config.stash[_ANOMALIES], items)
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = chosen
 
 
 class ClustersApart(LoadScopeScheduling):  # type: ignore[misc]  # xdist tells no types
@@ -58,6 +70,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_SKIPPED] = {}
+    name = config.getoption("--anomaly")
+    config.stash[_ANOMALIES] = frozenset() if name is None else anomalies_named(name)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

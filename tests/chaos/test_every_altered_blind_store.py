@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fencepost.api import Result
-from tests.support.altered_blind_store import BLIND, OF_JOURNALED, TABLES_OF_WORKERS
-from tests.support.altered_store import ALTERATIONS, EMPTIED, a_right_run, check_found, judged
+from tests.support.altered_blind_store import BLIND, TABLES_OF_WORKERS
+from tests.support.altered_store import EMPTIED, a_right_run, check_found, judged
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,3 @@ def test_exactly_what_was_altered_is_found(name: str, results: dict[str, Result]
 def test_an_emptied_table_is_never_valid_and_accuses_nobody(table: str, results: dict[str, Result]) -> None:
     expected = True if table in TABLES_OF_WORKERS else None
     assert results[f"empty-{table}"].valid is expected, results[f"empty-{table}"].explain()
-
-
-def test_every_alteration_of_a_journaled_store_is_judged_without_journals() -> None:
-    assert OF_JOURNALED.keys() == ALTERATIONS.keys()

@@ -6,6 +6,7 @@ long tests (`make chaos`) judge many more of them.
 """
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -60,11 +61,20 @@ def test_what_an_operation_was_given_that_is_not_ok_is_no_phantom(spark: SparkSe
     ]
 
 
-def test_an_example_tells_what_counts(spark: SparkSession) -> None:
-    judged = judge(spark, [events for _, _, events in EXAMPLES])
-    for said, (anomaly, wanted, _) in zip(judged, EXAMPLES, strict=True):
-        example = said.anomalies[anomaly].examples[0]
-        assert within(wanted, example), example
+@pytest.fixture(scope="module")
+def described(spark: SparkSession) -> list[Verdict]:
+    return judge(spark, [events for _, _, events in EXAMPLES])
+
+
+@pytest.mark.parametrize(
+    ("run", "anomaly", "wanted"),
+    [(run, anomaly, wanted) for run, (anomaly, wanted, _) in enumerate(EXAMPLES)],
+)
+def test_an_example_tells_what_counts(
+    run: int, anomaly: str, wanted: dict[str, Any], described: list[Verdict]
+) -> None:
+    example = described[run].anomalies[anomaly].examples[0]
+    assert within(wanted, example), example
 
 
 def test_every_name_occurs_and_so_does_every_verdict(judged: list[Verdict]) -> None:

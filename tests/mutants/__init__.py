@@ -1,1 +1,1 @@
-"""Checkers with one thing changed: each must be caught by the exhaustive tests, or mean the same."""
+"""Mutants: checker files with one thing changed. The tests must catch each of them."""

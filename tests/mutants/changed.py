@@ -1,4 +1,4 @@
-"""Importing the checkers anew, with one file changed, in a process and on its Spark workers alike."""
+"""Import the checkers again with one file changed, in this process and on its Spark workers."""
 
 import copyreg
 import sys
@@ -17,14 +17,14 @@ from pyspark import cloudpickle
 from tests.mutants.mutate import Mutant
 
 STAYS = ("checkers.spark.session", "checkers.spark.jvm", "checkers.spark.remote")
-"""What the running session belongs to."""
+"""Modules that the running Spark session belongs to; they are not imported again."""
 ON_WORKERS = (
     "checkers.external.by_key",
     "checkers.external.graph",
     "checkers.external.tables",
     "checkers.external.jumps",
 )
-"""What tasks run: sent to them by value, for they would import the file that is not changed."""
+"""Modules that Spark tasks run. They are pickled by value, because a worker would import the unchanged file."""
 
 
 class _Source(Loader):
@@ -61,14 +61,14 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 def forget() -> None:
-    """Have the next import read the checkers again."""
+    """Remove the checkers from the imported modules, so that the next import reads them again."""
     for name in [name for name in sys.modules if name.startswith("checkers.") and name not in STAYS]:
         del sys.modules[name]
 
 
 @contextmanager
 def changed(mutant: Mutant | None) -> Iterator[None]:
-    """Import the checkers with the mutant in the place of its file; afterwards they are forgotten."""
+    """Import the checkers with the mutant instead of its file, and forget them at the end; None: without a mutant."""
     finder = None
     if mutant is not None:
         name = mutant.file.removesuffix(".py").replace("/", ".")

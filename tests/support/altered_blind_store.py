@@ -184,7 +184,7 @@ def _alteration(change: Callable[[Copy], None], expected: Expected) -> Alteratio
 
 
 BLIND: dict[str, Alteration] = {
-    **{name: _alteration(ALTERATIONS[name].change, expected) for name, expected in OF_JOURNALED.items()},
+    **{name: _alteration(one.change, OF_JOURNALED[name]) for name, one in ALTERATIONS.items()},
     **{change.__name__: _alteration(change, expected) for change, expected in OF_LOGS.items()},
     **{
         f"{change.__name__}_joined": _alteration(_both(change), expected)

@@ -1,6 +1,6 @@
 """A case: a history of a few lines, and what must be said of it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
@@ -139,11 +139,16 @@ def without_sentinels(history: History) -> None:
     history.alter("ends", lambda row: row | {"sentinel_offset": None})
 
 
-def store(folder: Path, first: int = 0) -> list[StoredRun]:
-    """All cases of all families, as runs numbered from `first`."""
+def all_cases() -> list[Case]:
+    """Return the cases of all families."""
     for family in FAMILIES:
         import_module(f"case_{family}")
-    histories = [(run, case.history) for run, case in enumerate(CASES, first)]
+    return CASES
+
+
+def store(folder: Path, cases: Sequence[Case] | None = None) -> list[StoredRun]:
+    """Write a store of these cases, or of all, as runs numbered from 0."""
+    histories = [(run, case.history) for run, case in enumerate(all_cases() if cases is None else cases)]
     for log in (True, False):
         write(folder / f"log-{log}", [(run, h) for run, h in histories if h.log is log], log=log)
     return [

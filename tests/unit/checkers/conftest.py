@@ -1,10 +1,9 @@
 """All cases are judged together, as runs of one store, in one Spark job."""
 
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 
 import pytest
-from cases import CASES, FAMILIES, store
+from cases import all_cases, store
 from pyspark.sql import SparkSession
 
 from checkers.judging.stored_runs import judge
@@ -13,8 +12,7 @@ from checkers.stored.sources import read_sources
 from checkers.stored.tables import Tables, make_tables
 from harness.verdict import Judgement
 
-for family in FAMILIES:
-    import_module(f"case_{family}")
+all_cases()
 
 
 @pytest.fixture(scope="session")
@@ -24,10 +22,16 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tab
 
 
 @pytest.fixture(scope="session")
-def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Judgement]:
-    """What the checkers say of each case, by its name."""
-    judgements = judge(spark, store(tmp_path_factory.mktemp("store")))
-    return {case.name: judgements[run] for run, case in enumerate(CASES)}
+def judged(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, Judgement]:
+    """What the checkers say of each case, by its name; with `--anomaly` only of the cases that were selected."""
+    cases = all_cases()
+    if request.config.getoption("--anomaly"):
+        selected = [getattr(item, "callspec", None) for item in request.session.items]
+        cases = [case for case in cases if any(one and one.params.get("case") is case for one in selected)]
+    judgements = judge(spark, store(tmp_path_factory.mktemp("store"), cases))
+    return {case.name: judgements[run] for run, case in enumerate(cases)}
 
 
 @pytest.fixture

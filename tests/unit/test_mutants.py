@@ -1,0 +1,112 @@
+"""The mutants of a file, and the command that runs them."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import results
+from tests.mutants.__main__ import main, report
+from tests.mutants.mutate import mutants
+from tests.mutants.selection import SelectionError, changed_since, checker_files
+from tests.mutants.unit_tests import unit_tests_of
+
+
+def changes(source: str) -> set[str]:
+    """The mutants of a line, as text."""
+    return {mutant.source for mutant in mutants("checkers/x.py", source)}
+
+
+def test_a_comparison_loses_or_gains_its_bound() -> None:
+    assert changes("a < b") == {"a <= b"}
+    assert changes("a == b") == {"a != b"}
+
+
+def test_conditions_in_sql_are_changed_one_by_one() -> None:
+    assert changes("x.where('a and not b')") == {
+        "x.where('a or not b')",
+        "x.where('a and  b')",
+        "x.where('true')",
+    }
+
+
+def test_a_join_loses_a_key_and_changes_its_kind() -> None:
+    assert changes("a.join(b, on=['run', 'op'], how='left')") == {
+        "a.join(b, on=['run', 'op'], how='inner')",
+        "a.join(b, on=['op'], how='left')",
+        "a.join(b, on=['run'], how='left')",
+    }
+
+
+def test_a_negation_goes() -> None:
+    assert changes("~a") == {"~~a"}
+
+
+def test_a_comment_makes_no_other_mutant() -> None:
+    one, other = (next(iter(mutants("x.py", text))) for text in ("a < b", "a < b  # why"))
+    assert one.key == other.key
+
+
+def test_what_says_the_kind_of_a_thing_is_not_changed() -> None:
+    source = "def f(a: int | None) -> int | str:\n    b: int | None = a\n    return b"
+    assert changes(source) == set()
+    assert changes(source + " + 1") == {source + " - 1"}
+
+
+def test_the_words_of_an_anomaly_are_not_changed() -> None:
+    source = "def find(t): return a < b\ndef _sentence(e: Example) -> str: return a < b\nTOLD = a < b"
+    assert {mutant.line for mutant in mutants("checkers/x.py", source)} == {1}
+
+
+def test_a_checker_file_is_selected_by_its_name_its_path_or_its_anomaly() -> None:
+    assert checker_files("lost_input") == checker_files("lost-input") == ["checkers/anomalies/lost_input.py"]
+    assert checker_files("stored/tables") == checker_files("checkers/stored/tables.py")
+    assert {"checkers/stored/tables.py", "checkers/external/tables.py"} <= {*checker_files("tables")}
+
+
+def test_a_name_of_no_checker_file_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lost-imput"]) == 2
+    said = capsys.readouterr().err
+    assert (
+        said.startswith('there is no checker file "lost-imput"; the nearest names are ')
+        and "lost-input" in said
+    )
+
+
+def test_no_file_and_no_revision_is_answered_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "make mutants FILE=duplicate" in capsys.readouterr().err
+
+
+def test_a_revision_that_git_does_not_know_selects_nothing() -> None:
+    with pytest.raises(SelectionError, match='git knows no revision "no-such-revision"'):
+        changed_since("no-such-revision")
+
+
+def test_a_result_holds_until_what_it_depends_on_changes(tmp_path: Path) -> None:
+    path = tmp_path / "results" / "results.jsonl"
+    killed, survivor = mutants("checkers/x.py", "a < b\nc == d")
+    results.add(path, killed, "killed: a difference", "tests of yesterday")
+    results.add(path, survivor, "survived", "tests of yesterday")
+    assert results.load(path, "tests of yesterday").keys() == {killed.key, survivor.key}
+    assert results.load(path, "tests of today").keys() == {killed.key}
+
+
+def test_survivors_are_named_and_make_the_status_1(capsys: pytest.CaptureFixture[str]) -> None:
+    killed, survivor = mutants("checkers/x.py", "a < b\nc == d")
+    assert report([killed, survivor], {killed.key: "killed: ValueError", survivor.key: "survived"}) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "checkers/x.py: 1 of 2 killed",
+        "survived: checkers/x.py:2 Eq becomes NotEq",
+    ]
+    assert report([killed], {killed.key: "killed: ValueError"}) == 0
+
+
+def test_unit_tests_that_import_the_mutated_file_run_first() -> None:
+    assert unit_tests_of("checkers/pages.py")[0].name == "test_catalogue.py"
+
+
+def test_every_text_of_a_check_is_sql_but_for_what_is_quoted_in_it() -> None:
+    """A rule of `checkers.findings.rules` is text, and its mutants are those of its conditions."""
+    source = "Rule('x', where=f\"a < {b} and c = 'not it'\")\n'what is said of it, and no more'"
+    found = {mutant.change for mutant in mutants("checkers/anomalies/x.py", source)}
+    assert found == {"in SQL: a <= ", "in SQL:  or c = 'not it'", "in SQL:  and c != 'not it'"}
